@@ -171,3 +171,33 @@ def test_decisions_are_numbered_without_gaps_and_have_all_sections() -> None:
 
 def lines(path: Path) -> int:
     return len(path.read_text().splitlines())
+
+
+def classes(path: Path) -> list[str]:
+    """The classes that a file defines at its top, private ones left out."""
+    body = ast.parse(path.read_text()).body
+    return [n.name for n in body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")]
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sources():
+        for name in classes(path):
+            homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert len(homes) > 500
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_names_in_the_architecture_page_exist() -> None:
+    """Words in backticks that look like a class or a function of ours."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = {
+        part
+        for words in re.findall(r"`([A-Za-z_]\w*(?:\.\w+)*)`", text)
+        for part in words.split(".")
+        if re.fullmatch(r"[A-Z][a-z]+[A-Z]\w+|[a-z]+_[a-z_]+|_[a-z_]+", part)
+    }
+    assert len(named) > 40
+    source = "\n".join(path.read_text() for path in sources())
+    known = source + "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    assert sorted(name for name in named if not re.search(rf"\b{name}\b", known)) == []
