@@ -1,9 +1,9 @@
 """`PartitionLogs` over SQL, for every dialect.
 
 All SQL but that of appends stands in synchronous functions that get a connection inside a
-transaction; a `Backend` runs them (`AsyncConnection.run_sync`, see `async_engine`). Each call is
-all or nothing, and is never left halfway when the caller is cancelled. An append is what every
-commit waits for, so a `Backend` brings its own, as fast as its database allows.
+transaction; a `Backend` runs them (`AsyncConnection.run_sync`, see `storage.transactions`). Each
+call is all or nothing, and is never left halfway when the caller is cancelled. An append is what
+every commit waits for, so a `Backend` brings its own, as fast as its database allows.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class SqlLogs:
             for row in connection.execute(_LOGS):
                 check_log(*row)
 
-        await self._backend.write(work)
+        await self._backend.read(work)
 
     async def _drop_deleted(self) -> None:
         """Finishes deletions, also those that a crash cut short."""
@@ -265,7 +265,7 @@ class SqlLogs:
         def nameless(connection: Connection) -> list[int]:
             return list(connection.scalars(select(log.c.log_id).where(log.c.name.is_(None))))
 
-        for log_id in await self._backend.write(nameless):
+        for log_id in await self._backend.read(nameless):
             await self._drop(log_batch.c.log_id == log_id)
             await self._execute(delete(log).where(log.c.log_id == log_id))
 

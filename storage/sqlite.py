@@ -146,6 +146,8 @@ class SqliteErrors:
 
     def refusal(self, error: Exception) -> StoreRefused:
         path = self._path
+        if isinstance(error, FileNotFoundError):
+            return StoreRefused(f"{path}: there is no such store")
         reason, code = _reason(error)
         if code == _SQLITE_IOERR and is_full(path.parent):
             reason, code = FULL, _SQLITE_FULL

@@ -95,18 +95,21 @@ def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
         url = URL.create("sqlite+aiosqlite", database=f"file:{quote(str(path))}", query=query)
 
     def connected(connection: Any, _record: Any) -> None:
-        cursor = connection.cursor()
-        for pragma in (*_PRAGMAS, "query_only=ON"):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
+        try:
+            cursor = connection.cursor()
+            for pragma in (*_PRAGMAS, "query_only=ON"):
+                cursor.execute(f"PRAGMA {pragma}")
+            cursor.close()
+        except BaseException:
+            connection.close()
+            raise
 
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
 
     @cache
     def engine() -> AsyncEngine:
-        # Loads SQLAlchemy's ORM as well, which takes a third of a start: a daemon whose logs are
-        # empty reads nothing before it is ready.
+        # Loads SQLAlchemy's ORM as well: only where a store is really opened.
         from sqlalchemy.ext.asyncio import create_async_engine
 
         made = create_async_engine(url, poolclass=NullPool, connect_args={"isolation_level": None})
@@ -116,7 +119,7 @@ def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
 
     async def connect() -> AsyncConnection:
         if read_only and not path.is_file():
-            raise StoreRefused(f"{path}: there is no such store")
+            raise FileNotFoundError(str(path))
         return await engine().connect()
 
     return connect

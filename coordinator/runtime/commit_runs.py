@@ -26,6 +26,7 @@ _COMMIT_KEY = b"\x00\x01"
 _VERSION = b"\x00\x04"
 _VALUE_SIZES = 24, 42
 """Of a value without metadata: without a topic id, and with one."""
+_METADATA_AT = 14
 _TAGS_AT = 23
 _PARTITION_BYTES = 4
 _WIDE = 64
@@ -63,8 +64,8 @@ def take_run(
         return None
     record = decoder.decode(key, value)
     assert isinstance(record.value, OffsetCommitValue)
-    if record.value.metadata:
-        return None
+    if record.value.metadata or value[_METADATA_AT] != 1:
+        return None  # the layout below has one byte for the length of the metadata
     # Where the fields stand, if every number takes as few bytes as it can.
     key_size, place = zigzag(len(key)), zigzag(delta)
     value_at = headers_at - len(value)

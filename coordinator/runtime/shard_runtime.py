@@ -149,11 +149,15 @@ class ShardRuntime:
 
     def handle(self, context: RequestContext, request: Any) -> None:
         """A request for a group of this shard; `context.token` is answered, now or later."""
+        started_ns = elapsed_ns()
+        self._handle(context, request)
+        self._processing.add(elapsed_ns() - started_ns)
+
+    def _handle(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
         if self.state is not CoordinatorState.ACTIVE:
             waiter.fail(REFUSALS[self.state])
             return
-        started_ns = elapsed_ns()
         try:
             outcome = self.shard.handle(context, request, self.clock.now())
         except ApiError as error:
@@ -169,7 +173,6 @@ class ShardRuntime:
             if steady and not outcome.records and self._config.steady_replies_enable:
                 waiter.may_repeat(ShardLease(self, self._journal.pending, steady))
             self._take_in(outcome, waiter)
-        self._processing.add(elapsed_ns() - started_ns)
 
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """An input that is no request: new metadata, a task's result, a deadline. False if it

@@ -73,7 +73,7 @@ def txn_offset_commit(
             broker.ask(shard, context, part)
 
     if _must_verify(broker, shard, context, kept):
-        broker.run(context.token, verify_and_commit())
+        broker.run(part, verify_and_commit())
     else:
         broker.ask(shard, context, part)
 

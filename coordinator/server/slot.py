@@ -10,6 +10,7 @@ import structlog
 from groupd.coordinator.runtime.waiting import Lease, Waiter
 from groupd.coordinator.server.long_replies import LongReplies, LongReply
 from groupd.coordinator.server.stored_replies import StoredReplies
+from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
 from groupd.protocol.wire.registry import Api, without_stops
 
@@ -88,6 +89,16 @@ class Slot(Waiter):
 
     def may_repeat(self, lease: Lease) -> None:
         self.lease = lease if self.watchers is None else WatchedLease(lease, self.watchers)
+
+    def fail(self, code: ErrorCode, message: str | None = None) -> None:
+        # The lease was given for the reply that a refusal now takes the place of.
+        self.lease = None
+        super().fail(code, message)
+
+    def forget(self) -> None:
+        # A handler may keep the slot of a closed connection for as long as a rebalance lasts.
+        self.request_frame = b""
+        super().forget()
 
     def send(self, reply: Any, copies: int = 1) -> None:
         """Encodes `reply` (None: no reply, as for acks=0) and sends what is ready. `copies`: how

@@ -6,7 +6,7 @@ groupd acts on a config unless its documentation says that it is only accepted a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config_keys import ConfigKey, ConfigTable
@@ -213,16 +213,16 @@ TOPIC_CONFIGS = ConfigTable(
 )
 
 
-def new_topic_configs(given: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+def new_topic_configs(given: Sequence[tuple[str, str | None]]) -> dict[str, str]:
     """The overrides of a new topic. Raises ApiError INVALID_CONFIG, also for null values."""
-    configs = {name: value for name, value in given if value is not None}
     missing = [name for name, value in given if value is None]
     if missing:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(missing)}",
         )
-    return {name: TOPIC_CONFIGS.checked(name, value) for name, value in configs.items()}
+    # Each pair is checked, also one that a later pair of the same name replaces.
+    return {name: TOPIC_CONFIGS.checked(name, value) for name, value in given if value is not None}
 
 
 def check_configs_together(overrides: Mapping[str, str]) -> None:

@@ -112,7 +112,7 @@ class Cluster:
         may never ask again: librdkafka's send_offsets_to_transaction (its issue 5456)."""
         return self.link_of(key).worker.node if key_type == KEY_GROUP else self._node()
 
-    # Changes------------------------------------------------------------------------------
+    # Changes ------------------------------------------------------------------------------
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         body = encode(TopicNews.of(delta))

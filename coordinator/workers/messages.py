@@ -296,16 +296,21 @@ def encode_failure(error: BaseException) -> tuple[bytes, bool]:
     """The bytes, and whether it is one of the failures that are meant to be passed on; others
     are bugs and become LogUnavailable: what they have done is unknown."""
     if isinstance(error, ApiError):
-        return encode(Failure("api", error.message, code=error.code)), True
+        return encode(Failure("api", _utf8(error.message), code=error.code)), True
     if isinstance(error, LogFenced):
-        return encode(Failure("fenced", None, logs=error.logs)), True
+        logs = tuple(_utf8(name) or "" for name in error.logs)
+        return encode(Failure("fenced", None, logs=logs)), True
     kind = next((name for name, of in _PLAIN.items() if isinstance(error, of)), None)
-    # A message may quote the name of a file, which need not be Unicode.
-    text = str(error).encode(errors="replace").decode()
+    text = _utf8(str(error))
     if kind is not None:
         return encode(Failure(kind, text)), True
     expected = isinstance(error, (LogError, CancelledError))
     return encode(Failure("unavailable", f"{type(error).__name__}: {text}")), expected
+
+
+def _utf8(text: str | None) -> str | None:
+    """A message may quote the name of a file, which need not be Unicode."""
+    return None if text is None else text.encode(errors="replace").decode()
 
 
 def decode_failure(body: bytes) -> Exception:

@@ -14,8 +14,6 @@ from dataclasses import replace
 from socket import socket
 from typing import Any
 
-import structlog
-
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.runtime import collector
 from groupd.coordinator.runtime.broker import Broker, shard_maker
@@ -48,9 +46,6 @@ from groupd.coordinator.workers.worker_frontend import WorkerFrontend
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.groups import FindCoordinatorRequest
 from groupd.storage.log import LogUnavailable
-
-log = structlog.get_logger("groupd.workers")
-
 
 _BEFORE_START = (WorkerOperation.START, WorkerOperation.PING, WorkerOperation.STOP)
 

@@ -44,11 +44,12 @@ def new_header(
     *,
     leader_epoch: int = 0,
     attributes: int = 0,
-    producer: tuple[int, int, int] = (-1, -1, -1),
+    producer: tuple[int, int, int] = (-1, -1, 0),
     record_count: int = 0,
 ) -> BatchHeader:
-    """The header of a new batch. `producer`: its id, epoch and base sequence. Length and checksum
-    stay 0 until `pack_batch`."""
+    """The header of a new batch. `producer`: its id, epoch and base sequence; stored batches
+    without a producer have always had base sequence 0. Length and checksum stay 0 until
+    `pack_batch`."""
     return BatchHeader(
         base_offset,
         0,

@@ -282,7 +282,8 @@ class RecordDecoder:
             decoded_key: RecordKey = tuple.__new__(OffsetCommitKey, place)
         else:
             names = self._names.get(key[2:])
-            if names is None:
+            # A damaged key may have as many bytes as one of another type, with more names or fewer.
+            if names is None or len(names) != len(kind.names):
                 if len(self._names) >= NAMES_MAX:
                     self._names.clear()
                 names = self._names[key[2:]] = _read_names(kind, key[2:])
@@ -310,6 +311,8 @@ def _read_names(kind: RecordType, data: bytes) -> tuple[str, ...]:
     names, at = [], 0
     try:
         for _ in kind.names:
+            if data[at] > 0x7F:
+                raise BadBytes("a string of negative length")
             start = at + 2
             at = start + (data[at] << 8 | data[at + 1])
             names.append(intern(data[start:at].decode()))

@@ -53,7 +53,7 @@ def test_upper_bounds_admit_what_everything_else_is_tested_with() -> None:
 def test_both_orms_can_be_beside_groupd() -> None:
     """SQLAlchemy 2.0 and 2.1 are both in use in the code under test."""
     (bounds,) = (r for r in PROJECT["dependencies"] if name_of(r) == "sqlalchemy")
-    assert bounds == "sqlalchemy>=2.0.16"
+    assert bounds == "sqlalchemy[asyncio]>=2.0.45"
 
 
 def test_clients_of_both_runs_are_the_same() -> None:

@@ -27,7 +27,6 @@ from groupd.coordinator.core.types import EventKind, Instant, Outcome
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
-KINDS = frozenset({SESSION, JOIN, SYNC})
 """The deadline kinds that `expire` takes."""
 
 

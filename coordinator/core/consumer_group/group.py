@@ -39,7 +39,7 @@ ANSWER = "consumer-answer"
 PATIENCE = "consumer-patience"
 """Of a group: the oldest waiting heartbeat must not wait any longer."""
 
-GATHERING_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
+SHARED_TARGET_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
 """Of heartbeats that wait for a target, whatever becomes of the group."""
 
 KINDS = (SESSION, REBALANCE, JOIN, SYNC)
@@ -209,7 +209,7 @@ class ConsumerGroup:
 
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
         """Parked heartbeats are still to be answered, so their deadlines stay."""
-        deadlines.cancel_group(self.group_id, GATHERING_KINDS)
+        deadlines.cancel_group(self.group_id, SHARED_TARGET_KINDS)
 
     def tombstones(self) -> list[Record]:
         """T8*, T7*, T6, T5*, T16*, T4, T3."""

@@ -16,9 +16,9 @@ from groupd.coordinator.core.consumer_group import (
     timers,
 )
 from groupd.coordinator.core.consumer_group.group import (
-    GATHERING_KINDS,
     REBALANCE,
     SESSION,
+    SHARED_TARGET_KINDS,
     TYPE_NAME,
 )
 from groupd.coordinator.core.group_type import GroupType, Meter
@@ -51,7 +51,7 @@ CONSUMER = GroupType(
     deadlines={
         SESSION: fence.expire,
         REBALANCE: fence.expire,
-        **dict.fromkeys(GATHERING_KINDS, shared_target.expire),
+        **dict.fromkeys(SHARED_TARGET_KINDS, shared_target.expire),
     },
     tasks={regex.TASK_KIND: regex.complete, deferred_target.TASK_KIND: shared_target.task_done},
     on_loaded=timers.on_loaded,

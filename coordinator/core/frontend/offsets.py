@@ -243,7 +243,7 @@ def _admit_topics(
         elif not context.allows(Operation.READ, Resource.TOPIC, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         good, bad = ([], partitions) if code else _split(partitions, known)
-        if bad:
+        if bad or code:
             failures = failures or Failures(by_id=by_id)
             code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             failures.add(name, topic.topic_id if by_id else NO_TOPIC_ID, bad, code)

@@ -69,7 +69,6 @@ def supports(group: ConsumerGroup, protocol_type: str, names: Iterable[str]) -> 
     return bool(common)
 
 
-KINDS = frozenset({JOIN, SYNC})
 """The deadline kinds that `expire` takes."""
 
 _CAUSES = {

@@ -181,3 +181,12 @@ def test_refusal_of_a_whole_commit() -> None:
     request = OffsetCommitRequest("g", (topic(p0=1), topic("t2", p1=1)))
     reply = refuse_commit(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert codes(reply) == {("t1", 0): 14, ("t2", 1): 14}
+
+
+@pytest.mark.parametrize("api", ["commit", "txn_commit"])
+def test_a_topic_that_is_refused_is_in_the_reply_even_without_partitions(
+    shard: Shard, api: str
+) -> None:
+    shard.allows = lambda operation, resource, name: name != "t"
+    reply = getattr(shard, api)(topic("t"))
+    assert [topic.name for topic in reply.topics] == ["t"]

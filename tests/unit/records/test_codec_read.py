@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from groupd.protocol.records.codec import (
     CorruptRecord,
+    RecordDecoder,
     UnknownRecordType,
     decode_key,
     decode_record,
@@ -252,3 +253,21 @@ def test_unknown_value_versions(key: str, version: int) -> None:
 def test_undecodable_bytes(key: str, value: str) -> None:
     with pytest.raises(CorruptRecord):
         decode_record(bytes.fromhex(key), bytes.fromhex(value))
+
+
+def test_a_key_is_read_with_the_names_of_its_own_type() -> None:
+    """The decoder remembers names by their bytes, and types have one name or two."""
+    decoder = RecordDecoder()
+    one, two = bytes.fromhex("0003 0001 67"), bytes.fromhex("0005 0001 67 0001 6d")
+    decoder.decode(one, None)
+    decoder.decode(two, None)
+    for damaged in (b"\x00\x05" + one[2:], b"\x00\x03" + two[2:]):
+        with pytest.raises(CorruptRecord):
+            decoder.decode(damaged, None)
+
+
+@pytest.mark.parametrize("key", ["0003 8000", "0001 8000"])
+def test_a_string_of_negative_length_is_corrupt(key: str) -> None:
+    tail = b"g" * 0x8000 + (b"\x00\x01t\x00\x00\x00\x00" if key.startswith("0001") else b"")
+    with pytest.raises(CorruptRecord):
+        decode_key(bytes.fromhex(key) + tail)

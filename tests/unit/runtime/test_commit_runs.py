@@ -152,3 +152,16 @@ def test_a_changed_byte_is_never_read_in_another_way(at: int, byte: int) -> None
         position, index = run.position, index + run.records
     found.update(one_by_one(damaged, position, index))
     assert found == expected
+
+
+def test_an_overlong_length_of_no_metadata_is_no_run() -> None:
+    """A value of the same size, with one byte more there and an unknown tagged field."""
+    key = OffsetCommitKey("g", "t", 0)
+    value = encode_value(Record(key, OffsetCommitValue(5, 0, "", 1_700_000_000_000, -1, T_ID)))
+    assert value is not None
+    assert value[14] == 1
+    overlong = value[:14] + b"\x81\x00" + value[15:23] + b"\x01\x05\x0f" + bytes(15)
+    assert len(overlong) == len(value)
+    (batch,) = iter_batches(encode_batch(0, 0, 0, [(encode_key(key), overlong)] * 2))
+    data = records_data(batch.header, batch.payload)
+    assert take_run(RecordDecoder(), batch.header, data, 0, 0, 2) is None
