@@ -15,7 +15,8 @@ _PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
 
 class SqlCatalogue:
-    """See `storage.log.Catalogue`."""
+    """See `storage.log.Catalogue`. Its transactions are short, so all of them run on the connection
+    for writing: a daemon whose logs are empty opens no other one before it is ready."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -27,7 +28,7 @@ class SqlCatalogue:
             check_row("meta", crc, cluster_id)
             return str(cluster_id)
 
-        return await self._backend.read(work)
+        return await self._backend.write(work)
 
     async def topics(self) -> list[StoredTopic]:
         """By name."""
@@ -48,7 +49,7 @@ class SqlCatalogue:
                 for row in rows
             ]
 
-        return await self._backend.read(work)
+        return await self._backend.write(work)
 
     async def put_topic(self, topic: StoredTopic) -> None:
         stored = topic
@@ -75,7 +76,7 @@ class SqlCatalogue:
                 check_row("config_override", *row)
             return [(row[1], row[2], row[3], row[4]) for row in rows]
 
-        return await self._backend.read(work)
+        return await self._backend.write(work)
 
     async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
         columns = config_override.c
@@ -106,7 +107,7 @@ class SqlCatalogue:
         def work(connection: Connection) -> dict[str, int]:
             return {name: int(size) for name, size in connection.execute(query)}
 
-        return await self._backend.read(work)
+        return await self._backend.write(work)
 
     async def next_producer_ids(self, count: int) -> int:
         if count < 1:
@@ -130,7 +131,7 @@ class SqlCatalogue:
             next_id, crc = connection.execute(_PRODUCER_IDS).one()
             check_row("producer_id", crc, next_id)
 
-        await self._backend.read(work)
+        await self._backend.write(work)
 
 
 def _put_topic(connection: Connection, stored: StoredTopic) -> None:

@@ -257,7 +257,7 @@ class SqlLogs:
             for row in connection.execute(_LOGS):
                 check_log(*row)
 
-        await self._backend.read(work)
+        await self._backend.write(work)
 
     async def _drop_deleted(self) -> None:
         """Finishes deletions, also those that a crash cut short."""
@@ -265,7 +265,7 @@ class SqlLogs:
         def nameless(connection: Connection) -> list[int]:
             return list(connection.scalars(select(log.c.log_id).where(log.c.name.is_(None))))
 
-        for log_id in await self._backend.read(nameless):
+        for log_id in await self._backend.write(nameless):
             await self._drop(log_batch.c.log_id == log_id)
             await self._execute(delete(log).where(log.c.log_id == log_id))
 
