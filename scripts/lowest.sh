@@ -11,7 +11,7 @@ out=build/lowest
 tests=(
     harness/test_plugin.py harness/test_process.py harness/test_with_confluent.py harness/test_with_aiokafka.py
     storage/test_sqlite.py storage/test_sqlite_loop.py storage/test_postgres_start.py
-    unit/cli/test_health.py unit/cli/test_plain_flags.py unit/cli/test_serve.py unit/server/test_logs.py
+    unit/cli/test_health.py unit/cli/test_serve_flags.py unit/cli/test_serve.py unit/server/test_logs.py
 )
 
 # What a former build left would get into the wheel.

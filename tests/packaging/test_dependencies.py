@@ -66,3 +66,10 @@ def test_every_dependency_of_an_extra_is_pinned() -> None:
     newest = pins("constraints.txt")
     wanted = {name_of(r) for r in [*INSTALLED, *(r for extra in EXTRAS.values() for r in extra)]}
     assert wanted <= newest.keys()
+
+
+def test_what_the_lowest_versions_are_tested_with_exists() -> None:
+    script = (ROOT / "scripts" / "lowest.sh").read_text()
+    named = re.findall(r"[\w/]+/test_\w+\.py", script)
+    assert len(named) > 8
+    assert [name for name in named if not (ROOT / "tests" / name).is_file()] == []
