@@ -25,7 +25,7 @@ SHUTDOWN_LIMIT_S = 4.5
 
 
 class Served(Protocol):
-    """As much of a daemon as `serve` needs; see `coordinator.daemon.Daemon`."""
+    """What `serve` calls of a daemon; `groupd.coordinator.daemon.Daemon` describes it."""
 
     @property
     def kafka_address(self) -> tuple[str, int]: ...

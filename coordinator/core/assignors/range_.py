@@ -19,7 +19,7 @@ from groupd.coordinator.core.slices import run_through, spans
 from groupd.protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
-"""So many members are handed partitions in one slice."""
+"""Members that get their partitions in one slice."""
 
 
 def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:

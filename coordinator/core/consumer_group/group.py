@@ -33,14 +33,15 @@ SYNC = "consumer-sync"
 """A member on the classic protocol has joined and is to send its SyncGroup."""
 
 TARGET = "consumer-target"
-"""Of a group (member ""): a target has waited long enough for further members."""
+"""The group has waited long enough for further members: its target is computed now. This deadline
+and the next two belong to the group, so their member id is empty."""
 ANSWER = "consumer-answer"
-"""Of a group: the next waiting heartbeats are to be answered."""
+"""The group answers the next of its waiting heartbeats."""
 PATIENCE = "consumer-patience"
-"""Of a group: the oldest waiting heartbeat must not wait any longer."""
+"""The oldest waiting heartbeat has waited as long as it may."""
 
 SHARED_TARGET_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
-"""Of heartbeats that wait for a target, whatever becomes of the group."""
+"""The deadlines of heartbeats that wait for a shared target."""
 
 KINDS = (SESSION, REBALANCE, JOIN, SYNC)
 """All kinds that a member's departure cancels."""
