@@ -7,18 +7,22 @@
 # Arguments replace the whole CMD below, so repeat those of them that you keep. --advertised is the
 # address that clients get in metadata replies; they must be able to reach it. Without the flag they
 # get 127.0.0.1:9092, which is right for clients on the machine that publishes the port.
+# Give it a limit of memory (docker run --memory 1g), as deploy/compose.yaml does: docs/serve.md has the sizes.
 
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/groupd
 WORKDIR /src
+COPY constraints-image.txt .
+# Only what has the checksum of constraints-image.txt (scripts/image_constraints.py writes it), and nothing that must be built.
+RUN /opt/groupd/bin/pip install --require-hashes --only-binary :all: --requirement constraints-image.txt
 COPY . .
-RUN /opt/groupd/bin/pip install --constraint constraints.txt ".[postgres]"
+RUN /opt/groupd/bin/pip install --no-index --no-deps --no-build-isolation .
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --system --gid 10001 groupd \
     && useradd --system --uid 10001 --gid groupd --no-create-home --home-dir /data groupd \
-    && install --directory --owner=groupd --group=groupd --mode=0750 /data
+    && install --directory --owner=groupd --group=groupd --mode=0700 /data
 COPY --from=build /opt/groupd /opt/groupd
 ENV PATH=/opt/groupd/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER groupd

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, replace
+from ipaddress import ip_address
 from typing import Any
 
+from groupd.coordinator.connection_settings import ConnectionSettings
 from groupd.coordinator.data_settings import DataSettings
 from groupd.coordinator.settings import ConfigError as ConfigError  # users catch it by this name
 from groupd.coordinator.settings import parse_value, setting, setting_text
@@ -19,7 +21,7 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class CoordinatorConfig(DataSettings):
+class CoordinatorConfig(ConnectionSettings, DataSettings):
     """Every setting of the daemon. Names without Kafka's equivalent start with `groupd.`."""
 
     # Consumer groups (KIP-848)
@@ -129,6 +131,19 @@ class CoordinatorConfig(DataSettings):
     group_max_size: int = setting(
         "group.max.size", _INT_MAX, "Most members in a classic group.", low=1
     )
+    group_max_pending_members: int = setting(
+        "groupd.group.max.pending.members",
+        1000,
+        "Most member ids of a classic group that were given out and are not used yet; the oldest "
+        "one is forgotten for the next.",
+        low=1,
+    )
+    max_groups: int = setting(
+        "groupd.max.groups",
+        100000,
+        "Most groups of a process. Beyond it nobody can make a new one.",
+        low=1,
+    )
     # Offsets and the log
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes", 4096, "Largest commit metadata, in UTF-16 units.", low=0
@@ -212,6 +227,13 @@ class CoordinatorConfig(DataSettings):
     max_transactional_ids: int = setting(
         "groupd.max.transactional.ids", 100000, "Most transactional ids.", low=1
     )
+    max_transaction_partitions: int = setting(
+        "groupd.max.transaction.partitions",
+        5000,
+        "Most partitions in one transaction. When a producer has more offsets pending in one "
+        "partition of __consumer_offsets, it cannot add any.",
+        low=1,
+    )
     transaction_partition_verification_enable: bool = setting(
         "transaction.partition.verification.enable",
         True,
@@ -224,32 +246,6 @@ class CoordinatorConfig(DataSettings):
         "Answer the repeated heartbeat of a settled member from its last reply.",
     )
     node_id: int = setting("node.id", 0, "Broker id that clients see.", low=0)
-    socket_request_max_bytes: int = setting(
-        "socket.request.max.bytes", 104857600, "Largest request frame.", low=1024
-    )
-    max_connections: int = setting("max.connections", 20000, "Most open connections.", low=1)
-    connections_max_idle_ms: int = setting(
-        "connections.max.idle.ms", 600000, "A connection silent for so long is closed.", low=1
-    )
-    queued_max_requests: int = setting(
-        "groupd.connection.max.inflight",
-        1000,
-        "Requests of one connection under way before it is not read further.",
-        low=1,
-    )
-    write_buffer_max_bytes: int = setting(
-        "groupd.connection.write.buffer.max.bytes",
-        8388608,
-        "Unsent reply bytes of one connection before it is not read further.",
-        low=1024,
-    )
-    write_stall_timeout_ms: int = setting(
-        "groupd.connection.write.stall.timeout.ms",
-        60000,
-        "A client that does not read its replies for so long is dropped.",
-        low=1,
-    )
-
     telemetry_enable: bool = setting(
         "groupd.telemetry.enable",
         True,
@@ -258,6 +254,13 @@ class CoordinatorConfig(DataSettings):
     )
     telemetry_max_bytes: int = setting(
         "telemetry.max.bytes", 1048576, "Largest push of a client's metrics (KIP-714).", low=1
+    )
+    admin_hosts: tuple[str, ...] = setting(
+        "groupd.admin.hosts",
+        (),
+        "Host names by which the admin port is reached, besides localhost and those in --admin and "
+        "--advertised. IP addresses need no entry, and /healthz, /readyz and /metrics answer by "
+        "any name.",
     )
     worker_timeout_ms: int = setting(
         "groupd.worker.timeout.ms",
@@ -298,6 +301,28 @@ def settings_of(config: CoordinatorConfig) -> dict[str, str]:
     return {key: setting_text(getattr(config, entry.name)) for key, entry in FIELDS_BY_KEY.items()}
 
 
+def limits_by_address(config: CoordinatorConfig) -> dict[str, int]:
+    """`max.connections.per.ip.overrides` by address. Raises ConfigError."""
+    limits = {}
+    for entry in config.max_connections_per_ip_overrides:
+        address, _, limit = entry.rpartition(":")
+        try:
+            limits[plain_address(str(ip_address(address.strip("[]"))))] = int(limit)
+        except ValueError:
+            raise ConfigError(
+                f"max.connections.per.ip.overrides={entry}: must be an address and a number, "
+                "such as 10.0.0.7:100"
+            ) from None
+    if any(limit < 0 for limit in limits.values()):
+        raise ConfigError("max.connections.per.ip.overrides: a limit must be at least 0")
+    return limits
+
+
+def plain_address(address: str) -> str:
+    """An IPv4 address in IPv6's form, as a socket for both has it, as IPv4."""
+    return address.removeprefix("::ffff:") if "." in address else address
+
+
 def validate(config: CoordinatorConfig) -> None:
     """Rules between settings. Raises ConfigError."""
     for name in ("session.timeout", "heartbeat.interval", "assignment.interval"):
@@ -320,6 +345,11 @@ def validate(config: CoordinatorConfig) -> None:
         raise ConfigError("group.consumer.assignors must name at least one assignor, each once")
     if not set(config.log_cleanup_policy) <= {"compact", "delete"}:
         raise ConfigError("log.cleanup.policy must be compact, delete or both")
+    if not limits_by_address(config) and config.max_connections_per_ip == 0:
+        raise ConfigError(
+            "max.connections.per.ip=0: only with max.connections.per.ip.overrides; "
+            "otherwise nobody could connect"
+        )
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"

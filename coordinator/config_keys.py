@@ -6,7 +6,7 @@ those of Kafka's ConfigAdminManager and ConfigurationControlManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -20,11 +20,19 @@ from groupd.coordinator.config_values import (
 )
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterConfig, AlterResource, ConfigSynonym, ConfigValue
+from groupd.protocol.primitives import STRING_BYTES_MAX
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """Operations of IncrementalAlterConfigs."""
 
 _LIST_OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+
+Wanted = Container[str] | None
+"""Names of keys; None = all."""
+
+CONFIGS_MAX = 1000
+"""Most configs of one resource in one request: several times as many as there are keys."""
 
 
 class ConfigKey(Struct, frozen=True):
@@ -73,6 +81,11 @@ class ConfigTable:
 
     def checked(self, name: str, value: str) -> str:
         """The value in its stored form. Raises ApiError."""
+        if len(value.encode()) > STRING_BYTES_MAX:
+            raise ApiError(
+                self._invalid,
+                f"Invalid value for configuration {name}: longer than {STRING_BYTES_MAX} bytes",
+            )
         try:
             return check_value(name, value, self.key(name).rule)
         except InvalidValue as error:
@@ -105,9 +118,11 @@ class ConfigTable:
             if operation != SET:
                 items, given = split_list(effective(result, name)), split_list(value)
                 if operation == APPEND:
-                    items += [item for item in dict.fromkeys(given) if item not in items]
+                    known = set(items)
+                    items += [item for item in dict.fromkeys(given) if item not in known]
                 else:
-                    items = [item for item in items if item not in given]
+                    gone = set(given)
+                    items = [item for item in items if item not in gone]
                 value = ",".join(items)
             result[name] = self.checked(name, value)
             if check is not None:
@@ -115,8 +130,18 @@ class ConfigTable:
         return result
 
 
+def check_count(configs: Collection[object]) -> None:
+    """Raises ApiError INVALID_REQUEST for more configs of one resource than `CONFIGS_MAX`."""
+    if len(configs) > CONFIGS_MAX:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"{len(configs)} configs of one resource; at most {CONFIGS_MAX} are allowed.",
+        )
+
+
 def check_changes(changes: tuple[AlterConfig, ...]) -> None:
     """Raises ApiError INVALID_REQUEST for a key that is given twice and for a missing value."""
+    check_count(changes)
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

@@ -22,14 +22,18 @@ from groupd.coordinator.config import ConfigError, CoordinatorConfig
 from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.clock import Clock, SystemClock
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.heard_clock import HeardClock
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
-from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.storage.log import LogError, Store, StoreRefused
-from groupd.storage.open import create_store
+from groupd.storage.open import create_store, database_file
+from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
     from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
@@ -60,9 +64,10 @@ class DaemonOptions(Struct, frozen=True):
 class Daemon:
     """One broker process: everything between `start` and `stop`.
 
-    For embedders: `clock` is the time of groups, offsets and records; sockets and long polls stay
-    in real time unless it is the only one (`socket_clock`). `store` is used instead of the one of
-    `options.store_url`. `wrap(requests)` may stand between the connections and the broker: it sees
+    For embedders: `clock` is the time of groups, offsets and records, and of the sockets unless
+    they have their own (`socket_clock`); unless they are given they are `heard`. Long polls stay
+    in real time. `store` is used instead of the one of `options.store_url`.
+    `wrap(requests)` may stand between the connections and the broker: it sees
     every decoded request, and may watch for repeated heartbeats (`Slot.watchers`). `control`
     answers what comes to `/control` of the admin port. `host` is what all of it stands on.
     """
@@ -73,6 +78,7 @@ class Daemon:
         clock: Clock | None = None,
         *,
         socket_clock: Clock | None = None,
+        heard: HeardClock | None = None,
         store: Store | None = None,
         wrap: Callable[[Requests], Requests] | None = None,
         control: ControlHandler | None = None,
@@ -83,14 +89,14 @@ class Daemon:
         self.admin_address = ("", 0)
         self.connections = ConnectionStats()
         self._host = host or Host()
-        self._clock: Clock = clock or SystemClock()
+        self._stalls = LoopStalls(heard)
+        self._clock: Clock = clock or self._stalls.clock
         self._socket_clock: Clock = socket_clock or self._clock
         self._given_store = store
         self._wrap = wrap
         self._control = control
         self._store: Store | None = None
         """To be closed, as soon as there is one."""
-        self._stalls = LoopStalls()
         self._parts: DaemonParts | None = None
         self._hosting: Hosting | None = None
         self._listener: KafkaListener | None = None
@@ -127,11 +133,10 @@ class Daemon:
         trouble = "opened"
         host, options = self._host, self.options
         try:
-            parts = self._parts = DaemonParts(
-                options.config, host, self._clock, self._socket_clock, self._wrap
-            )
+            parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
             await self._launch_workers()
             self._store = self._given_store or create_store(options.store_url, options.data_dir)
+            self._warn_of_readers()
             store = self._store = await host.open(self._store, options.config)
             trouble = "read"
             await host.run("assemble", lambda: parts.assemble(store, self._hosting))
@@ -148,6 +153,14 @@ class Daemon:
                 raise CannotStart(f"the store cannot be {trouble}: {error}") from error
             raise
         log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
+
+    def _warn_of_readers(self) -> None:
+        database = None
+        if self._given_store is None and self.options.store_url != "memory://":
+            database = database_file(self.options.store_url, self.options.data_dir)
+        files = [] if database is None else open_to_others(database)
+        if files:
+            log.warning("every user of this machine may read what clients store", files=files)
 
     async def _launch_workers(self) -> None:
         """Their processes start while the store is opened. Raises CannotListen, ConfigError."""
@@ -170,6 +183,7 @@ class Daemon:
             self._socket_clock,
             self.parts.requests,
             self.connections,
+            fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
             self._host.connection,
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
@@ -188,6 +202,9 @@ class Daemon:
         from groupd.coordinator.server.telemetry import add_telemetry
 
         parts, data_plane = self.parts, self.parts.data_plane
+        # Not the broker's: that one belongs to what a recording repeats, and full pages do not
+        # keep requests waiting.
+        work = LongWork()
         scrapes = Scrapes(
             parts.broker,
             self.connections,
@@ -196,23 +213,28 @@ class Daemon:
             parts.topic_cleaner,
             self._stalls,
             self._host.collectors,
+            work,
         )
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
         ends = data_plane.partitions.ends
-        groups = GroupRoutes(parts.broker, ends)
+        groups = GroupRoutes(parts.broker, work, ends)
         routes.add("groups", groups)
         routes.add("events", groups.events)
-        add_telemetry(routes, scrapes, data_plane.telemetry)
+        add_telemetry(routes, scrapes, data_plane.telemetry, work)
         if self._hosting is not None:
-            self._hosting.add_routes(routes, scrapes, ends)
-        admin = AdminServer(routes, self._control)
+            self._hosting.add_routes(routes, scrapes, ends, work)
+        admin = AdminServer(routes, self._control, self._admin_hosts(address[0]))
         try:
             self.admin_address = await admin.start(*address)
         except OSError as error:
             raise cannot_listen(*address, "--admin", error) from error
         shown["admin"] = list(self.admin_address)
         self._admin = admin
+
+    def _admin_hosts(self, bound: str) -> tuple[str, ...]:
+        advertised = self.options.advertised
+        return (bound, *(advertised or ())[:1], *self.options.config.admin_hosts)
 
     def _shown_options(self, admin: tuple[str, int]) -> dict[str, Any]:
         node = self.parts.nodes[0]
@@ -264,13 +286,15 @@ class Daemon:
             await self._host.run("finish", self._parts.finish)
 
     async def _close(self) -> None:
-        self._stalls.stop()
-        if self._listener is not None:
-            await self._listener.close_connections()
-        if self._admin is not None:
-            await self._admin.close()
-        if self._store is not None:
-            await self._store.close()
+        try:
+            if self._listener is not None:
+                await self._listener.close_connections()
+            if self._admin is not None:
+                await self._admin.close()
+            if self._store is not None:
+                await self._store.close()
+        finally:
+            self._stalls.stop()
 
     async def lost(self) -> str:
         """Waits until another process has taken the store over, whose groups are not ours any

@@ -16,11 +16,12 @@ from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker, shard_maker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
-from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
@@ -37,7 +38,7 @@ class DaemonParts:
     """`assemble` once the store is open, then `load`; `finish` in the end. All parts are there once
     they are assembled.
 
-    `clock` is the time of groups, offsets and records, `socket_clock` that of long polls.
+    `clock` is the time of groups, offsets and records.
     `wrap(requests)` may stand between the connections and the broker. Raises ConfigError for an
     assignor that cannot be loaded.
     """
@@ -56,7 +57,6 @@ class DaemonParts:
         config: CoordinatorConfig,
         host: Host,
         clock: Clock,
-        socket_clock: Clock,
         wrap: Callable[[Requests], Requests] | None = None,
     ) -> None:
         self._assignors = load_assignors(config.consumer_assignors)
@@ -68,7 +68,6 @@ class DaemonParts:
         self.assembled = False
         """Whether there is something to `finish`."""
         self._host = host
-        self._socket_clock = socket_clock
         self._wrap = wrap
         self._hosting: Hosting | None = None
 
@@ -108,6 +107,7 @@ class DaemonParts:
             store,
             self.clock,
             ROUTES,
+            work=LongWork(self._host.slices),
             served=None if self._hosting is None else (),
         )
 
@@ -123,7 +123,8 @@ class DaemonParts:
             writer=self.broker.writer.append,
             offsets_view=OffsetsView(self.broker),
             offsets_markers=cluster or OffsetsMarkers(self.broker),
-            elapsed=self._host.elapsed(self._socket_clock),
+            elapsed=self._host.elapsed(),
+            work=self.broker.work,
             offsets_leader=None if cluster is None else cluster.offsets_leader,
         )
 
@@ -146,6 +147,7 @@ class DaemonParts:
             self.transactions,
             data_plane.catalogue.has_partition,
             data_plane.producer_ids.init,
+            self.broker.work,
         )
 
     def _tell_broker_of_topics_and_configs(self) -> None:
@@ -194,5 +196,6 @@ class DaemonParts:
         await self.transactions.close()
         if self._hosting is not None:
             await self._hosting.cluster.stop()
+            self._hosting.frontend.close()
         await self.data_plane.close()
         await self.broker.close()

@@ -105,13 +105,29 @@ class DataSettings:
     produce_unpacked_max_bytes: int = setting(
         "groupd.produce.unpacked.max.bytes",
         33554432,
-        "Most bytes that a compressed record batch may unpack to; it is unpacked to be checked.",
+        "Most bytes that a compressed record batch may unpack to; it is unpacked to be checked. "
+        "Stored batches that unpack to more are neither compacted nor searched by time.",
         low=1024,
     )
     max_partitions_per_topic: int = setting(
         "groupd.max.partitions.per.topic", 10000, "Most partitions of one topic.", low=1
     )
     max_topics: int = setting("groupd.max.topics", 10000, "Most topics.", low=1)
+    max_partitions: int = setting(
+        "groupd.max.partitions", 200000, "Most partitions of all topics together.", low=1
+    )
+    max_group_configs: int = setting(
+        "groupd.max.group.configs",
+        10000,
+        "Most groups with configs of their own; they need not exist.",
+        low=1,
+    )
+    max_request_partition_size_limit: int = setting(
+        "max.request.partition.size.limit",
+        2000,
+        "Most partitions in one answer to DescribeTopicPartitions.",
+        low=1,
+    )
     fetch_max_bytes: int = setting(
         "fetch.max.bytes", 57671680, "Largest answer to one Fetch.", low=1024
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime import ids
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Clock, SystemClock, elapsed_ns
 from groupd.coordinator.server.connection import Connection
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import Store
@@ -30,14 +30,17 @@ class Host:
     connection: Callable[..., Connection] = Connection
     """Makes the protocol object of an accepted socket."""
 
+    slices: Callable[[], int] = staticmethod(elapsed_ns)
+    """The clock, in nanoseconds, that cuts long work into slices."""
+
     def clock(self, clock: Clock) -> Clock:
         """The time of groups, offsets and records, made from the given one. The same clock gives
         the same object."""
         return clock
 
-    def elapsed(self, clock: Clock) -> Callable[[], Instant]:
-        """What long polls are measured by, made from the clock of the sockets."""
-        return clock.now
+    def elapsed(self) -> Callable[[], Instant]:
+        """Real time. Long polls are measured by it, as their clients do."""
+        return SystemClock().now
 
     def new_id(self) -> str:
         return ids.new_id()

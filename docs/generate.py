@@ -28,7 +28,10 @@ from groupd.protocol.wire.apis import API_BY_KEY  # noqa: E402
 from groupd.testing.client_settings import LIBRARIES  # noqa: E402
 from groupd.testing.control_openapi import document  # noqa: E402
 
-CONFIG_SOURCES = [ROOT / "coordinator" / name for name in ("config.py", "data_settings.py")]
+CONFIG_SOURCES = [
+    ROOT / "coordinator" / name
+    for name in ("config.py", "connection_settings.py", "data_settings.py")
+]
 TESTING_PAGE = ROOT / "docs" / "testing.md"
 SERVE_PAGE = ROOT / "docs" / "serve.md"
 TRACE_PAGE = ROOT / "docs" / "rebalance-trace.md"
@@ -127,7 +130,8 @@ def config_page() -> str:
             meaning = entry.metadata["doc"]
             if entry.name in unused and "compatib" not in meaning:
                 meaning += " **Not in effect yet.**"
-            default = "not set" if entry.default is None else f"`{shown(entry.default)}`"
+            value = shown(entry.default)
+            default = f"`{value}`" if value else "not set"
             lines.append(f"| `{entry.metadata['key']}` | {default} | {bounds} | {meaning} |")
         lines.append("")
     dynamic = ", ".join(f"`{key}`" for key in sorted(DYNAMIC_KEYS))

@@ -12,6 +12,7 @@ interpreter's lock and the result for the loop's next round (ADR 26).
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +27,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
 from groupd.storage.log import StoreRefused
+from groupd.storage.private_files import private
 from groupd.storage.transactions import Connect
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ def sqlite_writer(path: Path) -> Connect:
     """Connects for writing: the one connection that does, in a thread of ours."""
 
     def open_file() -> sqlite3.Connection:
+        # SQLite gives its write-ahead log the rights that the database has.
+        os.close(private(path, os.O_RDWR | os.O_CREAT))
         # Without an isolation level the driver begins no transactions where it sees fit.
         return sqlite3.connect(str(path), isolation_level=None)
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from struct import Struct
 
 from groupd.storage.log import StoreRefused
+from groupd.storage.private_files import make_private_directory, private
 
 FULL = "the disk is full"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -59,8 +60,8 @@ class DataLock:
     def acquire(self) -> None:
         """Makes the directory if need be. Raises StoreRefused."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            make_private_directory(self._path.parent)
+            descriptor = private(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise StoreRefused(
                 f"{self._path.parent}: cannot be written ({error.strerror}): mend its permissions "
@@ -126,7 +127,7 @@ class Witness:
 
     def open(self) -> None:
         """Raises OSError."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = private(self.path, os.O_RDWR | os.O_CREAT)
         try:
             size = _SLOTS * _SLOT_BYTES
             missing = size - os.fstat(descriptor).st_size

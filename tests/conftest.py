@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -46,6 +47,14 @@ def pytest_runtest_makereport(
     funcargs = getattr(item, "funcargs", {})
     if report.failed and "peer" in funcargs:
         report.sections.append(("peer", funcargs["peer"].logs()))
+
+
+@pytest.fixture(autouse=True)
+def _the_collector_is_left_alone() -> Iterator[None]:
+    """What one test freezes stays in memory for all later ones, and Hypothesis warns about it."""
+    before = gc.get_freeze_count()
+    yield
+    assert gc.get_freeze_count() <= before
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.cleaning.rests import Rests, durable_rows
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
 from groupd.coordinator.runtime.shard_log import OwnedLog
@@ -72,11 +73,12 @@ class TopicCompaction:
         logs: MeasuredLogs,
         now: Callable[[], Instant],
         rests: Rests,
-        producer_expiration_ms: int,
+        config: CoordinatorConfig,
         keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._partitions = partitions
-        self._producer_expiration_ms = producer_expiration_ms
+        self._producer_expiration_ms = config.producer_id_expiration_ms
+        self._unpacked_max_bytes = config.produce_unpacked_max_bytes
         self._logs = logs
         self._now = now
         self._rests = rests
@@ -165,7 +167,13 @@ class TopicCompaction:
             self._producer_expiration_ms,
         )
         cleaning = LogCleaning(
-            self._logs, owned, owned, self._rests, plain_identity, self._keys_bytes_max
+            self._logs,
+            owned,
+            owned,
+            self._rests,
+            plain_identity,
+            self._unpacked_max_bytes,
+            self._keys_bytes_max,
         )
         try:
             done = await cleaning.run(end, 1, rules)

@@ -61,7 +61,7 @@ class TopicCleaner:
             logs,
             clock.now,
             self._rests,
-            config.producer_id_expiration_ms,
+            config,
             keys_bytes_max,
         )
         self.failures = 0

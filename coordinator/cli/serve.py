@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from groupd.coordinator.cli import stop_signals
@@ -16,8 +17,11 @@ from groupd.coordinator.cli.parse import build_config, host_port, one_of, real_p
 from groupd.coordinator.cli.serve_flags import ServeFlags
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
+from groupd.coordinator.runtime.allocator import give_back_large_blocks
+from groupd.coordinator.runtime.thread_turns import threads_have_short_turns
 
 if TYPE_CHECKING:
+    from groupd.coordinator.daemon import DaemonOptions
     from groupd.coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
@@ -48,21 +52,26 @@ def serve(flags: ServeFlags) -> None:
     # Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
     # taken the store over. Imported late: usage errors need none of it.
     from groupd.coordinator.daemon import CannotStart
+    from groupd.coordinator.server import descriptors
     from groupd.storage.log import StoreRefused
 
     _set_up_log(flags.log_format, flags.log_level)
     try:
-        _serve(_daemon(flags), flags.until_stdin_ends)
+        options = _options(flags)
+        most = options.config.max_connections
+        descriptors.raise_limit(most)
+        ready = partial(descriptors.warn_if_few, most)
+        _serve(_daemon(flags, options), ready, flags.until_stdin_ends)
     except (CannotStart, StoreRefused) as error:
         raise UsageError(str(error)) from None
     stop_signals.ignore()
 
 
-def _daemon(flags: ServeFlags) -> Served:
-    """What the flags ask for. Raises UsageError, StoreRefused."""
-    from groupd.coordinator.daemon import Daemon, DaemonOptions
+def _options(flags: ServeFlags) -> DaemonOptions:
+    """Raises UsageError."""
+    from groupd.coordinator.daemon import DaemonOptions
 
-    options = DaemonOptions(
+    return DaemonOptions(
         listen=host_port(flags.listen, "--listen"),
         advertised=real_port(flags.advertised, "--advertised") if flags.advertised else None,
         admin=host_port(flags.admin, "--admin"),
@@ -72,6 +81,12 @@ def _daemon(flags: ServeFlags) -> Served:
         config=build_config(flags.config, flags.sets, flags.profile),
         workers=_workers(flags),
     )
+
+
+def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
+    """What the flags ask for. Raises UsageError, StoreRefused."""
+    from groupd.coordinator.daemon import Daemon
+
     recording = None if flags.record is None else (flags.record, flags.record_max << 20)
     if flags.control:
         from groupd.coordinator.cli.controlled import ControlledDaemon
@@ -104,25 +119,29 @@ def _workers(flags: ServeFlags) -> WorkerOptions | None:
     return WorkerOptions(flags.workers, flags.log_format, flags.log_level)
 
 
-def _serve(daemon: Served, until_stdin_ends: bool = False) -> None:
+def _serve(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = False) -> None:
     import uvloop
 
     if until_stdin_ends and sys.stdin is None:
         # Descriptor 0 would belong to the next file that is opened.
         raise UsageError("--until-stdin-ends: stdin is closed; start groupd with a pipe there")
+    give_back_large_blocks()
+    threads_have_short_turns()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_run(daemon, until_stdin_ends))
+            runner.run(_run(daemon, ready, until_stdin_ends))
         except DaemonFailed as error:
             print(f"groupd: {error}: stopped", file=sys.stderr)
             sys.exit(1)
 
 
-async def _run(daemon: Served, until_stdin_ends: bool = False) -> None:
-    from groupd.coordinator.server.logs import lasting
+async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = False) -> None:
+    """`ready()`: called once the daemon serves."""
+    from groupd.coordinator.server.logs import lasting, log_loop_errors
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    log_loop_errors(loop)
     stop_signals.STOP.on_request(lambda: loop.call_soon_threadsafe(stop.set))
     if until_stdin_ends:
         _at_end_of_stdin(stop_signals.STOP.ask)
@@ -131,8 +150,9 @@ async def _run(daemon: Served, until_stdin_ends: bool = False) -> None:
     collector.serve()
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address
-        ready = f"groupd ready kafka={_address(kafka)} admin={_address(admin)}"
-        print(ready, file=lasting(sys.stdout), flush=True)
+        line = f"groupd ready kafka={_address(kafka)} admin={_address(admin)}"
+        ready()
+        print(line, file=lasting(sys.stdout), flush=True)
         await _until(stop, daemon)
     finally:
         stopping = asyncio.ensure_future(daemon.stop())

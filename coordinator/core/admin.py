@@ -4,8 +4,11 @@ docs/spec/offsets-and-log.md#3.3)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
+from groupd.coordinator.core.queries import DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     Event,
@@ -22,7 +25,6 @@ from groupd.protocol.messages.groups import (
     DeleteGroupsReply,
     ListedGroup,
     ListGroupsReply,
-    ListGroupsRequest,
 )
 
 CLUSTER_NAME = "kafka-cluster"
@@ -30,19 +32,19 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 def list_groups(
-    state: ShardState, context: RequestContext, request: ListGroupsRequest, now: Instant
+    state: ShardState, context: RequestContext, request: ListSomeGroups, now: Instant
 ) -> Outcome:
     """Groups by id. Without DESCRIBE on the cluster only those with DESCRIBE on the group. Both
     filters ignore case; unknown values match nothing, an empty filter matches all."""
     see_all = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
-    states = {name.strip().lower() for name in request.states_filter}
-    types = {name.strip().lower() for name in request.types_filter}
     found = []
-    for group_id in sorted(state.groups):
-        group = state.groups[group_id]
-        if states and group.state_name().lower() not in states:
+    for group_id in sorted(request.group_ids):
+        group = state.groups.get(group_id)
+        if group is None:
             continue
-        if types and group.type_name not in types:
+        if request.states and group.state_name().lower() not in request.states:
+            continue
+        if request.types and group.type_name not in request.types:
             continue
         if see_all or context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
             found.append(
@@ -64,6 +66,7 @@ def delete_groups(
     outcome = Outcome(gate="*")
     results: list[DeletedGroup] = []
     for group_id in dict.fromkeys(group_ids):
+        state.being_deleted.discard(group_id)
         try:
             _delete(state, offsets, context, group_id, outcome)
         except ApiError as error:
@@ -81,12 +84,7 @@ def _delete(
     group_id: str,
     outcome: Outcome,
 ) -> None:
-    if not context.allows(Operation.DELETE, Resource.GROUP, group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    group = state.groups.get(group_id)
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-    group.check_delete()
+    group = _deletable(state, context, group_id)
     doomed = offsets.group_tombstones(group_id)
     outcome.records.extend(doomed)
     outcome.records.extend(group.tombstones())
@@ -98,3 +96,40 @@ def _delete(
             details={"offsets": len(doomed)},
         )
     )
+
+
+def _deletable(state: ShardState, context: RequestContext, group_id: str) -> Group:
+    """Raises ApiError."""
+    if not context.allows(Operation.DELETE, Resource.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    group = state.groups.get(group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    group.check_delete()
+    return group
+
+
+def check_not_being_deleted(state: ShardState, request: Any) -> None:
+    """Nobody uses a group between two pieces of its deletion: a member that joined would keep it
+    alive without some of its offsets. Raises ApiError; clients try again."""
+    group_id = getattr(request, "group_id", None)
+    if group_id in state.being_deleted and type(request) is not DeleteSomeOffsets:
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The group is being deleted.")
+
+
+def delete_some_offsets(
+    state: ShardState,
+    offsets: OffsetMetadataManager,
+    context: RequestContext,
+    request: DeleteSomeOffsets,
+) -> Outcome:
+    """A piece of DeleteGroups for a group with many offsets. Nobody may use the group until the
+    DeleteGroups that follows. Raises ApiError as DeleteGroups does."""
+    _deletable(state, context, request.group_id)
+    state.being_deleted.add(request.group_id)
+    doomed = offsets.some_tombstones(request.group_id, request.at_most)
+    outcome = Outcome(records=doomed, replies=[(context.token, None)], gate=request.group_id)
+    if doomed:
+        details = {"count": len(doomed)}
+        outcome.events.append(Event(EventKind.OFFSETS_DELETED, request.group_id, details=details))
+    return outcome

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from heapq import heappop, heappush
 
+from groupd.coordinator.core.slices import LISTED_MAX, smallest
+
 DeadlineKey = tuple[str, str, str]
 """(kind, group id, member id or "")."""
 
@@ -85,18 +87,16 @@ class Deadlines:
         """All deadlines, sorted by key; for display and tests."""
         return sorted((key, d.at_ms) for key, d in self._known.items() if d.at_ms != OFF)
 
-    def of_group(self, group_id: str) -> Iterator[tuple[DeadlineKey, int]]:
-        """Those of one group, sorted by key; each is looked up when it is yielded."""
-        members: dict[str, list[str]] = {}
-        for kind, group, member_id in self._known:
-            if group == group_id:
-                members.setdefault(kind, []).append(member_id)
-        for kind in sorted(members):
-            # Names alone are sorted far quicker than keys.
-            for member_id in sorted(members[kind]):
-                at_ms = self.due((kind, group_id, member_id))
-                if at_ms is not None:
-                    yield (kind, group_id, member_id), at_ms
+    def of_group(self, group_id: str) -> Iterator[tuple[DeadlineKey, int] | None]:
+        """The first of one group, sorted by key: `LISTED_MAX` and one more, if there are more. Each
+        is looked up when it is yielded. None: a stop."""
+        keys = yield from smallest(
+            list(self._known), LISTED_MAX + 1, lambda key: key[1] == group_id
+        )
+        for key in keys:
+            at_ms = self.due(key)
+            if at_ms is not None:
+                yield key, at_ms
 
     def next_deadline(self) -> int | None:
         """A time not after the earliest deadline; None when there is none."""

@@ -8,7 +8,7 @@ what belongs to the type as a whole is a field here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -40,6 +40,10 @@ Raises ReplayError."""
 
 Place = tuple[str | TopicId, int]
 """A partition, by topic name in types that know names, by topic id in those that know ids."""
+
+
+Holding = tuple[str | TopicId, Collection[int]]
+"""A topic, and partitions of it."""
 
 
 class LoggedEventKind(Enum):
@@ -119,11 +123,13 @@ class GroupType(Struct, frozen=True, kw_only=True):
         unload      the shard is given up: an outcome with urgent replies to parked requests
 
     What is shown of it:
-        inspect     JSON-friendly fields of a group: at least "members" and "blocked" (what it waits
-                    for). Long lists may be iterators, in which None is a stop and no item
+        inspect     JSON-friendly fields of a group: at least "members" (by id, those after a
+                    given one) and "blocked" (what it waits for). Long lists may be iterators, in
+                    which None is a stop and no item; they may end at `slices.LISTED_MAX` + 1
         awaited     deadlines for which no timer runs, as entries of "deadlines"
         identify    who a member is
-        places      what a member owns, or may still commit for
+        places      what a member owns, or may still commit for: topics and their partitions,
+                    a topic perhaps twice
 
     What a log says of it:
         logged      class of a record's key -> the events it stands for, given the group before it
@@ -155,10 +161,10 @@ class GroupType(Struct, frozen=True, kw_only=True):
     on_metadata: Callable[[ShardState, MetadataDelta], None] = _no_metadata
     unload: Callable[[ShardState], Outcome] = _nothing_parked
 
-    inspect: Callable[[ShardState, Any, Instant], dict[str, Any]]
+    inspect: Callable[[ShardState, Any, Instant, str | None], dict[str, Any]]
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
     identify: Callable[[Any, str], MemberIdentity]
-    places: Callable[[Any, str], frozenset[Place]]
+    places: Callable[[Any, str], Iterable[Holding]]
 
     logged: Mapping[type, Callable[[Any, Any, Any], Iterator[LoggedEvent]]] = field(
         default_factory=dict

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets
+from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets, some_tombstones
 from groupd.coordinator.core.offsets.expire import Sweep, forget_topics
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
 from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
@@ -58,6 +58,10 @@ class OffsetMetadataManager:
     def group_tombstones(self, group_id: str) -> list[Record]:
         """Of all offsets of a group, to go before the group's own."""
         return all_tombstones(self.store, group_id)
+
+    def some_tombstones(self, group_id: str, at_most: int) -> list[Record]:
+        """Tombstones of at most so many committed offsets of a group."""
+        return some_tombstones(self.store, group_id, at_most)
 
     def sweep(self, now: Instant) -> Outcome:
         """A slice of docs/spec/offsets-and-log.md#4; arms the next slice or sweep."""

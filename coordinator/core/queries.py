@@ -17,3 +17,20 @@ class DescribeConsumerGroup(Struct, frozen=True):
 
     group_id: str
     include_authorized_operations: bool
+
+
+class ListSomeGroups(Struct, frozen=True):
+    """A part of ListGroups: those of `group_ids` that match; answered with a `ListGroupsReply`.
+    `states`, `types`: lower case; empty ones match everything."""
+
+    group_ids: tuple[str, ...]
+    states: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+
+
+class DeleteSomeOffsets(Struct, frozen=True):
+    """Deletes at most `at_most` offsets of a group that may be deleted now. Its answer says
+    nothing: the DeleteGroups that follows has the one that counts."""
+
+    group_id: str
+    at_most: int

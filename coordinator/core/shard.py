@@ -18,8 +18,10 @@ from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
 from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
+from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.offsets.replay import replay_runs
 from groupd.coordinator.core.offsets.store import StoredOffset
+from groupd.coordinator.core.queries import DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -30,7 +32,8 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Task,
 )
-from groupd.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.groups import DeleteGroupsRequest
 from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -61,6 +64,8 @@ class GroupCoordinatorShard:
 
     def handle(self, context: RequestContext, request: Any, now: Instant) -> Outcome:
         """One request for this shard. Raises ApiError; then nothing has changed."""
+        if self.state.being_deleted:
+            admin.check_not_being_deleted(self.state, request)
         return self._handlers[type(request)](self.state, context, request, now)
 
     def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
@@ -178,11 +183,12 @@ class GroupCoordinatorShard:
     def _request_handlers(self) -> dict[type, Handler]:
         handlers: dict[type, Handler] = {
             OffsetCommitRequest: commit_offsets,
-            TxnOffsetCommitRequest: commit_txn_offsets,
+            TxnOffsetCommitRequest: self._commit_txn_offsets,
             OffsetFetchGroup: _stateless(self.offsets.fetch),
             OffsetDeleteRequest: _stateless(self.offsets.delete),
-            ListGroupsRequest: admin.list_groups,
+            ListSomeGroups: admin.list_groups,
             DeleteGroupsRequest: _stateless(self._delete_groups),
+            DeleteSomeOffsets: _stateless(self._delete_some_offsets),
             **_merged(one.requests for one in self._types),
         }
         hosting: dict[type, dict[str, HostedHandler]] = {}
@@ -197,6 +203,25 @@ class GroupCoordinatorShard:
         self, context: RequestContext, request: DeleteGroupsRequest, now: Instant
     ) -> Outcome:
         return admin.delete_groups(self.state, self.offsets, context, request.group_ids, now)
+
+    def _commit_txn_offsets(
+        self,
+        state: ShardState,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        now: Instant,
+    ) -> Outcome:
+        """The marker decides all that is pending at once, so there is a bound."""
+        pending = self.offsets.store.pending_count(request.producer_id)
+        if pending <= state.config.max_transaction_partitions:
+            return commit_txn_offsets(state, context, request, now)
+        reply = refuse_txn_commit(request, ErrorCode.POLICY_VIOLATION, context.api_version)
+        return Outcome(replies=[(context.token, reply)], gate=request.group_id)
+
+    def _delete_some_offsets(
+        self, context: RequestContext, request: DeleteSomeOffsets, now: Instant
+    ) -> Outcome:
+        return admin.delete_some_offsets(self.state, self.offsets, context, request)
 
 
 K = TypeVar("K")

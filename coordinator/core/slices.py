@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import chain
+from typing import Any, TypeVar
 
 SLICE_ITEMS = 256
+"""Items between two stops."""
+WORK_ITEMS = 1024
+"""Items between two stops, where each is little work."""
+LISTED_MAX = 10_000
+"""Most items of one list on a page that people or tools look at."""
+SORTED_AT_ONCE = 1024
+"""Items that are sorted in one step."""
+
+KEYS = 2000
+"""Keys that are compared or hashed in one step, which takes no call of Python for each."""
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+A = TypeVar("A")
+S = TypeVar("S", int, bytes, str, tuple[Any, ...])
+"""What can be sorted."""
 
 
-def run_through(steps: Generator[None, None, T]) -> T:
+class Work:
+    """Counts what was done since the last stop."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def enough(self, done: int = 1) -> bool:
+        """Counts `done` items. True if a stop is due; then the count begins anew."""
+        self._done += done
+        if self._done < WORK_ITEMS:
+            return False
+        self._done = 0
+        return True
+
+
+Steps = Generator[None, None, T]
+"""Long work: it yields where other work may run, and returns its result."""
+
+
+def run_through(steps: Steps[T]) -> T:
     """Run `steps` to the end; what it returns."""
     while True:
         try:
@@ -18,6 +55,12 @@ def run_through(steps: Generator[None, None, T]) -> T:
         except StopIteration as ended:
             result: T = ended.value
             return result
+
+
+def at_once(result: T) -> Steps[T]:
+    """Work that is done as soon as it has its turn."""
+    return result
+    yield
 
 
 def spans(count: int, size: int) -> Iterator[slice]:
@@ -36,3 +79,68 @@ def chunks(items: Iterable[T], size: int = SLICE_ITEMS) -> Iterator[list[T]]:
             chunk = []
     if chunk:
         yield chunk
+
+
+def mapped_in_steps(
+    make: Callable[[A], T], items: Iterable[A], size: int = SLICE_ITEMS
+) -> Steps[list[T]]:
+    """What `make` makes of each item, `size` of them in a step."""
+    made: list[T] = []
+    for chunk in chunks(items, size):
+        if made:
+            yield
+        made += [make(item) for item in chunk]
+    return made
+
+
+def distinct_in_steps(items: Sequence[K]) -> Steps[list[K]]:
+    """Each item once, in the order in which they first appear."""
+    found: dict[K, None] = {}
+    for span in spans(len(items), KEYS):
+        if span.start:
+            yield
+        found.update(dict.fromkeys(items[span]))
+    return list(found)
+
+
+def sorted_in_steps(items: Iterable[S]) -> Steps[Iterator[S]]:
+    """The items in sorted order. Most of the sorting is done in the steps, the rest while the
+    items are taken."""
+    runs: list[list[S]] = []
+    for some in chunks(items, SORTED_AT_ONCE):
+        if runs:
+            yield
+        runs.append(sorted(some))
+    return merge(*runs) if len(runs) > 1 else chain.from_iterable(runs)
+
+
+def smallest(
+    items: Iterable[S], count: int, keep: Callable[[S], bool] | None = None
+) -> Generator[None, None, list[S]]:
+    """The first `count` of the items in sorted order, each once; only those for which
+    `keep` is true."""
+    found: list[S] = []
+    for some in chunks(items, SORTED_AT_ONCE):
+        new = set(some if keep is None else filter(keep, some))
+        if found and len(found) == count:
+            last = found[-1]
+            new = {item for item in new if item < last}
+        if new:
+            found += new.difference(found)
+            found.sort()
+            del found[count:]
+        yield
+    return found
+
+
+class Pairs:
+    """An iterator of (key, value) that stands for a mapping which may be long. None in it is no
+    pair but a stop."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, pairs: Iterator[tuple[str, Any] | None]) -> None:
+        self._pairs = pairs
+
+    def __iter__(self) -> Iterator[tuple[str, Any] | None]:
+        return self._pairs

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from groupd.coordinator.core.slices import Steps
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.schema import Record
 
@@ -123,12 +124,12 @@ class Completion(Struct, frozen=True):
 
 
 class Task(Struct, frozen=True):
-    """Slow pure work: the shell calls `run()` somewhere and feeds the result to
-    `shard.task_done(task, result, now)`; `result` is an Exception when `run` raised."""
+    """Slow pure work: the shell goes through `steps()`, between other requests, and feeds the
+    result to `shard.task_done(task, result, now)`; `result` is an Exception when a step raised."""
 
     kind: str
     group_id: str
-    run: Callable[[], Any]
+    steps: Callable[[], Steps[Any]]
 
 
 class Steady(Protocol):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Generator, Mapping
 from typing import Any
 
 from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
 from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.slices import Work
 from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages import TopicId
 
@@ -35,8 +36,13 @@ def topic_name(topic: str | TopicId, image: MetadataImage) -> str:
 
 
 def named(
-    partitions: Mapping[TopicId, Iterable[int]], image: MetadataImage
-) -> dict[str, list[int]]:
-    """Topic name -> partitions, both ascending."""
-    by_name = {topic_name(topic_id, image): sorted(p) for topic_id, p in partitions.items()}
+    partitions: Mapping[TopicId, Collection[int]], image: MetadataImage
+) -> Generator[None, None, dict[str, list[int]]]:
+    """Topic name -> partitions, both ascending. With stops."""
+    by_name = {}
+    work = Work()
+    for topic_id, numbers in partitions.items():
+        by_name[topic_name(topic_id, image)] = sorted(numbers)
+        if work.enough(1 + len(numbers)):
+            yield
     return dict(sorted(by_name.items()))

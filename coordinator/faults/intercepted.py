@@ -16,14 +16,27 @@ class InterceptedSlot(Slot):
     """Takes the place of another slot for the broker: the reply goes to `on_reply` instead of the
     client."""
 
-    __slots__ = ("on_reply",)
+    __slots__ = ("_slot", "on_reply")
 
     def __init__(self, slot: Slot, on_reply: Callable[[Any], None]) -> None:
         super().__init__(slot.connection, slot.api, slot.header, b"", slot.request)
         self.on_reply = on_reply
+        self._slot = slot
 
     def send(self, reply: Any, copies: int = 1) -> None:
         self.on_reply(reply)
+
+    def hold(self) -> None:
+        self._slot.hold()
+
+    def room(self, wanted: int) -> int:
+        return self._slot.room(wanted)
+
+    def holds(self, size: int) -> None:
+        self._slot.holds(size)
+
+    def when_short(self, callback: Callable[[], None] | None) -> None:
+        self._slot.when_short(callback)
 
     def may_repeat(self, lease: Any) -> None:
         """Does nothing: a reply that a fault may have changed is not stored for repetition."""

@@ -41,7 +41,7 @@ class Authors:
 
     def _update(self, group: Group | None, member_id: str) -> None:
         known = group is not None and member_id in group.members
-        found = type_of(group).places(group, member_id) if group is not None and known else _NOWHERE
+        found = _places(group, member_id) if group is not None and known else _NOWHERE
         if found == self._places.get(member_id, _NOWHERE):
             return
         for place in self._places.pop(member_id, _NOWHERE):
@@ -74,3 +74,8 @@ class Authors:
         return Author(
             Actor.OWNER, owner, who.instance_id, who.client_id, who.client_host, who.epoch
         )
+
+
+def _places(group: Group, member_id: str) -> frozenset[Place]:
+    holdings = type_of(group).places(group, member_id)
+    return frozenset((topic, number) for topic, numbers in holdings for number in numbers)

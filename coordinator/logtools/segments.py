@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.protocol.records.batch import HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
+from groupd.storage.private_files import make_private_directory, private
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_BYTES = 104857600
@@ -144,8 +145,9 @@ class SegmentWriter:
         """Append one batch; offsets must ascend."""
         if self._file is None or self._is_full(header, len(payload)):
             self._end_segment()
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._file = (self.directory / f"{header.base_offset:020d}.log").open("xb")
+            make_private_directory(self.directory)
+            path = self.directory / f"{header.base_offset:020d}.log"
+            self._file = os.fdopen(private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
             self._size = 0
             self._first_offset = header.base_offset
         self._file.write(payload)

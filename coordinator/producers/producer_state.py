@@ -18,7 +18,6 @@ the least recently seen ones beyond `PRODUCERS_MAX` of a log.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
 
 from msgspec import Struct, field
 
@@ -85,9 +84,9 @@ class ProducerStates:
         """Known producers. There may be none, and aborted transactions all the same."""
         return len(self._entries)
 
-    def active(self) -> Iterator[tuple[int, ProducerEntry]]:
-        """Every known producer, by id."""
-        return iter(sorted(self._entries.items()))
+    def active(self) -> list[tuple[int, ProducerEntry]]:
+        """Every known producer with its id, in no order."""
+        return list(self._entries.items())
 
     # Transactions -------------------------------------------------------------------------
 

@@ -16,6 +16,10 @@ from groupd.protocol.errors import ErrorCode
 TopicPartition = tuple[str, int]
 """Name of the topic, number of the partition."""
 
+MARKERS_AT_ONCE = 100
+"""Partitions that get a marker in one call of `MarkerTarget.write_marker`: their batches are made
+in one go."""
+
 
 class Marker(Struct, frozen=True):
     """A COMMIT or ABORT marker (KIP-98). In transaction version 2 (KIP-890) its epoch is one above

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from groupd.coordinator.server.byte_budget import largest_share
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.server.stored_replies import ENTRIES_MAX
@@ -58,13 +59,23 @@ class RecordedSlot(Slot):
         made in the same place in a replay."""
         return self.api.encode(reply, self.header.api_version)
 
+    def room(self, wanted: int) -> int:
+        """The same whatever others hold: a replay cannot know that."""
+        return min(wanted, self.connection.largest_share)
+
+    def holds(self, size: int) -> None:
+        """See `room`."""
+
+    def when_short(self, callback: Callable[[], None] | None) -> None:
+        """See `room`."""
+
     def send(self, reply: Any, copies: int = 1) -> None:
         connection = self.connection
         if connection.closed:
             return
         super().send(reply, copies)
         if self.done:
-            if self.lease is not None:
+            if self.lease is not None and self.request_frame:
                 connection.remember(self.request_frame, reply)
             connection.traffic.replied(self.input, reply, self.frame, copies)
 
@@ -82,6 +93,7 @@ class RecordedConnection(Connection):
         self.number = -1
         self.input = -1
         self._repeatable: dict[bytes, Any] = {}
+        self.largest_share = largest_share(self._config)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -124,8 +136,13 @@ class RecordedConnection(Connection):
         if repeated is None:
             super()._start(frame)
             return
-        self._write(repeated)
+        self._out.write(repeated)
         self.traffic.replied(self.input, self._repeatable.get(_key(frame)), repeated, 1)
+
+    def _may_decode(self, size: int, go: Callable[[], None]) -> bool:
+        """Whatever others hold: a replay cannot know that, and `go` would be called outside of the
+        input that has brought the frame."""
+        return True
 
     def _soon(self, callback: Callable[[], None]) -> None:
         # The code that answers runs inside the world, and the next frame must be an input of its

@@ -24,7 +24,7 @@ from groupd.coordinator.recording.head import Head, begin
 from groupd.coordinator.recording.plain import Checksum
 from groupd.coordinator.recording.store import OutsideStore
 from groupd.coordinator.recording.tape import Tape
-from groupd.coordinator.recording.world import Elapsed, World, WorldClock, clock_of
+from groupd.coordinator.recording.world import Elapsed, World, WorldClock, clock_of, one_slice
 from groupd.coordinator.runtime.clock import Clock, monotonic_ms
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import Store
@@ -139,14 +139,16 @@ class Recorder(Host):
 
     # The host -----------------------------------------------------------------------------
 
+    slices = staticmethod(one_slice)
+
     def clock(self, clock: Clock) -> Clock:
         if self._world_clock is None:
             self._clock = clock
             self._world_clock = clock_of(self._world, clock)
         return self._world_clock
 
-    def elapsed(self, clock: Clock) -> Callable[[], Instant]:
-        return Elapsed(self._world, clock.now)
+    def elapsed(self) -> Callable[[], Instant]:
+        return Elapsed(self._world, super().elapsed())
 
     def new_id(self) -> str:
         return self._world.new_id()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from struct import Struct
 from typing import Any, cast
@@ -32,10 +33,14 @@ from groupd.coordinator.recording.script import Script
 from groupd.coordinator.recording.snapshot import SNAPSHOT_KINDS, Restored
 from groupd.coordinator.recording.store import OutsideStore
 from groupd.coordinator.recording.virtual_transport import VirtualTransport
-from groupd.coordinator.recording.world import Elapsed, WorldClock
+from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.server.connection import Requests
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.fairness import fairness
+from groupd.coordinator.server.open_connections import OpenConnections
+from groupd.coordinator.server.requests import Requests
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import Store
 
@@ -54,11 +59,13 @@ class ReplayHost(Host):
         self._world = world
         self.world_clock = WorldClock(world, lambda: world.instant)
 
+    slices = staticmethod(one_slice)
+
     def clock(self, clock: Clock) -> Clock:
         return self.world_clock
 
-    def elapsed(self, clock: Clock) -> Callable[[], Instant]:
-        return Elapsed(self._world, clock.now)
+    def elapsed(self) -> Callable[[], Instant]:
+        return Elapsed(self._world, self.world_clock.now)
 
     def new_id(self) -> str:
         return self._world.new_id()
@@ -77,6 +84,8 @@ class ReplayedBroker:
         header = file.header
         self.file = file
         self.config = config
+        # What the daemon held back has been held back: the frames come when the recording says.
+        self._unlimited = replace(config, queued_max_request_bytes=-1)
         self.world = ReplayWorld(str(header.get("seed")), script.timers.copy())
         self._host = ReplayHost(self.world)
         self._replied = replied
@@ -93,7 +102,7 @@ class ReplayedBroker:
         self._stage: asyncio.Task[None] | None = None
         self._connections: dict[int, RecordedConnection] = {}
         self._numbers: dict[int, list[int]] = {}
-        self._registry: set[Any] = set()
+        self._registry: OpenConnections[Connection] = OpenConnections(self.config)
         self._stats = ConnectionStats()
         harness = header.get("mode") == HARNESS
         self._harness = Interventions(self, self._host.world_clock) if harness else None
@@ -222,7 +231,13 @@ class ReplayedBroker:
     def _open(self, number: int, host: str) -> None:
         clock = self._host.world_clock
         connection = RecordedConnection(
-            self.config, clock, self.parts.requests, self._stats, self._registry, traffic=self
+            self.config,
+            clock,
+            self.parts.requests,
+            self._stats,
+            self._registry,
+            fairness(self._unlimited, LoopStalls(), self.parts.broker.work, clock),
+            traffic=self,
         )
         connection.number = number
         self._connections[number] = connection
@@ -281,7 +296,7 @@ class ReplayedBroker:
             wrap = self._harness.wrap
         clock = self._host.world_clock
         try:
-            return DaemonParts(self.config, self._host, clock, clock, wrap)
+            return DaemonParts(self.config, self._host, clock, wrap)
         except ConfigError as error:
             raise BadRecording(f"{self.file.path}: {error}") from None
 

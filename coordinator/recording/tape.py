@@ -20,6 +20,7 @@ import structlog
 
 from groupd.coordinator.recording.plain import to_json
 from groupd.storage.log import StoreRefused
+from groupd.storage.private_files import private
 
 log = structlog.get_logger("groupd.recording")
 
@@ -51,7 +52,7 @@ class Tape:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             # The file holds the records and commits of clients, so only its owner may read it.
-            self._file = os.open(path, flags, 0o600)
+            self._file = private(path, flags)
         except FileExistsError:
             raise CannotRecord(f"recording {path}: exists already; choose another name") from None
         except OSError as error:

@@ -22,18 +22,21 @@ from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.event_log import log_event
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.pace import is_long_produce
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.timeline import Timeline
-from groupd.coordinator.runtime.waiting import Failure, Part, Waiter, WaitingRequests
+from groupd.coordinator.runtime.waiting import Failure, Waiter, WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -100,7 +103,8 @@ def shard_maker(
 
 class Broker:
     """Everything behind the sockets. `served`: the shards of this process, by default all; the
-    others are `ForeignShard`s. `writer`: by default one of its own over `logs`."""
+    others are `ForeignShard`s. `writer`, `work`: by default some of its own, the writer over
+    `logs`."""
 
     def __init__(
         self,
@@ -113,6 +117,7 @@ class Broker:
         *,
         served: Collection[int] | None = None,
         writer: LogWriter | None = None,
+        work: LongWork | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -121,6 +126,7 @@ class Broker:
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests() if waiting is None else waiting
         self.writer = writer or LogWriter(logs)
+        self.work = LongWork() if work is None else work
         self.processing = Durations()
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
@@ -164,6 +170,7 @@ class Broker:
             self._on_events,
             self._on_progress,
             self.processing,
+            self.work,
         )
 
     # Life ---------------------------------------------------------------------------------
@@ -256,13 +263,30 @@ class Broker:
         """As `shard_of`, of a broker that serves all shards."""
         return self.shards[partition_for(group_id, len(self.shards))]
 
-    def ask(self, shard: Shard, context: RequestContext, part: Part) -> None:
+    def ask(self, shard: Shard, context: RequestContext, part: Waiter) -> None:
         """One of several questions of a request, in the name of its client."""
         self.waiting.add(part)
         if self.started:
             shard.handle(context.with_token(part), part.request)
         else:
             part.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def part(self, context: RequestContext, part: Waiter) -> RequestContext:
+        """The context of one of several questions that take the way of a request."""
+        self.waiting.add(part)
+        return context.with_token(part)
+
+    def work_on(self, waiter: Waiter, steps: Steps[None]) -> None:
+        """Work on a request that may be long: `steps` sees to it that `waiter` is answered. An
+        error of `steps` fails the request."""
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                self._fail(waiter, error)
+
+        ended = self.work.add(steps, done)
+        if not ended and waiter in self.waiting:
+            waiter.hold()
 
     def node_for(self, key_type: int, key: str) -> Node | None:
         """The coordinator of a key; None while it is not known or not there."""
@@ -279,7 +303,10 @@ class Broker:
 
     def on_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """The dynamic configs of one group as they stand now."""
-        self.group_configs[group_id] = configs
+        if configs:
+            self.group_configs[group_id] = configs
+        else:
+            self.group_configs.pop(group_id, None)
         self.shard_of(group_id).set_group_configs(group_id, configs)
 
     def on_broker_configs(self, values: Mapping[str, str]) -> None:
@@ -291,7 +318,11 @@ class Broker:
     def _fresh_shard(self) -> GroupCoordinatorShard:
         shard = self._make_shard(self.image, self.group_configs)
         shard.state.config = self.config
+        shard.state.groups_in_all = self._count_groups
         return shard
+
+    def _count_groups(self) -> int:
+        return sum([len(shard.shard.state.groups) for shard in self.shards])
 
     def _bring_up_to_date(self, shard: GroupCoordinatorShard) -> None:
         shard.state.image = self.image
@@ -317,8 +348,11 @@ class Broker:
 
     def _start_data(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
-        if isinstance(request, ProduceRequest) and request.acks == 0:
-            waiter.failure = no_reply
+        if isinstance(request, ProduceRequest):
+            if request.acks == 0:
+                waiter.failure = no_reply
+            if is_long_produce(request):
+                waiter.hold()
         handler = self._data.get(type(request))
         if handler is None:
             waiter.fail(ErrorCode.UNSUPPORTED_VERSION)
@@ -343,11 +377,15 @@ class Broker:
     async def _run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except ApiError as error:
+        except Exception as error:  # noqa: BLE001 - answered there
+            self._fail(waiter, error)
+
+    def _fail(self, waiter: Waiter, error: Exception) -> None:
+        if isinstance(error, ApiError):
             waiter.fail(error.code, error.message)
-        except Exception:
-            log.exception("request failed", request=type(waiter.request).__name__)
-            waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        log.error("request failed", request=type(waiter.request).__name__, exc_info=error)
+        waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:

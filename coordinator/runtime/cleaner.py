@@ -183,7 +183,13 @@ class Cleaner:
         )
         turns = Turns(SLICE_MS, REST, self._sleep)
         cleaning = LogCleaning(
-            self._logs, history, target, turns, offsets_identity, self._keys_bytes_max
+            self._logs,
+            history,
+            target,
+            turns,
+            offsets_identity,
+            self._config.produce_unpacked_max_bytes,
+            self._keys_bytes_max,
         )
         done = await cleaning.run(end, self._least_records, rules)
         if done is None:

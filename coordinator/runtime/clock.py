@@ -1,4 +1,5 @@
-"""The only reader of the clock, and the only place that sets timers."""
+"""What a clock is to the coordinator, and the real one. A daemon runs by the one of
+`groupd.coordinator.runtime.heard_clock`, which leaves out the pauses of its process."""
 
 from __future__ import annotations
 
@@ -76,6 +77,11 @@ class Alarm:
         self._ring = ring
         self._at_ms = 0
         self._handle: TimerHandle | None = None
+
+    @property
+    def rang_for_ms(self) -> int:
+        """The time for which it rang last."""
+        return self._at_ms
 
     @property
     def at_ms(self) -> int | None:

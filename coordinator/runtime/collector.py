@@ -58,14 +58,17 @@ def pause(records: int) -> AbstractContextManager[object]:
 
 
 def keep(records: int) -> None:
-    """What `records` records were made into is here to stay: the collector need not look at it."""
-    if records >= FREEZE_RECORDS:
+    """What `records` records were made into is here to stay: the collector need not look at it.
+
+    Only in a process that serves: an embedded broker must not hide its user's objects from the
+    user's own collector."""
+    if records >= FREEZE_RECORDS and _keep_survivors in gc.callbacks:
         gc.freeze()
 
 
 def serve() -> None:
     """From now on, in a process that does nothing else: what there is stays, and what outlives a
-    full collection."""
+    full collection. Called by what starts such a process, never by a class that a test may use."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     if _keep_survivors not in gc.callbacks:

@@ -19,6 +19,7 @@ from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.batch import BatchHeader, read_records
 from groupd.protocol.records.codec import CorruptRecord, RecordDecoder
+from groupd.protocol.records.compression import Plain
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 from groupd.protocol.records.varints import zigzag
 
@@ -53,25 +54,34 @@ def _layout(front: int, wide: bool, opening: int, ending: int) -> Struct:
 
 
 def take_run(
-    decoder: RecordDecoder, header: BatchHeader, data: bytes, position: int, index: int, most: int
+    decoder: RecordDecoder,
+    header: BatchHeader,
+    records: Plain,
+    position: int,
+    index: int,
+    most: int,
 ) -> CommitRun | None:
     """The run that begins with record `index` at `position`, at most `most` records; None if that
     one is no commit as described above. Raises CorruptBatch, CorruptRecord."""
-    delta, _, key, value, start, headers_at, end = next(read_records(header, data, position, index))
-    if key is None or value is None or key[:2] != _COMMIT_KEY or value[:2] != _VERSION:
+    data, _, stop = records
+    delta, _, key_at, key_size, value_size, start, value_end, end = next(
+        read_records(header, records, position, index)
+    )
+    if key_size < 0 or value_size not in _VALUE_SIZES or not 0 <= delta < _WIDE**2:
         return None
-    if len(value) not in _VALUE_SIZES or not 0 <= delta < _WIDE**2:
+    value_at = value_end - value_size
+    key, value = data[key_at : key_at + key_size], data[value_at:value_end]
+    if key[:2] != _COMMIT_KEY or value[:2] != _VERSION:
         return None
     record = decoder.decode(key, value)
     assert isinstance(record.value, OffsetCommitValue)
     if record.value.metadata or value[_METADATA_AT] != 1:
         return None  # the layout below has one byte for the length of the metadata
     # Where the fields stand, if every number takes as few bytes as it can.
-    key_size, place = zigzag(len(key)), zigzag(delta)
-    value_at = headers_at - len(value)
-    opening_at = value_at - 1 - len(key) - len(key_size)
+    key_length, place = zigzag(key_size), zigzag(delta)
+    opening_at = value_at - 1 - key_size - len(key_length)
     delta_at = opening_at - len(place)
-    if data[delta_at:value_at] != place + key_size + key + zigzag(len(value)):
+    if data[delta_at:value_at] != place + key_length + key + zigzag(value_size):
         return None
     layout = _layout(
         delta_at - start,
@@ -79,10 +89,10 @@ def take_run(
         value_at - 1 - _PARTITION_BYTES - opening_at,
         end - value_at - _TAGS_AT,
     )
-    count = min(most, (len(data) - start) // layout.size)
+    count = min(most, (stop - start) // layout.size)
     rows = layout.iter_unpack(memoryview(data)[start : start + count * layout.size])
     topics, taken = _alike(
-        rows, decoder, record.value.topic_id, key_size, header.base_offset, len(place) == 2
+        rows, decoder, record.value.topic_id, key_length, header.base_offset, len(place) == 2
     )
     return CommitRun(topics, taken, start + taken * layout.size)
 

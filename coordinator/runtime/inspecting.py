@@ -3,7 +3,6 @@ waits for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -13,16 +12,22 @@ from groupd.coordinator.core.inspection import (
     with_lists,
 )
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.core.waiting import Wait, wait
+from groupd.coordinator.core.waiting import wait
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 
+BEING_WRITTEN = "changes of the group are being written to the log"
 
-def inspect_lazily(shard: ShardRuntime, group_id: str, now: Instant) -> dict[str, Any] | None:
-    """None when there is no such group. `blocked` also has transactions that hold offsets back, and
-    a write that is under way. What may be long is an iterator, where None is a stop and no item."""
-    shown = inspect_group_lazily(shard.shard.state, group_id, now)
+
+def inspect_lazily(
+    shard: ShardRuntime, group_id: str, now: Instant, after: str | None = None
+) -> dict[str, Any] | None:
+    """As `inspect_group_lazily`. `blocked` also has transactions that hold offsets back, and a
+    write that is under way."""
+    shown = inspect_group_lazily(shard.shard.state, group_id, now, after)
     if shown is not None:
-        shown["blocked"] = chain(shown["blocked"], list(_of_the_log(shard, group_id)))
+        writing = [] if shard.rests(group_id) else [wait(BEING_WRITTEN)]
+        held_back = open_transactions(shard.shard.offsets.store, group_id)
+        shown["blocked"] = chain(shown["blocked"], held_back, writing)
     return shown
 
 
@@ -30,9 +35,3 @@ def inspect(shard: ShardRuntime, group_id: str, now: Instant) -> dict[str, Any] 
     """`inspect_lazily`, with lists."""
     shown = inspect_lazily(shard, group_id, now)
     return None if shown is None else with_lists(shown)
-
-
-def _of_the_log(shard: ShardRuntime, group_id: str) -> Iterator[Wait]:
-    yield from open_transactions(shard.shard.offsets.store, group_id)
-    if not shard.rests(group_id):
-        yield wait("changes of the group are being written to the log")

@@ -34,6 +34,7 @@ from groupd.protocol.records.batch import (
     records_data,
 )
 from groupd.protocol.records.codec import CorruptRecord, RecordDecoder, UnknownRecordType
+from groupd.protocol.records.compression import Plain
 from groupd.protocol.records.schema import Record
 from groupd.storage.log import LogCorrupt, PartitionLogs, StoredBatch
 
@@ -206,12 +207,12 @@ class _Replay:
             self._shard.replay_marker(producer_id, marker.committed)
 
     def _data(self, batch: Batch) -> Iterator[None]:
-        header, data = batch.header, records_data(batch.header, batch.payload)
-        at = index = 0
+        header, records = batch.header, records_data(batch.header, batch.payload)
+        at, index = records.start, 0
         if not header.is_transactional:
             while index < header.record_count:
                 most = min(header.record_count - index, TURN_RECORDS - self._since)
-                run = take_run(self._decoder, header, data, at, index, most)
+                run = take_run(self._decoder, header, records, at, index, most)
                 if run is None:
                     break
                 for group, topic, offsets in run.topics:
@@ -220,30 +221,34 @@ class _Replay:
                 yield from self._count(run.records, run.records)
                 if run.records < SHORT_RUN:
                     break  # the next ones are hardly longer, and cost more than they save
-        yield from self._one_by_one(header, data, at, index)
+        yield from self._one_by_one(header, records, at, index)
 
-    def _one_by_one(self, header: BatchHeader, data: bytes, at: int, index: int) -> Iterator[None]:
+    def _one_by_one(
+        self, header: BatchHeader, records: Plain, at: int, index: int
+    ) -> Iterator[None]:
         """The records from the one at `at` on, which has this index."""
         base_offset, decode = header.base_offset, self._decoder.decode
         producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
-        read = read_records(header, data, at, index)
+        read, data = read_records(header, records, at, index), records.data
         while index < header.record_count:
             count = min(header.record_count - index, TURN_RECORDS - self._since)
             offsets: list[int] = []
-            records: list[Record] = []
-            for delta, _, key, value, _, _, _ in islice(read, count):
-                if key is None:
+            decoded: list[Record] = []
+            for delta, _, key_at, key_size, size, _, headers_at, _ in islice(read, count):
+                if key_size < 0:
                     continue
+                key = data[key_at : key_at + key_size]
+                value = None if size < 0 else data[headers_at - size : headers_at]
                 try:
-                    records.append(decode(key, value))
+                    decoded.append(decode(key, value))
                 except UnknownRecordType as unknown:
                     number = unknown.record_type
                     self._skipped[number] = self._skipped.get(number, 0) + 1
                 else:
                     offsets.append(base_offset + delta)
-            self._shard.replay_all(records, offsets, producer)
+            self._shard.replay_all(decoded, offsets, producer)
             index += count
-            yield from self._count(count, len(records))
+            yield from self._count(count, len(decoded))
         next(read, None)  # checks that nothing follows the last record
 
     def _count(self, read: int, applied: int) -> Iterator[None]:

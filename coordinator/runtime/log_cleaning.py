@@ -15,8 +15,10 @@ from msgspec import Struct
 
 from groupd.coordinator.runtime.shard_log import OwnedLog
 from groupd.coordinator.runtime.swap import Swap
-from groupd.protocol.records.batch import iter_batches, parse_header
+from groupd.coordinator.runtime.unpacking import unpacked
+from groupd.protocol.records.batch import Batch, CorruptBatch, iter_batches, parse_header
 from groupd.protocol.records.compaction import Compaction, Identity, Rules, Survey
+from groupd.protocol.records.compression import Plain, UnpacksTooLarge
 from groupd.storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
 
 T = TypeVar("T")
@@ -55,6 +57,7 @@ class LogCleaning:
         target: OwnedLog,
         turns: Pauses,
         identity: Identity,
+        unpacked_max_bytes: int,
         keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._logs = logs
@@ -62,6 +65,7 @@ class LogCleaning:
         self._target = target
         self._turns = turns
         self._identity = identity
+        self._unpacked_max_bytes = unpacked_max_bytes
         self._keys_bytes_max = keys_bytes_max
 
     async def run(self, end: int, least: int, rules: Rules) -> Cleaned | None:
@@ -88,7 +92,7 @@ class LogCleaning:
         survey, reached = Survey(self._identity), start
         async for row in self._rows(self._history.name, start, end):
             for batch in iter_batches(row.payload):
-                await self._turns.run(survey.add(batch))
+                await self._turns.run(survey.add(batch, await self._unpacked(batch)))
             reached = row.last_offset + 1
             if survey.size >= self._keys_bytes_max:
                 break
@@ -101,7 +105,7 @@ class LogCleaning:
         async for row in self._rows(source.name, start, end):
             parts, max_timestamp_ms = [], -1
             for batch in iter_batches(row.payload):
-                left = await self._turns.run(compaction.clean(batch))
+                left = await self._turns.run(compaction.clean(batch, await self._unpacked(batch)))
                 if left is not None:
                     parts.append(left)
                     max_timestamp_ms = max(max_timestamp_ms, parse_header(left).max_timestamp_ms)
@@ -114,6 +118,15 @@ class LogCleaning:
             if swap.full:
                 swap = await self._write(swap)
         await self._write(swap)
+
+    async def _unpacked(self, batch: Batch) -> Plain:
+        """Raises CorruptBatch also if the records are too large."""
+        try:
+            return await unpacked(batch.header, batch.payload, self._unpacked_max_bytes)
+        except UnpacksTooLarge as error:
+            raise CorruptBatch(
+                f"the batch at offset {batch.header.base_offset} has {error}"
+            ) from error
 
     async def _write(self, swap: Swap) -> Swap:
         """The next swap."""

@@ -1,4 +1,7 @@
-"""How long the event loop was kept from its work: every request waits behind that."""
+"""How long the event loop was kept from its work: every request waits behind that.
+
+The same timer tells the clock of groups that the loop has come round.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from groupd.coordinator.runtime.clock import elapsed_ns
+import structlog
 
-INTERVAL_S = 0.004
+from groupd.coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.heard_clock import INTERVAL_MS, HeardClock
+
+log = structlog.get_logger("groupd.loop")
+
+INTERVAL_S = INTERVAL_MS / 1000
 BUCKET_NS = 10_000_000_000
 BUCKETS = 6
 DELAY_NS = 10_000_000
@@ -17,15 +25,25 @@ DELAY_NS = 10_000_000
 STALL_NS = 50_000_000
 """From here on a delay counts as a stall."""
 
+PAUSE_NS = 1_000_000_000
+"""From here on it is worth a line in the log."""
+
+_NEVER = 1 << 62
+
 
 class LoopStalls:
     """Looks every 4 ms by how much it comes too late; a stall is seen at most that much shorter
-    than it was. A look takes some 3 microseconds: less than a thousandth of a core."""
+    than it was. A look takes some 4 microseconds: a thousandth of a core. `clock` is told."""
 
-    def __init__(self, elapsed: Callable[[], int] = elapsed_ns) -> None:
+    def __init__(
+        self, clock: HeardClock | None = None, elapsed: Callable[[], int] = elapsed_ns
+    ) -> None:
+        self.clock = clock or HeardClock(elapsed)
         self._elapsed = elapsed
         self._timer: asyncio.TimerHandle | None = None
         self._due_ns = 0
+        self.rang_ns = _NEVER
+        """When the timer rang, by `elapsed`; far in the future while it is off."""
         self._longest: deque[tuple[int, int]] = deque(maxlen=BUCKETS)
         self.delays = 0
         """Of `DELAY_NS` and more."""
@@ -33,25 +51,39 @@ class LoopStalls:
         """Delays of `STALL_NS` and more."""
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._due_ns = self._elapsed() + int(INTERVAL_S * 1e9)
-        self._timer = loop.call_later(INTERVAL_S, self.tick)
+        self.clock.start()
+        self.rang_ns = self._elapsed()
+        self._due_ns = self.rang_ns + int(INTERVAL_S * 1e9)
+        self._set_timer()
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self.rang_ns = _NEVER
+
+    def _set_timer(self) -> None:
+        if self.rang_ns != _NEVER:
+            delay_s = max(0, self._due_ns - self._elapsed()) / 1e9
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self.tick)
 
     def tick(self) -> None:
         """The timer has fired: take the measure, set the next one."""
-        now_ns = self._elapsed()
+        now_ns = self.rang_ns = self._elapsed()
+        self.clock.ring()
         late_ns = max(0, now_ns - self._due_ns)
         self.delays += late_ns >= DELAY_NS
         self.stalls += late_ns >= STALL_NS
+        if late_ns >= PAUSE_NS:
+            log.warning("the process stood still", seconds=round(late_ns / 1e9, 1))
         bucket = now_ns // BUCKET_NS
         if self._longest and self._longest[-1][0] == bucket:
             late_ns = max(late_ns, self._longest.pop()[1])
         self._longest.append((bucket, late_ns))
-        self.start()
+        self._due_ns = now_ns + int(INTERVAL_S * 1e9)
+        # Callbacks run before sockets are polled and timers after it, in uvloop and asyncio alike.
+        # A timer that is set among timers may fire among them, too, with no poll in between:
+        # uvloop does so when other timers of the round have taken longer than the interval.
+        asyncio.get_running_loop().call_soon(self._set_timer)
 
     def longest_ns(self) -> int:
         """Of about the last minute."""

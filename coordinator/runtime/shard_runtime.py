@@ -11,8 +11,7 @@ an error while one request is answered does not keep the others from their answe
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from functools import partial
 from itertools import count
 from typing import Any
@@ -38,6 +37,7 @@ from groupd.coordinator.runtime.clock import Clock, elapsed_ns
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState
@@ -70,6 +70,7 @@ class ShardRuntime:
         on_events: Callable[[int, list[Event]], None],
         on_progress: Callable[[int], None],
         processing: Durations,
+        work: LongWork,
     ) -> None:
         self.partition = partition
         self.log_name = offsets_log_name(partition)
@@ -87,6 +88,7 @@ class ShardRuntime:
         self._on_events = on_events
         self._on_progress = on_progress
         self._processing = processing
+        self._work = work
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
         self._owner_epoch = -1
@@ -197,6 +199,10 @@ class ShardRuntime:
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         self.shard.set_group_configs(group_id, configs)
 
+    def topics_of(self, group_id: str) -> Mapping[str, Sized]:
+        """The topics for which a group has committed offsets, and so many of each."""
+        return self.shard.offsets.store.topics(group_id)
+
     # Outcomes -----------------------------------------------------------------------------
 
     def _take_in(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
@@ -219,7 +225,7 @@ class ShardRuntime:
             if outcome.events:
                 self._on_events(self.partition, outcome.events)
             for task in outcome.tasks:
-                asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
+                self._work.add_later(task.steps(), partial(self._task_done, self.shard, task))
         self._deadlines.arm()
 
     def rests(self, group_id: str) -> bool:
@@ -243,35 +249,33 @@ class ShardRuntime:
             return False
         last = len(parts) - 1
         for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
-            if outcome.replay and not self._replay(part, outcome.transaction):
+            try:
+                if outcome.replay:
+                    self._replay(part, outcome.transaction)
+                self._journal.accept(
+                    raw,
+                    sorted({key.group for key, _ in part}),
+                    outcome.replies if index == last else (),
+                    outcome.completion if index == last else None,
+                    now_ms,
+                    outcome.transaction,
+                )
+            except Exception:
+                # Memory is not what the log says.
+                log.exception("replay failed; shard is rebuilt", shard=self.partition)
+                self._fail(ErrorCode.NOT_COORDINATOR)
                 self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
                 return False
-            groups = sorted({key.group for key, _ in part})
-            self._journal.accept(
-                raw,
-                groups,
-                outcome.replies if index == last else (),
-                outcome.completion if index == last else None,
-                now_ms,
-                outcome.transaction,
-            )
         self._writer.mark(self)
         self._commit_timeout.arm()
         return True
 
-    def _replay(self, records: list[Record], transaction: tuple[int, int] | None) -> bool:
-        """False if it failed: then memory is not what the log says."""
+    def _replay(self, records: list[Record], transaction: tuple[int, int] | None) -> None:
         offset = self._journal.next_offset
-        try:
-            self.shard.replay_all(records, count(offset), transaction)
-            if transaction is not None:
-                wall_ms = self.clock.now().wall_ms
-                self.producers.written(*transaction, offset, len(records), wall_ms)
-        except Exception:
-            log.exception("replay failed; shard is rebuilt", shard=self.partition)
-            self._fail(ErrorCode.NOT_COORDINATOR)
-            return False
-        return True
+        self.shard.replay_all(records, count(offset), transaction)
+        if transaction is not None:
+            wall_ms = self.clock.now().wall_ms
+            self.producers.written(*transaction, offset, len(records), wall_ms)
 
     def write_marker(self, marker: Marker, waiter: Waiter) -> None:
         """The end of a transaction: its pending offsets are decided at once, and `waiter` is
@@ -314,11 +318,7 @@ class ShardRuntime:
         else:
             self._commit_timeout.arm()
 
-    def _run_task(self, shard: GroupCoordinatorShard, task: Task) -> None:
-        try:
-            result = task.run()
-        except Exception as error:  # noqa: BLE001 - the shard decides what a failed task means
-            result = error
+    def _task_done(self, shard: GroupCoordinatorShard, task: Task, result: Any) -> None:
         if shard is self.shard:
             self.input(lambda: shard.task_done(task, result, self.clock.now()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from enum import Enum
 from typing import Any
 
@@ -42,6 +42,10 @@ class ForeignShard:
 
     def write_marker(self, marker: Marker, waiter: Waiter) -> None:
         waiter.fail(REFUSALS[self.state])
+
+    def topics_of(self, group_id: str) -> Mapping[str, Sized]:
+        """As of a shard without groups."""
+        return {}
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """The other node hears of them too."""

@@ -18,9 +18,8 @@ from groupd.coordinator.runtime.waiting import time_out
 log = structlog.get_logger("groupd.shard")
 
 EXPIRED_AT_ONCE = 10
-"""Deadlines handled in one go, a millisecond or two: after a pause all sessions may be over. The
-others come right after what has arrived meanwhile, so a heartbeat may still save its member. A
-number, not a time, so that a recording can be replayed."""
+"""Deadlines handled in one go, a millisecond or two, so that others have their turn when thousands
+of members have died at once. A number, not a time, so that a recording can be replayed."""
 
 EXPIRE_RETRY_MS = 500
 """A deadline whose handling failed (a bug) comes again: a member must not live for ever."""
@@ -66,7 +65,8 @@ class ShardDeadlines:
         if self._serving.state is not CoordinatorState.ACTIVE:
             return
         shard, now = self._serving.shard, self._clock.now()
-        for key in shard.pop_due(now.monotonic_ms, EXPIRED_AT_ONCE):
+        # Only up to the time of the alarm: heartbeats that came later may not have been read yet.
+        for key in shard.pop_due(self._alarm.rang_for_ms, EXPIRED_AT_ONCE):
             if not self._expire(key, now):
                 shard.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
         self.arm()

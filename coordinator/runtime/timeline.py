@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from heapq import nlargest
-from operator import itemgetter
 from typing import Any
 
+from groupd.coordinator.core.slices import chunks, smallest
 from groupd.coordinator.core.types import Event
 from groupd.coordinator.plain_text import fields_text
 
@@ -75,14 +74,25 @@ class Timeline:
             for sequence, wall_ms, event in zip(times[::2], times[1::2], group.events, strict=True)
         ]
 
-    def latest(self, count: int) -> list[dict[str, Any]]:
-        """The last events of all groups, oldest first, each with its `group_id`."""
-        found: list[tuple[int, int, Event]] = []
-        for group in self._groups.values():
+    def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:
+        """The last events of all groups, oldest first, each with its `group_id`. With stops."""
+        known: dict[int, tuple[int, Event]] = {}
+        newest = yield from smallest(self._backwards(known), count)
+        found = []
+        for some in chunks(reversed(newest)):
+            for at in some:
+                wall_ms, event = known[at]
+                found.append({"group_id": event.group_id, **_shown(-at, wall_ms, event)})
+            yield
+        return found
+
+    def _backwards(self, known: dict[int, tuple[int, Event]]) -> Iterator[int]:
+        """A number for each event, less for newer ones; `known` gets the events by it."""
+        for group in list(self._groups.values()):
             times = group.times
-            found += zip(times[::2], times[1::2], group.events, strict=True)
-        newest = nlargest(count, found, key=itemgetter(0))
-        return [{"group_id": one[2].group_id, **_shown(*one)} for one in reversed(newest)]
+            for at, wall_ms, event in zip(times[::2], times[1::2], list(group.events), strict=True):
+                known[-at] = (wall_ms, event)
+                yield -at
 
 
 def _shown(sequence: int, wall_ms: int, event: Event) -> dict[str, Any]:

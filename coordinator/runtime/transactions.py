@@ -9,16 +9,20 @@ ends the transaction before the answer comes, the answer does not count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.broker import Broker, Shard
+from groupd.coordinator.runtime.pieces import cut, is_long, joined
 from groupd.coordinator.runtime.shard_state import CoordinatorState
-from groupd.coordinator.runtime.waiting import Callback, Gather, Part
+from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
 
@@ -49,7 +53,56 @@ Place = tuple[str, int]
 def txn_offset_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> None:
-    """The route."""
+    """The route. A long one goes in pieces, one after the other: the first may have to add the
+    partition to the transaction."""
+    if not is_long(request.topics):
+        _commit(broker, context, request)
+        return
+    context.token.hold()
+    broker.run(context.token, _in_pieces(broker, context, request))
+
+
+async def _in_pieces(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> None:
+    waiter = context.token
+    pieces = await broker.work.run(cut(request.topics))
+    parts: list[TxnOffsetCommitReply] = []
+    for topics in pieces:
+        await broker.work.turn()  # a piece that is refused is answered at once
+        piece = replace(request, topics=topics)
+        part = _Piece(piece, waiter.failure, parts.append)
+        _commit(broker, broker.part(context, part), piece)
+        await part.ended.wait()
+        if part.lost:
+            waiter.forget()
+            waiter.lose()
+            return
+    waiter.answer(
+        TxnOffsetCommitReply(await broker.work.run(joined(part.topics for part in parts)))
+    )
+
+
+class _Piece(Callback):
+    """A piece of a request. `ended`: it is answered, or `lost`."""
+
+    __slots__ = ("ended", "lost")
+
+    def __init__(self, request: Any, failure: Failure, receive: Callable[[Any], None]) -> None:
+        super().__init__(request, failure, receive)
+        self.ended = asyncio.Event()
+        self.lost = False
+
+    def send(self, reply: Any) -> None:
+        super().send(reply)
+        self.ended.set()
+
+    def lose(self) -> None:
+        self.lost = True
+        self.ended.set()
+
+
+def _commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> None:
     kept, finish = offsets.admit_txn_commit(context, request, broker.image)
     if kept is None:
         context.token.answer(finish(None) if finish else None)

@@ -6,7 +6,8 @@ names the request (`RequestContext.token`), so an answer needs no look-up. Rules
 - A waiter is answered once. Whatever comes after the first answer is dropped, and so is an answer
   for a client that has gone (`forget`).
 - Whoever answers has other work to finish, such as the other replies of the same batch. So an
-  error while a reply is being sent is logged here and goes no further.
+  error while a reply is being sent is logged here and goes no further, and `lose` makes sure that
+  nobody waits for that reply.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from groupd.coordinator.core.slices import Steps
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import OffsetFetchGroup
 
@@ -69,6 +71,22 @@ class Waiter:
     def may_repeat(self, lease: Lease) -> None:
         """The reply that comes next may be sent again for the same request while `lease` holds."""
 
+    def hold(self) -> None:
+        """The request takes long: its client's next one has to wait until it is answered, so that
+        no client has two of them under way."""
+
+    def room(self, wanted: int) -> int:
+        """How many bytes of records the reply may have, at most `wanted`. They are kept for it
+        until the reply is sent, or until `holds` says otherwise."""
+        return wanted
+
+    def holds(self, size: int) -> None:
+        """The reply has so many bytes for now."""
+
+    def when_short(self, callback: Callable[[], None] | None) -> None:
+        """For a request that waits for something that may never come: `callback` is called when
+        others wait for the memory that it holds, until this is called with None."""
+
     def answer(self, reply: Any) -> None:
         if not self.waiting.pop(self, False):
             return
@@ -76,6 +94,7 @@ class Waiter:
             self.send(reply)
         except Exception:
             log.exception("reply lost", request=type(self.request).__name__)
+            self.lose()
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with an error."""
@@ -86,8 +105,12 @@ class Waiter:
         except Exception:
             log.exception("reply lost", request=type(self.request).__name__, code=code.name)
             self.forget()
+            self.lose()
         else:
             self.answer(reply)
+
+    def lose(self) -> None:
+        """There will be no reply, for want of memory or by a bug of ours."""
 
     def forget(self) -> None:
         """The client is gone: a later answer is dropped."""
@@ -96,16 +119,27 @@ class Waiter:
 
 
 class Callback(Waiter):
-    """Calls a function with the reply."""
+    """Calls a function with the reply, or `lost` if there will be none."""
 
-    __slots__ = ("_receive",)
+    __slots__ = ("_lost", "_receive")
 
-    def __init__(self, request: Any, failure: Failure, receive: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        request: Any,
+        failure: Failure,
+        receive: Callable[[Any], None],
+        lost: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(request, failure)
         self._receive = receive
+        self._lost = lost
 
     def send(self, reply: Any) -> None:
         self._receive(reply)
+
+    def lose(self) -> None:
+        if self._lost is not None:
+            self._lost()
 
 
 class Gather:
@@ -113,13 +147,21 @@ class Gather:
 
     `merge(parts)` makes the reply; `parts` stand in the order of the questions, whatever order they
     came in. `count`: how many parts there will be; with none the reply is made at once. If `merge`
-    fails, so does the request."""
+    fails, so does the request. `work_on`: that of the broker, if `merge` is long work, which
+    returns the reply."""
 
-    __slots__ = ("_merge", "_missing", "_parts", "_waiter")
+    __slots__ = ("_merge", "_missing", "_parts", "_waiter", "_work_on")
 
-    def __init__(self, waiter: Waiter, count: int, merge: Callable[[list[Any]], Any]) -> None:
+    def __init__(
+        self,
+        waiter: Waiter,
+        count: int,
+        merge: Callable[[list[Any]], Any],
+        work_on: Callable[[Waiter, Steps[None]], None] | None = None,
+    ) -> None:
         self._waiter = waiter
         self._merge = merge
+        self._work_on = work_on
         self._parts: list[Any] = [None] * count
         self._missing = count
         if count == 0:
@@ -132,7 +174,15 @@ class Gather:
         if self._missing == 0:
             self._finish()
 
+    def lose(self) -> None:
+        """A part has no answer, so the request has none."""
+        self._waiter.forget()
+        self._waiter.lose()
+
     def _finish(self) -> None:
+        if self._work_on is not None:
+            self._work_on(self._waiter, self._merged_in_steps())
+            return
         try:
             reply = self._merge(self._parts)
         except Exception:
@@ -140,6 +190,9 @@ class Gather:
             self._waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             self._waiter.answer(reply)
+
+    def _merged_in_steps(self) -> Steps[None]:
+        self._waiter.answer((yield from self._merge(self._parts)))
 
 
 class Part(Waiter):
@@ -154,6 +207,9 @@ class Part(Waiter):
 
     def send(self, reply: Any) -> None:
         self._gather.add(self._index, reply)
+
+    def lose(self) -> None:
+        self._gather.lose()
 
 
 Replies = Sequence[tuple[Waiter, Any]]

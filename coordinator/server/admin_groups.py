@@ -3,42 +3,55 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+import json
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any
 
-from groupd.coordinator.core.inspection import inspect_offsets, is_long, list_group_summaries
+from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
+from groupd.coordinator.core.inspection import group_summary
+from groupd.coordinator.core.slices import smallest
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.inspecting import inspect, inspect_lazily
+from groupd.coordinator.runtime.inspecting import inspect_lazily
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import CoordinatorState
-from groupd.coordinator.runtime.turns import Turns
-from groupd.coordinator.server.admin_http import JSON, HttpReply, HttpRequest, as_json, text
-from groupd.coordinator.server.group_lag import Ends, add_lag, owned_since
-from groupd.coordinator.server.long_json import json_steps
+from groupd.coordinator.server.admin_http import (
+    JSON,
+    BadRequest,
+    HttpReply,
+    HttpRequest,
+    as_json,
+    text,
+)
+from groupd.coordinator.server.group_lag import Ends, OwnedSince, add_lag
+from groupd.coordinator.server.long_json import Encoded, json_steps
+from groupd.coordinator.server.paging import Window, next_page, window
 
-SLICE_MS = 2.0
 EVENTS_SHOWN = 1000
+INDENTED_BYTES = 8192
+"""Shorter answers about one group are indented, because people read them."""
 
 
 class GroupRoutes:
-    """The routes. A group id with slashes is written percent-encoded. Long replies are made in
-    slices."""
+    """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
+    by `work`. `ends` None: the caller of these routes adds the lag."""
 
-    def __init__(self, broker: Broker, ends: Ends | None) -> None:
-        """`ends` None: the caller of these routes adds the lag."""
+    def __init__(self, broker: Broker, work: LongWork, ends: Ends | None) -> None:
         self._broker = broker
+        self._work = work
         self._ends = ends
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
         match request.path:
             case (_,):
-                return await self._list()
+                return await self._work.run(self._list(request))
             case (_, group_id):
-                return await self._show(group_id)
+                return await self._work.run(self._show(request, group_id))
             case (_, group_id, "events"):
-                return as_json(self._broker.timeline.of(group_id))
+                events = self._broker.timeline.of(group_id)
+                return await self._work.run(plain(events))
             case (_, group_id, "offsets"):
-                return self._offsets(group_id)
+                return await self._work.run(self._offsets(request, group_id))
             case _:
                 return text("not found", 404)
 
@@ -46,41 +59,111 @@ class GroupRoutes:
         """The latest events of all groups, oldest first."""
         if len(request.path) > 1:
             return text("not found", 404)
-        return as_json(self._broker.timeline.latest(EVENTS_SHOWN), compact=True)
+        return await self._work.run(self._events())
 
-    async def _list(self) -> HttpReply:
-        turns = Turns(SLICE_MS, 0)
-        groups: list[dict[str, Any]] = []
-        for shard in self._broker.shards:
+    def _events(self) -> Generator[None, None, HttpReply]:
+        events = yield from self._broker.timeline.latest(EVENTS_SHOWN)
+        return (yield from plain(events))
+
+    def _list(self, request: HttpRequest) -> Generator[None, None, HttpReply]:
+        wanted = window(request)
+        after = wanted.after
+        found = yield from smallest(
+            self._group_ids(),
+            wanted.limit + 1,
+            None if after is None else lambda place: place[0] > after,
+        )
+        page = yield from json_steps(self._rows(found), wanted.limit)
+        return paged(request, wanted, page, "group_id", "")
+
+    def _group_ids(self) -> Iterator[tuple[str, int]]:
+        """Each with the index of its shard, since looking that up costs more for long ids."""
+        for index, shard in enumerate(self._broker.shards):
             if shard.state is CoordinatorState.ACTIVE:
-                groups += list_group_summaries(shard.shard.state)
-                if turns.over:
-                    await turns.pause()
-        groups.sort(key=itemgetter("group_id"))
-        return HttpReply(await turns.run(json_steps(groups)), JSON)
+                for group_id in list(shard.shard.state.groups):
+                    yield group_id, index
 
-    def _offsets(self, group_id: str) -> HttpReply:
+    def _rows(self, found: Iterable[tuple[str, int]]) -> Iterator[dict[str, Any] | None]:
+        """None for a group that has gone meanwhile."""
+        for group_id, index in found:
+            group = self._broker.shards[index].shard.state.groups.get(group_id)
+            yield None if group is None else group_summary(group)
+
+    def _offsets(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
+        wanted = window(request)
+        after = None if wanted.after is None else partition_of(wanted.after)
         shard = self._broker.shard_of(group_id)
         if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
             return text(f"the shard of group {group_id} is {shard.state.value}", 503)
-        state, store = shard.shard.state, shard.shard.offsets.store
-        members = getattr(state.groups.get(group_id), "members", ())
-        since = owned_since(self._broker.timeline.of(group_id), members)
-        shown = inspect_offsets(state, store, group_id, since, self._broker.clock.now())
+        since = OwnedSince(self._broker.timeline.of(group_id))
+        found = yield from offsets_steps(
+            shard.shard.state,
+            shard.shard.offsets.store,
+            group_id,
+            since.of,
+            self._broker.clock.now(),
+            after,
+            wanted.limit,
+        )
+        if found is None:
+            return text(f"no group {group_id}", 404)
+        shown, more = found
+        if self._ends is not None:
+            yield from add_lag(shown, self._ends)
+        return (yield from offsets_page(request, wanted, shown, more))
+
+    def _show(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
+        wanted = window(request)
+        shard = self._broker.shard_of(group_id)
+        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
+            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        shown = inspect_lazily(shard, group_id, self._broker.clock.now(), wanted.after)
         if shown is None:
             return text(f"no group {group_id}", 404)
-        if self._ends is not None:
-            add_lag(shown, self._ends)
-        return as_json(shown, compact=True)
+        if wanted.after is not None:
+            shown = {name: shown[name] for name in ("group_id", "members")}
+        page = yield from json_steps(shown, wanted.limit)
+        if len(page.body) <= INDENTED_BYTES and not page.cut:
+            return as_json(json.loads(page.body))
+        return paged(request, wanted, page, "member_id", "members")
 
-    async def _show(self, group_id: str) -> HttpReply:
-        shard = self._broker.shard_of(group_id)
-        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
-            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
-        now = self._broker.clock.now()
-        if not is_long(shard.shard.state, group_id):
-            shown = inspect(shard, group_id, now)
-            return text(f"no group {group_id}", 404) if shown is None else as_json(shown)
-        # On one line, because that is several times faster.
-        lazily = json_steps(inspect_lazily(shard, group_id, now))
-        return HttpReply(await Turns(SLICE_MS, 0).run(lazily), JSON)
+
+def plain(value: Any) -> Generator[None, None, HttpReply]:
+    """A value that fits on a page."""
+    page = yield from json_steps(value)
+    return HttpReply(page.body, JSON)
+
+
+def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: str) -> HttpReply:
+    """With a link to the page that follows if the list `name`, whose items have `key`, goes on."""
+    if name not in page.cut:
+        return HttpReply(page.body, JSON)
+    last = page.cut[name]
+    after = last[key] if last is not None else wanted.after or ""
+    return HttpReply(page.body, JSON, headers=next_page(request, after, wanted.limit))
+
+
+def offsets_page(
+    request: HttpRequest, wanted: Window, shown: dict[str, Any], more: bool
+) -> Generator[None, None, HttpReply]:
+    """What `offsets_steps` has found, as a page."""
+    page = yield from json_steps(shown, wanted.limit)
+    rows = shown["partitions"]
+    last = page.cut.get("partitions") or (rows[-1] if more else None)
+    if last is None:
+        return HttpReply(page.body, JSON)
+    return HttpReply(
+        page.body, JSON, headers=next_page(request, partition_name(last), wanted.limit)
+    )
+
+
+def partition_name(row: Mapping[str, Any]) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def partition_of(text: str) -> Partition:
+    """The inverse of `partition_name`. Raises BadRequest."""
+    topic, dash, number = text.rpartition("-")
+    if not dash or not number.isascii() or not number.isdecimal() or len(number) > 10:
+        raise BadRequest("after must be a topic and a partition, such as orders-7")
+    return topic, int(number)

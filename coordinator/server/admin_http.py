@@ -1,16 +1,21 @@
-"""The admin port: a small HTTP/1.1 server over h11 (GET and HEAD only).
+"""The admin port: a small HTTP/1.1 server over h11 (GET and HEAD only), one request a connection.
 
 Handlers take the split path and return an `HttpReply` or an awaitable of one; `admin_routes`
-decides what they answer. Requests are limited in size and time; a malformed one gets a 4xx and the
-connection is closed. Only paths below `/control` may change anything. They have a handler of their
-own, a coroutine that also gets method and body, and exist only if they were switched on.
+decides what they answer. Only paths below `/control` may change anything. They have a handler of
+their own, a coroutine that also gets method and body, and exist only if they were switched on.
+
+Nobody keeps others out. Requests are limited in size and time, replies in time. Connections that
+have not sent their request have places of their own, and so has each kind of path; a request for
+which there is no place is answered 503 at once. A page has a largest size (`long_json`), so the
+places also bound the memory of the pages that nobody reads. A malformed request gets a 4xx and the
+connection is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -19,6 +24,9 @@ import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from groupd.coordinator.server.admin_hosts import AdminHosts
+from groupd.coordinator.server.admin_places import Places
+
 if TYPE_CHECKING:
     import h11
 
@@ -26,11 +34,23 @@ log = structlog.get_logger("groupd.admin")
 
 CONTROL = "control"
 JSON = "application/json"
+READ_AHEAD_BYTES = 16384
+"""At most so many bytes of a client are buffered before they are parsed."""
 REQUEST_TIMEOUT_S = 10.0
 CONTROL_TIMEOUT_S = 120.0
 """How long a control request may wait."""
 CONTROL_BODY_MAX = 1 << 20
-CONNECTIONS_MAX = 64
+SEND_TIMEOUT_S = 10.0
+"""For the whole reply, however long it is."""
+UNASKED_MAX = 128
+"""Connections that have not sent their request."""
+BACKLOG = 1024
+RETRY_AFTER_S = 1
+PROBES, METRICS, PAGES = "probes", "metrics", "pages"
+PLACES = {PROBES: 32, METRICS: 8, PAGES: 8, CONTROL: 64}
+"""Requests that are answered at a time, by kind of path."""
+KINDS = {"healthz": PROBES, "readyz": PROBES, "metrics": METRICS}
+PARAMETERS_MAX = 32
 
 
 class HttpRequest(Struct, frozen=True):
@@ -51,8 +71,8 @@ class HttpReply(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def text(body: str, status: int = 200) -> HttpReply:
-    return HttpReply(body.encode() + b"\n", status=status)
+def text(body: str, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> HttpReply:
+    return HttpReply(body.encode() + b"\n", status=status, headers=headers)
 
 
 def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpReply:
@@ -62,23 +82,35 @@ def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpRepl
     return HttpReply(body, JSON, status)
 
 
+class BadRequest(Exception):
+    """The request cannot be read; `str()` is one line that says why."""
+
+
 Handler = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
+"""May raise BadRequest."""
 ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
 class AdminServer:
-    """Serves `handler` on its own port, and `control`, if there is one, below `/control`."""
+    """Serves `handler` on its own port, and `control`, if there is one, below `/control`. `hosts`:
+    by which names."""
 
-    def __init__(self, handler: Handler, control: ControlHandler | None = None) -> None:
+    def __init__(
+        self, handler: Handler, control: ControlHandler | None = None, hosts: Iterable[str] = ()
+    ) -> None:
         self._handler = handler
         self._control = control
+        self._hosts = AdminHosts(hosts)
         self._server: asyncio.Server | None = None
-        self._open = 0
+        self._unasked = Places(UNASKED_MAX)
+        self._places = {kind: Places(count) for kind, count in PLACES.items()}
         self._loaded = False
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens and returns the bound address. Raises OSError."""
-        self._server = await asyncio.start_server(self._serve, host, port)
+        self._server = await asyncio.start_server(
+            self._serve, host, port, limit=READ_AHEAD_BYTES, backlog=BACKLOG
+        )
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
 
@@ -87,15 +119,17 @@ class AdminServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        transport = writer.transport
+        transport.set_write_buffer_limits(0)  # so that `drain` waits until all is sent
+        self._unasked.take(transport)
+        self._unasked.wait_for_client(transport)
         try:
-            if self._open <= CONNECTIONS_MAX:
-                await self._load()
-                await self._exchange(reader, writer)
+            await self._load()
+            await self._exchange(reader, writer)
         except (TimeoutError, OSError):
-            pass  # the client is slow or gone; it gets no reply
+            transport.abort()  # the client is slow or gone; it gets no reply, or a part of it
         finally:
-            self._open -= 1
+            self._unasked.give_back(transport)
             writer.close()
 
     async def _load(self) -> None:
@@ -108,66 +142,118 @@ class AdminServer:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         import h11
 
-        from groupd.coordinator.server.http_body import READ_BYTES, read_request
+        from groupd.coordinator.server.http_body import READ_BYTES
 
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_BYTES)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                request = await read_request(connection, reader)
-                if request is None:
-                    return
-                asked = _parsed(request)
-                control = self._control if asked and asked.path[:1] == (CONTROL,) else None
-                if asked is not None and control is not None:
-                    asked = replace(asked, body=await _body(connection, reader))
-            head = request.method == b"HEAD"
-            if asked is None:
-                reply = text("bad request", 400)
-            elif control is not None:
-                async with asyncio.timeout(CONTROL_TIMEOUT_S):
-                    reply = await control(asked)
-            else:
-                reply = await self._answer(asked)
+                asked = await self._asked(connection, reader)
         except h11.RemoteProtocolError as error:
-            reply, head = text("bad request", error.error_status_hint), False
-        headers = [
-            ("Content-Type", reply.content_type),
-            ("Content-Length", str(len(reply.body))),
-            ("Connection", "close"),
-            *reply.headers,
-        ]
-        if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            await _send(connection, writer, text("bad request", error.error_status_hint))
             return
-        writer.write(
-            connection.send(h11.Response(status_code=reply.status, headers=headers)) or b""
-        )
-        if not head:
-            writer.write(connection.send(h11.Data(data=reply.body)) or b"")
-        await writer.drain()
+        except BadRequest as error:
+            await _send(connection, writer, text(str(error), 400))
+            return
+        if asked is None:
+            return
+        self._unasked.give_back(writer.transport)
+        kind = self._kind(asked)
+        places, head = self._places[kind], asked.method == "HEAD"
+        reply = self._refusal(asked, kind)
+        if reply is None and not places.take(writer.transport):
+            retry = (("Retry-After", str(RETRY_AFTER_S)),)
+            reply = text(f"busy: all {places.count} places for {kind} are taken", 503, retry)
+        if reply is not None:
+            await _send(connection, writer, reply, head=head)
+            return
+        try:
+            reply = await self._answer(asked, kind)
+            places.wait_for_client(writer.transport)
+            await _send(connection, writer, reply, head=head)
+        finally:
+            places.give_back(writer.transport)
 
-    async def _answer(self, request: HttpRequest) -> HttpReply:
+    async def _asked(
+        self, connection: h11.Connection, reader: asyncio.StreamReader
+    ) -> HttpRequest | None:
+        """None if the client is gone. The body is read below `/control` only."""
+        from groupd.coordinator.server.http_body import read_request
+
+        request = await read_request(connection, reader)
+        if request is None:
+            return None
+        asked = _parsed(request)
+        if self._kind(asked) == CONTROL:
+            return replace(asked, body=await _body(connection, reader))
+        return asked
+
+    def _kind(self, request: HttpRequest) -> str:
+        first = request.path[0] if request.path else ""
+        if first == CONTROL and self._control is not None:
+            return CONTROL
+        return KINDS.get(first, PAGES)
+
+    def _refusal(self, request: HttpRequest, kind: str) -> HttpReply | None:
+        """Probes and metrics come by names that the daemon does not know, such as those of
+        services, and have nothing to hide from a web page."""
+        if kind in (PROBES, METRICS) or self._hosts.allow(request.headers.get("host")):
+            return None
+        return text("not a name of this port; see groupd.admin.hosts", 421)
+
+    async def _answer(self, request: HttpRequest, kind: str) -> HttpReply:
+        if kind == CONTROL and self._control is not None:
+            async with asyncio.timeout(CONTROL_TIMEOUT_S):
+                return await self._control(request)
         if request.method not in ("GET", "HEAD"):
             return text("only GET and HEAD are served here", 405)
         try:
             reply = self._handler(request)
             return reply if isinstance(reply, HttpReply) else await reply
+        except BadRequest as error:
+            return text(str(error), 400)
         except Exception:
             log.exception("admin request failed", path="/".join(request.path))
             return text("internal error; see the log", 500)
 
 
-def _parsed(request: h11.Request) -> HttpRequest | None:
-    """None for a target that cannot be read."""
+def _parsed(request: h11.Request) -> HttpRequest:
+    """Raises BadRequest for a target that cannot be read."""
     try:
         parts = urlsplit(request.target.decode("latin-1"))
+        query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
     except ValueError:
-        return None
+        raise BadRequest("bad request") from None
     return HttpRequest(
         tuple(unquote(part) for part in parts.path.split("/") if part),
-        {key: values[0] for key, values in parse_qs(parts.query).items()},
+        {key: values[0] for key, values in query.items()},
         request.method.decode("latin-1"),
         {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers},
     )
+
+
+async def _send(
+    connection: h11.Connection,
+    writer: asyncio.StreamWriter,
+    reply: HttpReply,
+    *,
+    head: bool = False,
+) -> None:
+    """Raises OSError, or TimeoutError for a client that does not read it in time."""
+    import h11
+
+    if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or writer.is_closing():
+        return
+    headers = [
+        ("Content-Type", reply.content_type),
+        ("Content-Length", str(len(reply.body))),
+        ("Connection", "close"),
+        *reply.headers,
+    ]
+    writer.write(connection.send(h11.Response(status_code=reply.status, headers=headers)) or b"")
+    if not head:
+        writer.write(connection.send(h11.Data(data=reply.body)) or b"")
+    async with asyncio.timeout(SEND_TIMEOUT_S):
+        await writer.drain()
 
 
 async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes | None:

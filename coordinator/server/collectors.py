@@ -6,14 +6,16 @@ They read plain counters when they are scraped. The collectors of the broker and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Mapping
 
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.families import gauge, labelled, total
 from groupd.coordinator.topics.telemetry import Telemetry
@@ -34,16 +36,23 @@ class TransactionMetrics(Collector):
 
     def __init__(self, transactions: TransactionCoordinator) -> None:
         self._transactions = transactions
+        self._counted: Mapping[TransactionState, int] | None = None
+
+    async def prepare(self, work: LongWork) -> None:
+        """Counts ids in slices, for the next `collect`."""
+        self._counted = await work.run(self._count())
+
+    def _count(self) -> Generator[None, None, Mapping[TransactionState, int]]:
+        return self._transactions.log.table.count_states()
 
     def collect(self) -> Iterable[Metric]:
         state_log, markers = self._transactions.log, self._transactions.markers
         yield gauge(
             PREFIX + "partition_load_time_max", "Load of the transactions, ms.", state_log.load_ms
         )
+        counted, self._counted = self._counted or run_through(self._count()), None
         states = {
-            state.shown: count
-            for state, count in state_log.table.count_states().items()
-            if state not in NEVER_AT_REST
+            state.shown: count for state, count in counted.items() if state not in NEVER_AT_REST
         }
         yield labelled("groupd_transactional_ids", "Transactional ids by state.", "state", states)
         results = CounterMetricFamily(
@@ -82,6 +91,11 @@ class LogCollector(Collector):
         yield gauge("groupd_event_loop_stall_seconds", "Longest stall of the last minute.", longest)
         yield total("groupd_event_loop_delays", "Stalls of 10 ms and more.", self._stalls.delays)
         yield total("groupd_event_loop_stalls", "Stalls of 50 ms and more.", self._stalls.stalls)
+        yield total(
+            "groupd_unheard_seconds",
+            "Time that no deadline counts.",
+            self._stalls.clock.lost_ns / NS_PER_S,
+        )
 
 
 class TopicCleaningCollector(Collector):

@@ -3,9 +3,12 @@
 Rules:
 - A request gets a slot when it starts. Replies are sent from the front of the queue of slots.
 - A request starts when every request before it has been answered or is of the same lane (`lanes`),
-  so that it sees their effects. No request starts while a reply is being encoded in slices.
+  so that it sees their effects. No request starts while one is worked on in slices.
+- Connections take turns in starting requests (`turns`).
 - With too many slots or too many unsent bytes, the socket is not read any further. A client that
-  reads none of its replies for `write_stall_timeout_ms` is disconnected.
+  takes less than a quarter of them within `write_stall_timeout_ms` is disconnected.
+- Large frames are only read, and requests only started, as long as there is room for what the
+  connection holds (`byte_budget`).
 - A malformed frame or an unsupported request closes this connection and logs one line.
 - A reply never starts the next request of its connection in the same call, because the caller that
   answers still has other work to finish.
@@ -16,38 +19,32 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, cast
 
 import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL, Account
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.decoding import AT_ONCE, Decoded
+from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.lanes import lane_of
-from groupd.coordinator.server.long_replies import LongReplies
+from groupd.coordinator.server.open_connections import OpenConnections
+from groupd.coordinator.server.outgoing import Outgoing
+from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.framing import FrameError, FrameSplitter
 from groupd.protocol.wire.header import RequestHeader, parse_request_header
-from groupd.protocol.wire.registry import Api, MalformedRequest
+from groupd.protocol.wire.registry import Api, LongRequest, MalformedRequest
 
 log = structlog.get_logger("groupd.connection")
 
 API_VERSIONS_KEY = 18
-
-
-class Requests(Protocol):
-    """Where decoded requests go: the front end of the broker, or a layer before it."""
-
-    def submit(self, slot: Slot, api: Api, request: Any) -> None:
-        """Handle `request`; `slot` is answered once, now or later."""
-        ...
-
-    def forget(self, slot: Slot) -> None:
-        """The client is gone: the reply may be dropped, but the effect of the request stays."""
-        ...
 
 
 class Connection(asyncio.Protocol):
@@ -56,12 +53,16 @@ class Connection(asyncio.Protocol):
     make_slot: Callable[..., Slot] = Slot
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
-                 stats: ConnectionStats, registry: set[Connection]) -> None:  # fmt: skip
+                 stats: ConnectionStats, registry: OpenConnections[Connection],
+                 fairness: Fairness) -> None:  # fmt: skip
         self._config = config
-        self._clock = clock
         self._requests = requests
         self._stats = stats
         self._registry = registry
+        self._turns = fairness.turns
+        self._decoder = fairness.decoder
+        self.long_work = fairness.work
+        self.account = Account(fairness.budget, self._soon, self._overdue)
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
         self._partial = self._splitter.buffer
         self._transport: asyncio.Transport | None = None
@@ -69,17 +70,13 @@ class Connection(asyncio.Protocol):
         self._slots: deque[Slot] = deque()
         self._unanswered = 0
         self._held = 0
-        self.long_replies: LongReplies | None = None
         self.stored_replies = StoredReplies(stats)
         self._quiet = True
         """No request is under way, so the next one may have a stored reply."""
         self._reading = True
-        self._draining = False
         self._pumping = False
         self._stopped = False
-        self._written = 0
-        self._stall_mark = 0
-        self._stall_timer: TimerHandle | None = None
+        self._out = Outgoing(config, clock, stats, self.account, self._stalled)
         self.closed = False
         self.host = ""
         self.software = ("", "")
@@ -90,35 +87,38 @@ class Connection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """Whether no request is under way."""
-        return not self._slots and not self._frames
+        return not self._unanswered and not self._slots and not self._frames
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/unknown"
-        if len(self._registry) >= self._config.max_connections:
+        limit = self._registry.limit_reached(self.host)
+        if limit is not None:
             self._stats.refused += 1
-            log.warning("connection refused", client=self.host, limit="max.connections")
+            log.warning("connection refused", client=self.host, limit=limit)
             self.abort()
             return
         self._registry.add(self)
         self._stats.accepted += 1
         self._stats.open += 1
-        self._transport.set_write_buffer_limits(high=self._config.write_buffer_max_bytes)
+        self._out.open(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._quiet = False
-        if self in self._registry:
-            self._registry.discard(self)
+        if self._registry.remove(self):
             self._stats.open -= 1
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-        for slot in self._slots:
-            if not slot.done:
-                self._requests.forget(slot)
+        self._out.close()
+        under_way = [slot for slot in self._slots if not slot.done]
+        for slot in under_way:
+            self._requests.forget(slot)
+        self.account.close(sum(slot.size for slot in under_way))
         self._slots.clear()
+        self._splitter.clear()
+        self._decoder.forget(self)
         self._frames.clear()
+        self._turns.leave(self)
         # Breaks reference cycles: the garbage collector may never look at this object again.
         self._transport = None
         self.stored_replies.clear()
@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
             reply = self.stored_replies.reply_to(data)
             if reply is not None:
                 self._stats.bytes_in += len(data)
-                self._write(reply)
+                self._out.write(reply)
                 return
         if self.closed or self._stopped:
             return
@@ -137,6 +137,8 @@ class Connection(asyncio.Protocol):
         self._stats.bytes_in += len(data)
         try:
             self._frames.extend(self._splitter.feed(data))
+            if self.account.incoming and self._frames:
+                self.account.arrived()
         except FrameError as error:
             self._frames.extend(error.frames)
             self._pump()
@@ -146,15 +148,11 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def pause_writing(self) -> None:
-        self._draining = True
+        self._out.pause()
         self._send_ready()
-        self._watch_stall()
 
     def resume_writing(self) -> None:
-        self._draining = False
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
+        self._out.resume()
         self._pump()
 
     def abort(self) -> None:
@@ -182,6 +180,12 @@ class Connection(asyncio.Protocol):
         """`slot` has its reply: sends every reply that is ready, in order."""
         self.active = True
         self._unanswered -= 1
+        if slot.held:
+            self._held -= 1
+        account = self.account
+        account.size += len(slot.frame) - slot.size
+        if account.counted or account.size > FREE_BYTES:
+            account.settle()
         if self._pumping:
             return
         self._send_ready()
@@ -190,52 +194,75 @@ class Connection(asyncio.Protocol):
 
     @property
     def held(self) -> bool:
-        """Whether a reply is being encoded in slices."""
+        """Whether a request is being worked on in slices."""
         return self._held > 0
 
     def hold(self) -> None:
-        """The reply of a slot comes in slices: starts no request until `let_go`."""
+        """The work of a slot comes in slices: starts no request until it is done."""
         self._held += 1
-
-    def let_go(self, slot: Slot) -> None:
-        """Like `slot_done`, for a slot that held the connection."""
-        self._held -= 1
-        self.slot_done(slot)
 
     def _soon(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)
 
+    def start_some(self) -> None:
+        """It is this connection's turn in the line: starts some of its requests."""
+        self._pump()
+
     def _pump(self) -> None:
         """Starts the requests that may start and writes the replies that became ready in one go.
         Repeats this if the writing made room, since requests answered at once leave no other event
-        to continue."""
-        while not self.closed:
-            started = False
-            self._pumping = True
-            try:
+        to continue. Gets in line when it has had its share of this turn of the loop."""
+        elapsed, until_ns = self._turns.elapsed, 0
+        if len(self._frames) > 1:
+            until_ns = self._turns.until()
+        in_line = False
+        try:
+            while not self.closed:
+                started = False
+                self._pumping = True
                 while self._frames and self._may_start():
+                    if started and elapsed() > until_ns:
+                        self._turns.line_up(self)
+                        in_line = True
+                        break
                     self._start(self._frames.popleft())
                     started = True
-            finally:
                 self._pumping = False
-            if not self.closed:
-                self._send_ready()
-            if not (started and self._frames):
-                return
+                if not self.closed:
+                    self._send_ready()
+                if in_line or not (started and self._frames):
+                    return
+        except Exception:  # noqa: BLE001 - logged there
+            self._give_up()
+        finally:
+            self._pumping = False
+
+    def _give_up(self) -> None:
+        """No memory, or a bug of ours: there may be no slot to answer, or a reply is lost."""
+        log.exception("requests cannot be handled; connection closed", client=self.host)
+        self.abort()
 
     def _may_start(self) -> bool:
         """Whether the next frame may start."""
-        if self._draining or self._held or self.closed:
+        if self._out.draining or self._held or self.closed:
             return False
+        frame = self._frames[0]
         if self._unanswered:
             # All unanswered requests are of one lane, so the newest one tells it.
-            lane = lane_of(self._frames[0])
-            if lane is None or lane != lane_of(self._slots[-1].request_frame):
+            lane, newest = lane_of(frame), self._slots[-1]
+            if lane is None or lane != (newest.lane or lane_of(newest.request_frame)):
                 return False
+            account = self.account
+            if account.counted and account.left < 0:
+                return False
+        elif len(frame) > SMALL and not self.account.may_start(len(frame), self._pump):
+            return False
         return len(self._slots) < self._config.queued_max_requests
 
     def _start(self, frame: bytes) -> None:
         self._unanswered += 1
+        if self.account.incoming == len(frame):
+            self.account.started()
         try:
             header = parse_request_header(frame, API_BY_KEY)
             api = API_BY_KEY.get(header.api_key)
@@ -245,14 +272,64 @@ class Connection(asyncio.Protocol):
                     return
                 self._answer_unknown_api_versions(header)
                 return
-            request = api.decode(frame, header.body_offset, header.api_version)
+            request, items = api.counted(frame, header.body_offset, header.api_version, AT_ONCE)
+        except LongRequest:
+            assert api is not None
+            self.hold()
+            self._decode_long(frame, header, api)
+            return
         except MalformedRequest as error:
             self._refuse(str(error))
             return
+        self._submit(frame, header, api, request, items)
+
+    def _decode_long(self, frame: bytes, header: RequestHeader, api: Api) -> None:
+        """Decodes the request in a thread, once there is room for as many items as it may have."""
+        items = min(self._config.request_max_items, len(frame) // 2)
+        size = 2 * len(frame) + ITEM_BYTES * items
+        if not self._may_decode(size, partial(self._decode_long, frame, header, api)):
+            return
+        self.account.grow(size)
+        done = partial(self._decoded, frame, header, api, size)
+        self._decoder.in_thread(self, frame, header, api, done)
+
+    def _may_decode(self, size: int, go: Callable[[], None]) -> bool:
+        return self.account.may_go_on(size, go)
+
+    def _decoded(
+        self, frame: bytes, header: RequestHeader, api: Api, size: int, found: Decoded | Exception
+    ) -> None:
+        """Goes on with a request that was decoded in a thread, or could not be."""
+        if self.closed:
+            return
+        self._held -= 1
+        self.account.grow(-size)
+        if isinstance(found, Exception):
+            self._refuse(str(found) or type(found).__name__)
+            return
+        try:
+            self._submit(frame, header, api, *found)
+        except Exception:  # noqa: BLE001 - logged there
+            self._give_up()
+        self._soon(self._pump)
+
+    def _submit(
+        self, frame: bytes, header: RequestHeader, api: Api, request: Any, items: int
+    ) -> None:
+        """Gives the request its slot, and hands it over."""
         self._stats.requests[header.api_key, header.api_version] += 1
         slot = self.make_slot(self, api, header, frame, request)
         self._slots.append(slot)
         self._requests.submit(slot, api, request)
+        if not (slot.done or self.closed):
+            size = 2 * len(frame) + ITEM_BYTES * items
+            slot.size += size
+            account = self.account
+            account.size += size
+            if account.size > FREE_BYTES:
+                account.settle()
+        if len(frame) > FREE_BYTES:
+            slot.lane, slot.request_frame = lane_of(frame), b""
 
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
         # A client may always ask with a newer version: the v0 body with the error tells it ours.
@@ -269,21 +346,24 @@ class Connection(asyncio.Protocol):
         ready = []
         while slots and slots[0].done:
             ready.append(slots.popleft().frame)
-        data = b"".join(ready)
+        data = ready[0] if len(ready) == 1 else b"".join(ready)
         if data and self._transport is not None:
-            self._write(data)
-        waits = slots or self._frames
-        self._quiet = not (waits or self._partial or self._stopped or self.closed)
-        if self._quiet and self._reading and not self._draining:
+            account = self.account
+            account.size -= len(data)
+            if account.counted:
+                account.settle()
+            self._out.write(data)
+        announced = self._splitter.announced
+        waits = self._unanswered or self._frames or self._partial or announced
+        self._quiet = not (waits or self._stopped or self.closed)
+        if self._quiet and self._reading and not self._out.draining:
             return
         room = len(slots) < self._config.queued_max_requests
-        self._set_reading(room and not (self._draining or self._frames or self._stopped))
-
-    def _write(self, data: bytes | bytearray) -> None:
-        assert self._transport is not None
-        self._stats.bytes_out += len(data)
-        self._written += len(data)
-        self._transport.write(data)
+        if self._out.draining or self._frames or self._stopped or self.closed:
+            room = False
+        if room and announced:
+            room = self.account.may_come_in(announced, self._pump)
+        self._set_reading(room)
 
     def _set_reading(self, reading: bool) -> None:
         if reading == self._reading or self.closed or self._transport is None:
@@ -299,20 +379,14 @@ class Connection(asyncio.Protocol):
         log.warning("connection closed", client=self.host, reason=reason)
         self.abort()
 
-    def _watch_stall(self) -> None:
-        self._stall_mark = self._sent()
-        deadline = self._clock.now().monotonic_ms + self._config.write_stall_timeout_ms
-        self._stall_timer = self._clock.call_at(deadline, self._stalled)
-
-    def _sent(self) -> int:
-        """The number of bytes of replies that have left this process."""
-        assert self._transport is not None
-        return self._written - self._transport.get_write_buffer_size()
-
     def _stalled(self) -> None:
-        if self._sent() > self._stall_mark:
-            self._watch_stall()  # the client is slow, but it reads
-            return
         self._stats.stalled += 1
         log.warning("client does not read its replies; dropped", client=self.host)
+        self.abort()
+
+    def _overdue(self) -> None:
+        """Others wait for the memory that this connection has held for too long."""
+        self._stats.overdue += 1
+        size = self.account.size
+        log.warning("client is too slow for the memory it holds", client=self.host, bytes=size)
         self.abort()

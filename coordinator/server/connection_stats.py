@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from groupd.coordinator.server.byte_budget import ByteBudget
+
 ApiVersion = tuple[int, int]
 """(key, version)."""
 
@@ -23,10 +25,13 @@ class ConnectionStats:
     __slots__ = (
         "_repeats",
         "accepted",
+        "budget",
         "bytes_in",
         "bytes_out",
         "malformed",
+        "most",
         "open",
+        "overdue",
         "refused",
         "requests",
         "stalled",
@@ -34,10 +39,15 @@ class ConnectionStats:
 
     def __init__(self) -> None:
         self.open = 0
+        self.most = 0
+        """How many may be open: `max.connections`, or fewer for want of descriptors."""
         self.accepted = 0
         self.refused = 0
         self.malformed = 0
         self.stalled = 0
+        self.overdue = 0
+        self.budget: ByteBudget | None = None
+        """What the connections hold; None without a listener."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: Counter[ApiVersion] = Counter()

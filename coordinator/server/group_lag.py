@@ -3,48 +3,75 @@ end offsets of the logs, which another process may have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
+from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.core.types import EventKind
 
 Ends = Callable[[str, int], tuple[int, int] | None]
 """(topic, partition) -> start and end of its log; None = not known."""
 
 
-def owned_since(events: Iterable[Mapping[str, Any]], members: Iterable[str]) -> dict[str, int]:
-    """By member id, the wall-clock time in ms of the last event that gave the member partitions.
-    `events`: a timeline."""
-    found: dict[str, int] = {}
-    everybody = list(members)
-    for event in events:
-        if event["event"] == EventKind.PARTITIONS_ASSIGNED.value:
-            found[event["member_id"]] = event["timestamp_ms"]
-        elif event["event"] == EventKind.REBALANCE_COMPLETED.value:
-            found.update(dict.fromkeys(everybody, event["timestamp_ms"]))
-    return found
+class OwnedSince:
+    """When members were last given partitions, as a timeline tells. `events`: of one group, oldest
+    first."""
+
+    def __init__(self, events: Iterable[Mapping[str, Any]]) -> None:
+        self._everybody: int | None = None
+        self._by_member: dict[str, int] = {}
+        for event in events:
+            if event["event"] == EventKind.PARTITIONS_ASSIGNED.value:
+                self._by_member[event["member_id"]] = event["timestamp_ms"]
+            elif event["event"] == EventKind.REBALANCE_COMPLETED.value:
+                self._everybody = event["timestamp_ms"]
+                self._by_member.clear()
+
+    def of(self, member_id: str) -> int | None:
+        """Wall-clock time in ms; None = not known."""
+        return self._by_member.get(member_id, self._everybody)
 
 
-def add_lag(shown: dict[str, Any], ends: Ends) -> None:
-    """Adds the lag to what `inspect_offsets` returns. Each partition gets `end_offset` and `lag`
+def add_lag(shown: dict[str, Any], ends: Ends) -> Generator[None, None, None]:
+    """Adds the lag to what `offsets_steps` has found. Each partition gets `end_offset` and `lag`
     (the records that are not committed yet; all records there are if no offset is committed). Each
     member gets `lag` and `not_committing_ms`: for how long a member with lag has committed nothing
     while owning what it has. None = not known; `not_committing_ms` is also None without lag."""
     lags: dict[str, int] = {}
-    for row in shown["partitions"]:
-        found = ends(row["topic"], row["partition"])
-        start, end = (None, None) if found is None else found
-        position = row["committed_offset"]
-        row["end_offset"] = end
-        row["lag"] = None
-        if start is not None and end is not None:
-            row["lag"] = max(0, end - (start if position is None else position))
-            if row["member_id"] is not None:
-                lags[row["member_id"]] = lags.get(row["member_id"], 0) + row["lag"]
-    for member in shown["members"]:
-        lag = member["lag"] = lags.get(member["member_id"])
-        times = (member["last_commit_ms"], member["owned_since_ms"])
-        since = [time for time in times if time is not None]
-        member["not_committing_ms"] = (
-            max(0, shown["now_ms"] - max(since)) if lag and since else None
-        )
+    for rows in chunks(shown["partitions"]):
+        for row in rows:
+            found = ends(row["topic"], row["partition"])
+            start, end = (None, None) if found is None else found
+            position = row["committed_offset"]
+            row["end_offset"] = end
+            row["lag"] = None
+            if start is not None and end is not None:
+                row["lag"] = max(0, end - (start if position is None else position))
+                if row["member_id"] is not None:
+                    lags[row["member_id"]] = lags.get(row["member_id"], 0) + row["lag"]
+        yield
+    for members in chunks(shown["members"]):
+        for member in members:
+            member["lag"] = lags.get(member["member_id"])
+            member["not_committing_ms"] = not_committing_ms(member, shown["now_ms"])
+        yield
+
+
+def not_committing_ms(member: Mapping[str, Any], now_ms: int) -> int | None:
+    times = (member["last_commit_ms"], member["owned_since_ms"])
+    since = [time for time in times if time is not None]
+    return max(0, now_ms - max(since)) if member["lag"] and since else None
+
+
+def join_members(into: dict[str, dict[str, Any]], page: Mapping[str, Any]) -> None:
+    """Adds the members of one page of offsets, with their lag, to those of the pages before it, by
+    id: a member's partitions may stand on several pages."""
+    for member in page["members"]:
+        known = into.setdefault(member["member_id"], member)
+        if known is member:
+            continue
+        known["partitions"] += member["partitions"]
+        for name, join in (("lag", sum), ("last_commit_ms", max)):
+            values = [one[name] for one in (known, member) if one[name] is not None]
+            known[name] = join(values) if values else None
+        known["not_committing_ms"] = not_committing_ms(known, page["now_ms"])

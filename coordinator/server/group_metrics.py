@@ -20,9 +20,9 @@ from groupd.coordinator.core.slices import chunks, run_through
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import thread_cpu_s
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.stats import Durations
-from groupd.coordinator.runtime.turns import Turns
 from groupd.coordinator.server.families import gauge, labelled, untyped
 from groupd.coordinator.server.rates import Beginning, Rates
 
@@ -33,8 +33,6 @@ NOT_SERVED = ("share", "streams")
 
 LOOP_CPU = "loop-cpu-s"
 FLUSHES = "batch_flush"
-SLICE_MS = 2.0
-
 
 SHARED_METERS = (
     Meter("offset_commit", EventKind.OFFSETS_COMMITTED, "Accepted commit records"),
@@ -59,9 +57,9 @@ class GroupMetrics(Collector):
         self._cpu_start_s = since.cpu_s
         self._counted: GroupCounts | None = None
 
-    async def prepare(self) -> None:
+    async def prepare(self, work: LongWork) -> None:
         """Counts groups in slices, for the next `collect`."""
-        self._counted = await Turns(SLICE_MS, 0).run(count_steps(self._broker))
+        self._counted = await work.run(count_steps(self._broker))
 
     def collect(self) -> Iterable[Metric]:
         yield from self._shards()

@@ -9,9 +9,12 @@ from socket import socket
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
-from groupd.coordinator.server.connection import Connection, Requests
+from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.long_replies import LongReplies
+from groupd.coordinator.server.descriptors import most_connections
+from groupd.coordinator.server.fairness import Fairness
+from groupd.coordinator.server.open_connections import OpenConnections
+from groupd.coordinator.server.requests import Requests
 
 BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0
@@ -42,6 +45,7 @@ class KafkaListener:
         clock: Clock,
         requests: Requests,
         stats: ConnectionStats,
+        fairness: Fairness,
         make: Callable[..., Connection] = Connection,
     ) -> None:
         self._config = config
@@ -49,8 +53,10 @@ class KafkaListener:
         self._requests = requests
         self._make = make
         self._stats = stats
-        self._long_replies = LongReplies()
-        self._connections: set[Connection] = set()
+        self._fairness = fairness
+        stats.budget = fairness.budget
+        stats.most = most_connections(config.max_connections)
+        self._connections: OpenConnections[Connection] = OpenConnections(config, stats.most)
         self._server: asyncio.Server | None = None
         self._sweep: TimerHandle | None = None
 
@@ -94,20 +100,24 @@ class KafkaListener:
         try:
             async with asyncio.timeout(timeout_s):
                 while self._connections:
-                    for connection in list(self._connections):
+                    for connection in self._connections:
                         if not (connection.closed or connection.held):
                             connection.close()
                     await asyncio.sleep(CLOSE_POLL_S)
         except TimeoutError:
-            for connection in list(self._connections):
+            for connection in self._connections:
                 connection.abort()
+        self._fairness.decoder.close()
 
     def _connection(self) -> Connection:
-        connection = self._make(
-            self._config, self._clock, self._requests, self._stats, self._connections
+        return self._make(
+            self._config,
+            self._clock,
+            self._requests,
+            self._stats,
+            self._connections,
+            self._fairness,
         )
-        connection.long_replies = self._long_replies
-        return connection
 
     def _arm_sweep(self) -> None:
         now_ms = self._clock.now().monotonic_ms
@@ -117,7 +127,7 @@ class KafkaListener:
     def _close_idle(self) -> None:
         now_ms = self._clock.now().monotonic_ms
         oldest = now_ms - self._config.connections_max_idle_ms
-        for connection in list(self._connections):
+        for connection in self._connections:
             if connection.active:
                 connection.active = False
                 connection.idle_since_ms = now_ms

@@ -2,15 +2,18 @@
 
 A line of text consists of `name=value` pairs (logfmt) after time, level and event; values are
 written as people write them (`coordinator.plain_text`). A traceback follows on lines of its own.
+How long a line may be and how many there may be: `log_limits`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any, TextIO, cast
 
@@ -18,6 +21,9 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.plain_text import fields_text
+from groupd.coordinator.server.log_limits import bounded, limit_lines
+
+log = structlog.get_logger("groupd.loop")
 
 _FIRST = ("timestamp", "level", "event")
 
@@ -36,16 +42,40 @@ def configure_logging(log_format: str, level: str, **always: Any) -> None:
         renderer = structlog.processors.JSONRenderer(default=_plain_json)
     structlog.configure(
         processors=[
+            limit_lines(),
             *([add_always] if always else []),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            bounded,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        wrapper_class=_unfailing(getattr(logging, level.upper())),
         logger_factory=structlog.PrintLoggerFactory(lasting(sys.stderr)),
         cache_logger_on_first_use=True,
     )
+
+
+def _unfailing(level: int) -> type:
+    """Loggers whose calls never raise. A line that cannot be written, for want of memory or
+    because the disk is full, is lost; the request that it belongs to goes on."""
+    base: Any = structlog.make_filtering_bound_logger(level)
+
+    class Unfailing(base):  # type: ignore[misc] # made at run time
+        def _proxy_to_logger(self, method: str, event: str | None = None, **facts: Any) -> Any:
+            with suppress(Exception):
+                return super()._proxy_to_logger(method, event, **facts)
+
+    return Unfailing
+
+
+def log_loop_errors(loop: asyncio.AbstractEventLoop) -> None:
+    """What goes wrong in a callback of the loop becomes a line like any other."""
+
+    def report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        log.error("callback failed", what=context["message"], exc_info=context.get("exception"))
+
+    loop.set_exception_handler(report)
 
 
 def lasting(stream: TextIO) -> TextIO:
@@ -102,13 +132,15 @@ def _plain_json(value: object) -> object:
 
 def log_through_stdlib() -> None:
     """Sends the broker's log to the loggers `groupd.*` of `logging`, where pytest captures it. If
-    the program has configured structlog itself, its configuration stays."""
+    the program has configured structlog itself, its configuration stays. The number of lines has no
+    limit: each test sees its own."""
     if structlog.is_configured():
         return
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
             structlog.processors.format_exc_info,
+            bounded,
             structlog.processors.KeyValueRenderer(key_order=["event"]),
         ],
         wrapper_class=structlog.stdlib.BoundLogger,

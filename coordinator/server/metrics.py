@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.collectors import TransactionMetrics
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.families import gauge, total
@@ -27,13 +28,21 @@ from groupd.protocol.wire.apis import API_BY_KEY
 
 
 class MetricsRegistry(CollectorRegistry):
-    """`await prepare()` right before a scrape does the long part of it in slices. Without it, the
-    scrape does everything at once."""
+    """`await prepare(work)` right before a scrape does the long part of it in slices. Without it,
+    the scrape does everything at once."""
 
-    def __init__(self, groups: GroupMetrics) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.register(groups)
-        self.prepare = groups.prepare
+        self._long: list[GroupMetrics | TransactionMetrics] = []
+
+    def register_long(self, collector: GroupMetrics | TransactionMetrics) -> None:
+        """A collector that has a long part."""
+        self.register(collector)
+        self._long.append(collector)
+
+    async def prepare(self, work: LongWork) -> None:
+        for collector in self._long:
+            await collector.prepare(work)
 
 
 class CoordinatorCollector(Collector):
@@ -60,12 +69,20 @@ class CoordinatorCollector(Collector):
     def _sockets(self) -> Iterable[Metric]:
         stats = self._connections
         yield gauge("groupd_connections_open", "Open client connections.", stats.open)
+        yield gauge("groupd_connections_allowed", "Most open connections.", stats.most)
         yield total("groupd_connections_accepted", "Accepted connections.", stats.accepted)
-        yield total("groupd_connections_refused", "Refused: max.connections.", stats.refused)
+        yield total("groupd_connections_refused", "Refused: too many.", stats.refused)
         yield total(
             "groupd_connections_malformed", "Closed for malformed requests.", stats.malformed
         )
         yield total("groupd_connections_stalled", "Dropped: replies left unread.", stats.stalled)
+        yield total(
+            "groupd_connections_overdue", "Dropped: held memory that others needed.", stats.overdue
+        )
+        budget = stats.budget
+        yield gauge("groupd_held_bytes", "Memory of connections.", budget.used if budget else 0)
+        waiting = budget.waiting if budget else 0
+        yield gauge("groupd_waiting_for_memory", "Frames and replies in line.", waiting)
         yield total("groupd_received_bytes", "Bytes received from clients.", stats.bytes_in)
         yield total("groupd_sent_bytes", "Bytes sent to clients.", stats.bytes_out)
         yield total(
@@ -99,13 +116,14 @@ def make_registry(
     """A registry of its own, so that several daemons fit into one process. `since`: the moment from
     which rates are measured at first; by default now."""
     since = since or Beginning(broker.clock)
-    registry = MetricsRegistry(GroupMetrics(broker, since))
+    registry = MetricsRegistry()
+    registry.register_long(GroupMetrics(broker, since))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     registry.register(CoordinatorCollector(broker, connections))
     if transactions is not None:
-        registry.register(TransactionMetrics(transactions))
+        registry.register_long(TransactionMetrics(transactions))
     for make in more:
         registry.register(make())
     return registry

@@ -8,13 +8,14 @@ meanwhile. Rates are still measured from the start of the daemon.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -39,6 +40,7 @@ class Scrapes:
         topic_cleaner: TopicCleaner,
         stalls: LoopStalls,
         collectors: Callable[[], Sequence[Callable[[], Collector]]],
+        work: LongWork,
     ) -> None:
         self._parts = (broker, connections, transactions)
         self._log_parts = (cleaner, stalls)
@@ -46,7 +48,10 @@ class Scrapes:
         self._since = Beginning(broker.clock)
         self._collectors = collectors
         self._more: list[Callable[[], Collector]] = []
+        self._work = work
         self._registry: MetricsRegistry | None = None
+        self._scrape: asyncio.Future[HttpReply] | None = None
+        """The one that is under way."""
 
     def add(self, make: Callable[[], Collector]) -> None:
         """Adds a collector; call it before the first scrape."""
@@ -59,7 +64,7 @@ class Scrapes:
             await asyncio.to_thread(import_module, "groupd.coordinator.server.metrics")
             # Another scrape may have waited for the thread too.
             self._registry = self._registry or self._made()
-        await self._registry.prepare()
+        await self._registry.prepare(self._work)
         return self._registry
 
     def _made(self) -> MetricsRegistry:
@@ -75,7 +80,25 @@ class Scrapes:
 
     async def page(self, _: HttpRequest) -> HttpReply:
         """The route `/metrics`."""
-        registry = await self.prepared()
-        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+        return await self.shared(self._page)
 
-        return HttpReply(generate_latest(registry), CONTENT_TYPE_LATEST)
+    async def shared(self, scrape: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
+        """What `scrape` gives. One that is under way serves all that ask meanwhile."""
+        if self._scrape is None:
+            self._scrape = asyncio.ensure_future(scrape())
+            self._scrape.add_done_callback(self._scraped)
+        return await asyncio.shield(self._scrape)
+
+    def _scraped(self, _: asyncio.Future[HttpReply]) -> None:
+        self._scrape = None
+
+    async def _page(self) -> HttpReply:
+        return await self.exposed(await self.prepared())
+
+    async def exposed(self, families: Collector) -> HttpReply:
+        """As text for Prometheus, made in slices."""
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+        from groupd.coordinator.server.families import text_steps
+
+        return HttpReply(await self._work.run(text_steps(families)), CONTENT_TYPE_LATEST)

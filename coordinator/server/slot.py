@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
+from groupd.coordinator.core import slices
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import Lease, Waiter
-from groupd.coordinator.server.long_replies import LongReplies, LongReply
+from groupd.coordinator.server.byte_budget import FREE_BYTES, Account
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
-from groupd.protocol.wire.registry import Api, without_stops
+from groupd.protocol.wire.registry import Api, Steps
+
+GROWTH = 64 * 1024
+"""A long reply takes room for so many bytes at a time."""
 
 log = structlog.get_logger("groupd.connection")
 
@@ -28,20 +34,18 @@ class Client(Protocol):
     host: str
     software: tuple[str, str]
     """Name and version of the client's library from ApiVersions; "" if the client sent none."""
-    long_replies: LongReplies | None
-    """None: every reply is encoded at once."""
+    long_work: LongWork
+    """Encodes long replies in slices."""
     stored_replies: StoredReplies
+    account: Account
+    """What the connection holds in memory."""
 
     def slot_done(self, slot: Slot) -> None:
         """`slot` has its reply: sends every reply that is ready, in order."""
         ...
 
     def hold(self) -> None:
-        """The reply of a slot comes in slices: starts no request until `let_go`."""
-        ...
-
-    def let_go(self, slot: Slot) -> None:
-        """Like `slot_done`, for a slot that held the connection."""
+        """The work of a slot comes in slices: starts no request until it is done."""
         ...
 
     def abort(self) -> None:
@@ -51,7 +55,7 @@ class Client(Protocol):
 
 class Slot(Waiter):
     """A request of a connection, and the place of its reply. `request_frame`: the bytes of the
-    request without the length field."""
+    request without the length field; empty once nobody needs them any more."""
 
     __slots__ = (
         "api",
@@ -59,8 +63,12 @@ class Slot(Waiter):
         "done",
         "frame",
         "header",
+        "held",
+        "lane",
         "lease",
         "request_frame",
+        "reserved",
+        "size",
         "stand_in",
         "watchers",
     )
@@ -79,8 +87,16 @@ class Slot(Waiter):
         self.header = header
         self.request_frame = request_frame
         self.done = False
+        self.held = False
+        """The connection starts no other request until this one is done."""
         self.frame: bytes | bytearray = b""
         """The reply, once it is done."""
+        self.size = 0
+        """What it counts for in the memory of its connection."""
+        self.reserved = 0
+        """The part of that for a reply that is being made."""
+        self.lane: str | None = None
+        """Set when `request_frame` is not kept."""
         self.lease: Lease | None = None
         self.watchers: list[Watcher] | None = None
         """Layers between connections and broker that must be told of repeated requests."""
@@ -98,6 +114,7 @@ class Slot(Waiter):
     def forget(self) -> None:
         # A handler may keep the slot of a closed connection for as long as a rebalance lasts.
         self.request_frame = b""
+        self.request = None
         super().forget()
 
     def send(self, reply: Any, copies: int = 1) -> None:
@@ -106,17 +123,38 @@ class Slot(Waiter):
         connection = self.connection
         if connection.closed:
             return
-        if reply is not None:
-            try:
+        try:
+            if reply is not None:
                 body = self._encode(reply, copies)
-            except Exception as error:  # noqa: BLE001 - logged there
-                self._lose(error)
-                return
-            if body is None:
-                return  # the reply is long and comes later
-            self._frame(body, copies)
-        self.done = True
-        connection.slot_done(self)
+                if body is None:
+                    return  # the reply is long and comes later
+                self._frame(body, copies)
+            self.done = True
+            connection.slot_done(self)
+        except Exception as error:  # noqa: BLE001 - logged there
+            self._cannot_send(error)
+
+    def hold(self) -> None:
+        if not self.held:
+            self.held = True
+            self.connection.hold()
+
+    def room(self, wanted: int) -> int:
+        self.holds(0)
+        account = self.connection.account
+        room = min(wanted, max(FREE_BYTES, account.left))
+        self.holds(room)
+        return room
+
+    def holds(self, size: int) -> None:
+        if not self.connection.closed:
+            by = size - self.reserved
+            self.reserved = size
+            self.size += by
+            self.connection.account.grow(by)
+
+    def when_short(self, callback: Callable[[], None] | None) -> None:
+        self.connection.account.when_short = callback
 
     def send_frame(self, frame: bytes) -> None:
         """Sends a whole reply that another process has made for the request; if empty, sends no
@@ -129,8 +167,7 @@ class Slot(Waiter):
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray | None:
         """The body; None if it is long and comes later."""
         version = self.header.api_version
-        long_replies = self.connection.long_replies
-        if self.api.steps is None or long_replies is None:
+        if self.api.steps is None:
             return self.api.encode(reply, version)
         steps = self.api.steps(reply, version)
         try:
@@ -138,29 +175,55 @@ class Slot(Waiter):
         except StopIteration as ended:
             body: bytearray = ended.value
             return body
-        if long_replies.full:
-            return without_stops(steps)
-        self.connection.hold()
-
-        def done(result: bytearray | Exception) -> None:
-            if self.connection.closed:
-                return
-            if isinstance(result, Exception):
-                self._lose(result)
-                return
-            self._frame(result, copies)
-            self.done = True
-            self.connection.let_go(self)
-
-        long_replies.add(LongReply(steps, lambda: not self.connection.closed, done))
+        self.hold()
+        self._encode_on(steps, copies)
         return None
 
-    def _lose(self, error: Exception) -> None:
-        """Handles a bug of ours. Without a reply the client would wait; disconnected, it asks
-        again."""
-        version = self.header.api_version
-        log.error("reply cannot be encoded", api=self.api.name, version=version, exc_info=error)
+    def _encode_on(self, steps: Steps, copies: int) -> None:
+        """Encodes as long as there is room for the reply, then waits for more."""
+        connection = self.connection
+
+        def done(result: bytearray | Exception | None) -> None:
+            if connection.closed:
+                return
+            if result is None:
+                return  # goes on when there is room
+            try:
+                if isinstance(result, Exception):
+                    raise result
+                self._frame(result, copies)
+                self.done = True
+                connection.slot_done(self)
+            except Exception as error:  # noqa: BLE001 - logged there
+                self._cannot_send(error)
+
+        in_room = self._in_room(steps, partial(self._encode_on, steps, copies))
+        connection.long_work.add_reply(in_room, done, lambda: not connection.closed)
+
+    def _in_room(self, steps: Steps, go: Callable[[], None]) -> slices.Steps[bytearray | None]:
+        """Works on `steps`. Returns None where there is no room to go on; `go` is called later."""
+        account = self.connection.account
+        while True:
+            try:
+                size = next(steps)
+            except StopIteration as ended:
+                body: bytearray = ended.value
+                return body
+            if size > self.reserved:
+                if not account.may_go_on(size + GROWTH - self.reserved, go):
+                    return None
+                self.holds(size + GROWTH)
+            yield
+
+    def lose(self) -> None:
+        # Without a reply the client would wait; disconnected, it asks again.
         self.connection.abort()
+
+    def _cannot_send(self, error: Exception) -> None:
+        """A bug of ours, or no memory."""
+        version = self.header.api_version
+        log.error("reply cannot be sent", api=self.api.name, version=version, exc_info=error)
+        self.lose()
 
     def _frame(self, body: bytes | bytearray, copies: int) -> None:
         header = self.header
@@ -168,7 +231,7 @@ class Slot(Waiter):
         header_version = reply_header_version(self.api, version)
         frame = reply_frame(header.correlation_id, header_version, body)
         self.frame = frame if copies == 1 else frame * copies
-        if self.lease is not None:
+        if self.lease is not None and self.request_frame:
             api = (header.api_key, version)
             self.connection.stored_replies.put(self.request_frame, frame, self.lease, api)
 

@@ -17,6 +17,9 @@ ENTRIES_MAX = 1024
 """At most this many members of one connection have stored replies; beyond it the table is
 cleared."""
 
+BYTES_MAX = 256 * 1024
+"""And so many bytes of requests and replies."""
+
 
 class StoredReply:
     """`request_start`: the request up to the correlation id, with the length field. `request_end`:
@@ -35,15 +38,21 @@ class StoredReply:
         self.lease = lease
         self.repeats = repeats
 
+    @property
+    def size(self) -> int:
+        return 12 + len(self.request_end) + len(self.reply_end)
+
 
 class StoredReplies:
     """The stored replies of one connection."""
 
-    __slots__ = ("_last", "_stats", "_stored")
+    __slots__ = ("_last", "_size", "_stats", "_stored")
 
     def __init__(self, stats: ConnectionStats) -> None:
         self._stats = stats
         self._stored: dict[bytes, StoredReply] = {}
+        self._size = 0
+        """Bytes that were stored since it was empty."""
         self._last: StoredReply | None = None
         """The one that was used last; nearly always the only one."""
 
@@ -52,9 +61,12 @@ class StoredReplies:
 
     def put(self, request: bytes, reply: bytes | bytearray, lease: Lease, api: ApiVersion) -> None:
         """Stores a reply. `request` is without its length field, `reply` with it."""
-        if len(self._stored) >= ENTRIES_MAX:
+        stored = StoredReply(request, reply, lease, self._stats.repeats(api))
+        self._size += stored.size
+        if len(self._stored) >= ENTRIES_MAX or self._size > BYTES_MAX:
             self._stored.clear()
-        self._last = stored = StoredReply(request, reply, lease, self._stats.repeats(api))
+            self._size = stored.size
+        self._last = stored
         self._stored[stored.request_end] = stored
 
     def reply_to(self, data: bytes) -> bytes | None:

@@ -3,27 +3,39 @@ pushed."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from groupd.coordinator.runtime.turns import Turns
-from groupd.coordinator.server.admin_http import JSON, HttpReply, HttpRequest
+from groupd.coordinator.core.slices import smallest
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.admin_groups import paged
+from groupd.coordinator.server.admin_http import BadRequest, HttpReply, HttpRequest
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.long_json import json_steps
+from groupd.coordinator.server.paging import window
 from groupd.coordinator.server.scrapes import Scrapes
-from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.topics.telemetry import Telemetry, read_id
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-SLICE_MS = 2.0
 
-
-def add_telemetry(routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry) -> None:
+def add_telemetry(
+    routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry, work: LongWork
+) -> None:
     """Adds the route `/telemetry`, and the counters on `/metrics`."""
 
-    async def page(_: HttpRequest) -> HttpReply:
-        clients = list(telemetry.shown())
-        return HttpReply(await Turns(SLICE_MS, 0).run(json_steps(clients)), JSON)
+    def steps(request: HttpRequest) -> Generator[None, None, HttpReply]:
+        wanted = window(request)
+        after = _instance(wanted.after)
+        instances = yield from smallest(
+            telemetry.instances(), wanted.limit + 1, lambda instance: instance > after
+        )
+        page = yield from json_steps(map(telemetry.shown, instances), wanted.limit)
+        return paged(request, wanted, page, "client_instance_id", "")
+
+    async def page(request: HttpRequest) -> HttpReply:
+        return await work.run(steps(request))
 
     def collector() -> Collector:
         # Imported late, at the first scrape, as the whole library is.
@@ -33,3 +45,11 @@ def add_telemetry(routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry) -
 
     routes.add("telemetry", page)
     scrapes.add(collector)
+
+
+def _instance(shown: str | None) -> bytes:
+    """Raises BadRequest."""
+    try:
+        return b"" if shown is None else read_id(shown)
+    except ValueError:
+        raise BadRequest("after must be a client_instance_id") from None

@@ -8,9 +8,9 @@ whose offset deltas do not count from 0, and compressed records whose lengths ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from functools import partial
+from msgspec import Struct
 
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.topics.record_checks import ProducedRecords, check_records, survey_produced
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -23,26 +23,17 @@ from groupd.protocol.records.batch import (
     verify_crc,
     with_create_time,
 )
-from groupd.protocol.records.compression import (
-    CODEC_NAMES,
-    ZSTD,
-    BadCompression,
-    UnpacksTooLarge,
-    decompress,
-)
+from groupd.protocol.records.compression import CODEC_NAMES, ZSTD, Plain, UnpacksTooLarge
 
 _ZSTD_MIN_VERSION = 7
 _NO_TIMESTAMP = -1
 _INT64_MAX = 2**63 - 1
-_AT_ONCE_BYTES = 1 << 20
-"""What is unpacked at once, in some milliseconds; more than that is unpacked beside the loop."""
 
-Unpacked = bytes | BadCompression
-Unpack = Callable[[], Unpacked]
-BatchCheck = Generator[Unpack | None, Unpacked | None, tuple[BatchHeader, bytes]]
-"""Yields when others should have a turn: None, or a function that takes long and may run in
-another thread; then its result is to be sent. Returns the batch as it will be stored, but for its
-offsets and the time of the append."""
+UNPACKED_FACTOR = 1024
+"""A compressed batch may unpack to so many times its size. Equal records of a kilobyte reach 200
+times, equal records of 10 KB 750 times; gzip cannot reach more than 1032 times."""
+UNPACKED_ALWAYS_BYTES = 4 << 20
+"""Whatever its size is, it may unpack to this."""
 
 
 def produced_batch(records: bytes | None, api_version: int) -> BatchHeader:
@@ -74,28 +65,52 @@ def produced_batch(records: bytes | None, api_version: int) -> BatchHeader:
     return header
 
 
-def check_batch(
-    header: BatchHeader,
-    payload: bytes,
-    settings: TopicSettings,
-    place: str,
-    unpacked_max_bytes: int,
-    now_ms: int,
-) -> BatchCheck:
-    """`place`: topic and partition, for messages. Raises ApiError INVALID_RECORD,
-    UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE or INVALID_TIMESTAMP; where
-    single records are wrong it is a `BadRecords`."""
-    _check_shape(header, payload, settings)
-    _check_header(header)
-    data = yield from _unpacked(header, payload, unpacked_max_bytes)
-    try:
-        found = yield from survey_produced(header, data)
-    except CorruptBatch as error:
-        raise _invalid(str(error)) from error
-    yield from check_records(header, data, found, settings, place, now_ms)
-    if settings.text("message.timestamp.type") == "CreateTime":
-        return _with_its_times(header, payload, found)
-    return header, payload
+class BatchCheck(Struct, frozen=True):
+    """The checks of one batch. `place`: topic and partition, for messages. `unpacked_max_bytes`:
+    `groupd.produce.unpacked.max.bytes`. `now_ms`: wall clock."""
+
+    header: BatchHeader
+    payload: bytes
+    settings: TopicSettings
+    place: str
+    unpacked_max_bytes: int
+    now_ms: int
+
+    @property
+    def limit(self) -> int:
+        """Most bytes that the batch may unpack to."""
+        return min(
+            self.unpacked_max_bytes, max(UNPACKED_ALWAYS_BYTES, UNPACKED_FACTOR * self.header.size)
+        )
+
+    def check_header(self) -> None:
+        """What can be said without the records. Raises ApiError INVALID_RECORD,
+        UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE or CORRUPT_MESSAGE."""
+        _check_shape(self.header, self.payload, self.settings)
+        _check_header(self.header)
+
+    def steps(self, records: Plain) -> Steps[tuple[BatchHeader, bytes]]:
+        """The checks of the records; `records`: uncompressed. Returns the batch as it will be
+        stored, but for its offsets and the time of the append. Raises CorruptBatch, ApiError
+        MESSAGE_TOO_LARGE or, where single records may not stand in the topic, BadRecords."""
+        found = yield from survey_produced(self.header, records)
+        yield from check_records(
+            self.header, records, found, self.settings, self.place, self.now_ms
+        )
+        if self.settings.text("message.timestamp.type") == "CreateTime":
+            return _with_its_times(self.header, self.payload, found)
+        return self.header, self.payload
+
+
+def refusal(error: ApiError | CorruptBatch | UnpacksTooLarge) -> ApiError:
+    """How Produce answers what a check or `records_data` has raised."""
+    if isinstance(error, UnpacksTooLarge):
+        return ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"The record batch has {error}")
+    if not isinstance(error, ApiError):
+        return _invalid(str(error))
+    # With where it was raised it would keep the unpacked records for as long as the request.
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 def _invalid(message: str) -> ApiError:
@@ -135,29 +150,6 @@ def _check_header(header: BatchHeader) -> None:
             f"Invalid sequence number {header.base_sequence} or epoch {header.producer_epoch} in "
             f"a record batch with producer id {header.producer_id}"
         )
-
-
-def _unpacked(
-    header: BatchHeader, payload: bytes, limit: int
-) -> Generator[Unpack | None, Unpacked | None, bytes]:
-    body = payload[HEADER_BYTES:]
-    at_once = min(limit, _AT_ONCE_BYTES)
-    unpacked: Unpacked | None = _unpack(header.codec, body, at_once)
-    if isinstance(unpacked, UnpacksTooLarge) and at_once < limit:
-        unpacked = yield partial(_unpack, header.codec, body, limit)
-    if isinstance(unpacked, UnpacksTooLarge):
-        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"The record batch has {unpacked}")
-    if isinstance(unpacked, BadCompression):
-        raise _invalid(f"Failed to decompress the record batch: {unpacked}")
-    assert unpacked is not None
-    return unpacked
-
-
-def _unpack(codec: int, body: bytes, limit: int) -> Unpacked:
-    try:
-        return decompress(codec, body, limit)
-    except BadCompression as error:
-        return error
 
 
 def _with_its_times(

@@ -15,7 +15,7 @@ from itertools import dropwhile
 import structlog
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
-from groupd.coordinator.config_keys import DELETE, changes_to
+from groupd.coordinator.config_keys import DELETE, Wanted, changes_to
 from groupd.coordinator.config_values import (
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
@@ -34,7 +34,7 @@ from groupd.coordinator.topics.broker_keys import (
 )
 from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.overrides import Overrides
-from groupd.coordinator.topics.topic_configs import BROKER_KEY_UNITS
+from groupd.coordinator.topics.topic_configs import BROKER_KEY_UNITS, TOPIC_CONFIGS
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.topics import (
@@ -47,6 +47,9 @@ from groupd.storage.log import Catalogue
 
 log = structlog.get_logger("groupd.configs")
 
+_MOST = 10_000
+"""Nodes; only those that exist may have configs."""
+
 CLUSTER = ""
 """The name of the cluster-wide default, as a resource."""
 
@@ -55,11 +58,14 @@ class BrokerConfigs(Overrides):
     """Overrides by node id as text, and of the cluster."""
 
     def __init__(self, store: Catalogue, config: CoordinatorConfig, layout: Layout) -> None:
-        super().__init__(store, RESOURCE_BROKER, DYNAMIC_KEYS.__contains__)
+        super().__init__(
+            store, RESOURCE_BROKER, DYNAMIC_KEYS.__contains__, _MOST, "nodes with configs"
+        )
         self._static = config
         self._layout = layout
         self._own = str(config.node_id)
         self.config = config
+        self._topic_synonyms: Mapping[str, tuple[ConfigSynonym, ...]] | None = None
         self.add_listener(lambda name, overrides: self._apply())
 
     def values(self) -> dict[str, str]:
@@ -102,19 +108,30 @@ class BrokerConfigs(Overrides):
             found.append(ConfigSynonym(key, FIXED_KEYS[key].value, SOURCE_DEFAULT))
         return tuple(dropwhile(lambda synonym: synonym.name != key, found))
 
-    def describe(self, name: str) -> list[ConfigValue]:
-        """All keys of a node, or what was set for the cluster. Raises ApiError INVALID_REQUEST."""
+    @property
+    def topic_synonyms(self) -> Mapping[str, tuple[ConfigSynonym, ...]]:
+        """Those of each topic config, as they are now; after a change it is another mapping."""
+        if self._topic_synonyms is None:
+            self._topic_synonyms = {
+                key.name: () if key.broker_key is None else self.synonyms(key.broker_key)
+                for key in TOPIC_CONFIGS.keys.values()
+            }
+        return self._topic_synonyms
+
+    def describe(self, name: str, wanted: Wanted) -> list[ConfigValue]:
+        """Keys of a node, or what was set for the cluster. Raises ApiError INVALID_REQUEST."""
         if name == CLUSTER:
-            return [self._cluster_default(key) for key in sorted(self.of(CLUSTER))]
+            keys_set = sorted(self.of(CLUSTER))
+            return [self._cluster_default(key) for key in keys_set if _is_in(wanted, key)]
         node = self._node(name, "Broker id must be an integer, but it is: ", " or empty string")
         # All nodes have the same settings, except this one.
         config = replace(self.config, node_id=node.node_id)
         keys = {
             **FIXED_KEYS,
-            **{key: own_key(config, key) for key in FIELDS_BY_KEY},
+            **{key: own_key(config, key) for key in FIELDS_BY_KEY if _is_in(wanted, key)},
             **{key.name: key for key in node_keys(node)},
         }
-        return [self._described(keys[key]) for key in sorted(keys)]
+        return [self._described(keys[key]) for key in sorted(keys) if _is_in(wanted, key)]
 
     def _described(self, key: BrokerKey) -> ConfigValue:
         synonyms: tuple[ConfigSynonym, ...]
@@ -183,6 +200,7 @@ class BrokerConfigs(Overrides):
         return result
 
     def _apply(self) -> None:
+        self._topic_synonyms = None
         settings = {**self.of(CLUSTER), **self.of(self._own)}
         try:
             self.config = with_settings(self._static, settings)
@@ -205,3 +223,7 @@ class BrokerConfigs(Overrides):
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {ids}{more}, but received {name}",
         )
+
+
+def _is_in(wanted: Wanted, key: str) -> bool:
+    return wanted is None or key in wanted

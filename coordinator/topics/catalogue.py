@@ -11,7 +11,7 @@ the store: they always exist, with fixed ids, and clients cannot change them. Th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 
@@ -81,6 +81,10 @@ class TopicCatalogue:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[TopicId, Topic] = {}
         self._collisions: dict[str, str] = {}
+        self._images: dict[str, TopicImage] = {}
+        self._shown: Sequence[Topic] = ()
+        self._partitions = 0
+        """How many partitions all topics have that clients have created."""
         self._version = first_version - 1
         self.image = MetadataImage()
         self.cluster_id = ""
@@ -106,10 +110,10 @@ class TopicCatalogue:
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         return self._by_id.get(topic_id)
 
-    def topics(self) -> list[Topic]:
+    def topics(self) -> Sequence[Topic]:
         """All topics, sorted by name, but not the compacted view, which only requests by name
-        get."""
-        return [self._by_name[name] for name in sorted(self._by_name) if name != COMPACTED_TOPIC]
+        get. The sequence never changes; after a change there is another one."""
+        return self._shown
 
     def check_name(self, name: str) -> None:
         """Whether a new topic may have this name. Raises ApiError INVALID_TOPIC_EXCEPTION,
@@ -134,14 +138,16 @@ class TopicCatalogue:
 
     def check_new(self, name: str, partitions: int) -> None:
         """May a topic be created? Raises ApiError as `check_name`, INVALID_PARTITIONS or
-        POLICY_VIOLATION (too many topics)."""
+        POLICY_VIOLATION (too many topics, or partitions of all topics)."""
         self.check_name(name)
         self._check_partitions(partitions)
-        if len(self._by_name.keys() - _OWN_TOPICS) >= self._config.max_topics:
+        own = sum(own in self._by_name for own in _OWN_TOPICS)
+        if len(self._by_name) - own >= self._config.max_topics:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
                 f"The limit of {self._config.max_topics} topics (groupd.max.topics) is reached.",
             )
+        self._check_room(partitions)
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Create a topic; `configs` are checked by the caller. Raises ApiError as `check_new`,
@@ -150,7 +156,7 @@ class TopicCatalogue:
             self.check_new(name, partitions)
             topic = Topic(self._fresh_id(), name, partitions, MappingProxyType(dict(configs)))
             await self._put(topic)
-            self._install([*self._by_name.values(), topic])
+            self._change([(None, topic)])
             return topic
 
     async def delete(self, topic_id: TopicId) -> Topic:
@@ -159,12 +165,12 @@ class TopicCatalogue:
         async with self._changing():
             topic = self._existing(topic_id)
             await self._store.delete_topic(topic_id)
-            self._install(kept for kept in self._by_name.values() if kept is not topic)
+            self._change([(topic, None)])
             return topic
 
     def check_growth(self, topic: Topic, count: int) -> None:
-        """May the topic have `count` partitions? Raises ApiError INVALID_PARTITIONS or
-        INVALID_TOPIC_EXCEPTION (internal)."""
+        """May the topic have `count` partitions? Raises ApiError INVALID_PARTITIONS,
+        INVALID_TOPIC_EXCEPTION (internal) or POLICY_VIOLATION (too many of all topics)."""
         self.refuse_internal(topic)
         if count == topic.partitions:
             raise ApiError(
@@ -178,6 +184,7 @@ class TopicCatalogue:
                 f"{count} would not be an increase.",
             )
         self._check_partitions(count)
+        self._check_room(count - topic.partitions)
 
     async def grow(self, topic_id: TopicId, count: int) -> Topic:
         """Add partitions up to `count`. Raises as `check_growth` and `delete`."""
@@ -207,6 +214,15 @@ class TopicCatalogue:
                 ErrorCode.INVALID_PARTITIONS,
                 f"{partitions} partitions exceed the limit of {most} "
                 "(groupd.max.partitions.per.topic).",
+            )
+
+    def _check_room(self, added: int) -> None:
+        most = self._config.max_partitions
+        if self._partitions + added > most:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There are {self._partitions} partitions; {added} more would exceed the limit of "
+                f"{most} (groupd.max.partitions).",
             )
 
     def _existing(self, topic_id: TopicId) -> Topic:
@@ -252,7 +268,7 @@ class TopicCatalogue:
 
     async def _replace(self, old: Topic, new: Topic) -> Topic:
         await self._put(new)
-        self._install(new if kept is old else kept for kept in self._by_name.values())
+        self._change([(old, new)])
         return new
 
     async def _read_store(self) -> None:
@@ -267,52 +283,64 @@ class TopicCatalogue:
             Topic(topic_id, name, count, _OWN_CONFIGS, internal=True) for name, topic_id in own
         ]
         transactions = self._by_name.get(TRANSACTIONS_TOPIC)
-        self._install([*offsets, *([transactions] if transactions else ()), *topics])
+        internal = [*offsets, *([transactions] if transactions else ())]
+        now = {topic.name: topic for topic in [*internal, *topics]}
+        names = sorted(now.keys() | self._by_name.keys())
+        self._change([(self._by_name.get(name), now.get(name)) for name in names])
         self._stale = False
 
     def show_transactions(self) -> None:
         """Add `__transaction_state`, which exists from the first transactional id on."""
         if TRANSACTIONS_TOPIC not in self._by_name:
             topic = Topic(TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, 1, _OWN_CONFIGS, internal=True)
-            self._install([*self._by_name.values(), topic])
+            self._change([(None, topic)])
 
-    def _install(self, topics: Iterable[Topic]) -> None:
-        """Make these the topics and tell the listeners what differs from before."""
-        before = self._by_name
-        now = {topic.name: topic for topic in topics}
-        created = frozenset(
-            name
-            for name, topic in now.items()
-            if name not in before or before[name].topic_id != topic.topic_id
-        )
-        deleted = tuple(
-            (name, topic.topic_id)
-            for name, topic in sorted(before.items())
-            if name not in now or now[name].topic_id != topic.topic_id
-        )
-        changed = frozenset(
-            name
-            for name, topic in now.items()
-            if name not in created and topic.partitions != before[name].partitions
-        )
-        self._by_name = now
-        self._by_id = {topic.topic_id: topic for topic in now.values()}
-        self._collisions = {collision_key(name): name for name in now if "." in name or "_" in name}
+    def _change(self, changes: Iterable[tuple[Topic | None, Topic | None]]) -> None:
+        """Replace topics by others of the same name; None: it is not there. Tell the listeners."""
+        created, changed, deleted = set(), set(), []
+        for old, new in changes:
+            if old is not None:
+                self._take_out(old)
+            if new is not None:
+                self._put_in(new)
+            if new is not None and (old is None or old.topic_id != new.topic_id):
+                created.add(new.name)
+            elif new is not None and old is not None and old.partitions != new.partitions:
+                changed.add(new.name)
+            if old is not None and (new is None or old.topic_id != new.topic_id):
+                deleted.append((old.name, old.topic_id))
+        names = sorted(self._by_name)
+        self._shown = [self._by_name[name] for name in names if name != COMPACTED_TOPIC]
         if created or deleted or changed:
-            self._publish(created, changed, deleted)
+            self._publish(names, frozenset(created), frozenset(changed), tuple(deleted))
+
+    def _take_out(self, topic: Topic) -> None:
+        del self._by_name[topic.name], self._by_id[topic.topic_id], self._images[topic.name]
+        if not topic.internal:
+            self._partitions -= topic.partitions
+        if self._collisions.get(collision_key(topic.name)) == topic.name:
+            del self._collisions[collision_key(topic.name)]
+
+    def _put_in(self, topic: Topic) -> None:
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._images[topic.name] = TopicImage(
+            topic.topic_id, topic.name, topic.partitions, topic.internal
+        )
+        if not topic.internal:
+            self._partitions += topic.partitions
+        if "." in topic.name or "_" in topic.name:
+            self._collisions[collision_key(topic.name)] = topic.name
 
     def _publish(
         self,
+        names: Sequence[str],
         created: frozenset[str],
         changed: frozenset[str],
         deleted: tuple[tuple[str, TopicId], ...],
     ) -> None:
         self._version += 1
         self.image = MetadataImage(
-            (
-                TopicImage(topic.topic_id, topic.name, topic.partitions, topic.internal)
-                for _, topic in sorted(self._by_name.items())
-            ),
+            [self._images[name] for name in names],
             self._version,
             self._version if created else self.image.created_version,
         )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.coordinator.topics.names import CLUSTER_NAME
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -39,11 +36,6 @@ def refusal(error: ApiError | LogError) -> ApiError:
     if isinstance(error, ApiError):
         return error
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-
-
-def repeated(names: Sequence[str]) -> list[str]:
-    """The names that are given more than once, sorted."""
-    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def not_hosted() -> ApiError:

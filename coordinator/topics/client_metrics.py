@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from groupd.coordinator.config_keys import ConfigKey, ConfigTable, changes_to
+from groupd.coordinator.config_keys import ConfigKey, ConfigTable, Wanted, changes_to
 from groupd.coordinator.config_values import (
     INT,
     LIST,
@@ -107,7 +107,13 @@ class ClientMetrics(Overrides):
     """Subscriptions by name. `version` rises with every change."""
 
     def __init__(self, store: Catalogue) -> None:
-        super().__init__(store, RESOURCE_CLIENT_METRICS, _CONFIGS.keys.__contains__)
+        super().__init__(
+            store,
+            RESOURCE_CLIENT_METRICS,
+            _CONFIGS.keys.__contains__,
+            SUBSCRIPTIONS_MAX,
+            "subscriptions",
+        )
         self.version = 0
         self._subscriptions: dict[str, Subscription] = {}
         self.add_listener(self._changed)
@@ -116,7 +122,7 @@ class ClientMetrics(Overrides):
         """The subscriptions of a client; `facts` by the names that patterns use."""
         return (found for found in self._subscriptions.values() if found.matches(facts))
 
-    def describe(self, name: str) -> list[ConfigValue]:
+    def describe(self, name: str, wanted: Wanted) -> list[ConfigValue]:
         if not name:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
@@ -124,6 +130,8 @@ class ClientMetrics(Overrides):
         own = self.of(name)
         described = []
         for key in _CONFIGS.keys.values():
+            if wanted is not None and key.name not in wanted:
+                continue
             if key.name in own:
                 value, source = own[key.name], SOURCE_CLIENT_METRICS
                 synonyms = (ConfigSynonym(key.name, value, source),)
@@ -137,18 +145,12 @@ class ClientMetrics(Overrides):
             raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
 
     def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
-        result = _CONFIGS.changed(
+        return _CONFIGS.changed(
             current,
             changes_to(asked, current),
             lambda own, key: own.get(key, _CONFIGS.keys[key].default),
             _check,
         )
-        if result and not current and len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
-            raise ApiError(
-                ErrorCode.POLICY_VIOLATION,
-                f"The limit of {SUBSCRIPTIONS_MAX} subscriptions is reached.",
-            )
-        return result
 
     def _changed(self, name: str, values: Mapping[str, str]) -> None:
         self.version += 1

@@ -7,15 +7,16 @@ replaces: a key that it does not name goes back to its default.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
-from groupd.coordinator.config_keys import changes_to, check_changes
+from groupd.coordinator.config_keys import Wanted, changes_to, check_changes
 from groupd.coordinator.config_values import SOURCE_DEFAULT, SOURCE_TOPIC
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.checks import (
@@ -31,6 +32,7 @@ from groupd.coordinator.topics.topic_configs import (
     check_configs_together,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.lazily import Lazily
 from groupd.protocol.messages.topics import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
@@ -52,6 +54,9 @@ from groupd.protocol.messages.topics import (
 )
 from groupd.storage.log import LogError
 
+_DESCRIBED_WEIGHT = 10
+"""To find a resource, and what is set on it, counts as so many items (`Pace`)."""
+
 _GUARDS = {
     RESOURCE_GROUP: (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     RESOURCE_CLIENT_METRICS: (Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
@@ -61,6 +66,10 @@ _GUARDS = {
 """Type of a resource -> what the principal needs a right on, and the code if it has none."""
 
 
+_KEYS = tuple(key for _, key in sorted(TOPIC_CONFIGS.keys.items()))
+"""Configs of topics, sorted by name."""
+
+
 class ConfiguredResources(Protocol):
     """All resources of one type."""
 
@@ -68,8 +77,8 @@ class ConfiguredResources(Protocol):
         """The names that ListConfigResources answers."""
         ...
 
-    def describe(self, name: str) -> Sequence[ConfigValue]:
-        """All configs. Raises ApiError."""
+    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+        """The configs that are wanted, by name. Raises ApiError."""
         ...
 
     async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
@@ -87,21 +96,24 @@ class TopicConfigs:
     def names(self) -> list[str]:
         return [topic.name for topic in self._catalogue.topics()]
 
-    def describe(self, name: str) -> list[ConfigValue]:
+    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
         check_topic_name(name)
         topic = self._catalogue.topic(name)
         if topic is None:
             raise not_hosted()
-        settings = TopicSettings(self._broker.config, topic.configs)
-        described = []
-        for _, key in sorted(TOPIC_CONFIGS.keys.items()):
-            value = settings.text(key.name)
-            synonyms = () if key.broker_key is None else self._broker.synonyms(key.broker_key)
-            if key.name in topic.configs:
-                synonyms = (ConfigSynonym(key.name, value, SOURCE_TOPIC), *synonyms)
-            source = synonyms[0].source if synonyms else SOURCE_DEFAULT
-            described.append(key.described(value, source, synonyms))
-        return described
+        own, synonyms = topic.configs, self._broker.topic_synonyms
+        settings = TopicSettings(self._broker.config, own)
+        keys = [key for key in _KEYS if wanted is None or key.name in wanted]
+
+        def described() -> Iterator[ConfigValue]:
+            for key in keys:
+                value, found = settings.text(key.name), synonyms[key.name]
+                if key.name in own:
+                    found = (ConfigSynonym(key.name, value, SOURCE_TOPIC), *found)
+                source = found[0].source if found else SOURCE_DEFAULT
+                yield key.described(value, source, found)
+
+        return Lazily(len(keys), described)
 
     async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
         if not asked.name:
@@ -132,8 +144,9 @@ class TopicConfigs:
 class Configs:
     """Handles the requests. `resources`: by type, in the order in which they are listed."""
 
-    def __init__(self, resources: Mapping[int, ConfiguredResources]) -> None:
+    def __init__(self, resources: Mapping[int, ConfiguredResources], work: LongWork) -> None:
         self._resources = resources
+        self._work = work
 
     async def alter(
         self,
@@ -141,14 +154,19 @@ class Configs:
         request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
     ) -> AlterConfigsReply:
         """One entry per resource, in the order asked; a repeated one gets INVALID_REQUEST."""
-        counts = Counter((asked.resource_type, asked.name) for asked in request.resources)
+        pace = Pace(self._work)
+        twice = await pace.repeated(
+            (asked.resource_type, asked.name) for asked in request.resources
+        )
         results: dict[tuple[int, str], AlteredResource] = {}
         for asked in request.resources:
+            if pace.due(1 + len(asked.configs)):
+                await pace.turn()
             key = (asked.resource_type, asked.name)
             if key in results:
                 continue
             try:
-                if counts[key] > 1:
+                if key in twice:
                     raise ApiError(
                         ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                     )
@@ -165,23 +183,50 @@ class Configs:
     async def describe(
         self, context: RequestContext, request: DescribeConfigsRequest
     ) -> DescribeConfigsReply:
-        """One entry per resource, in the order asked."""
-        results = []
+        """One entry per resource, in the order asked. One that is asked for again has the keys of
+        both."""
+        pace = Pace(self._work)
+        wanted: dict[tuple[int, str], set[str] | None] = {}
         for asked in request.resources:
+            if pace.due():
+                await pace.turn()
             key = (asked.resource_type, asked.name)
-            try:
-                resources = self._allowed(context, Operation.DESCRIBE_CONFIGS, *key)
-                configs = resources.describe(asked.name)
-            except ApiError as error:
-                results.append(DescribedConfigs(*key, error.code, error.message))
-                continue
-            wanted = [value for value in configs if not asked.keys or value.name in asked.keys]
-            if not request.include_documentation:
-                wanted = [replace(value, documentation=None) for value in wanted]
-            if not request.include_synonyms:
-                wanted = [replace(value, synonyms=()) for value in wanted]
-            results.append(DescribedConfigs(*key, configs=tuple(wanted)))
+            keys = wanted.setdefault(key, set())
+            if not asked.keys:
+                wanted[key] = None
+            elif keys is not None:
+                for name in asked.keys:
+                    if pace.due():
+                        await pace.turn()
+                    keys.add(name)
+        results = []
+        for key, keys in wanted.items():
+            if pace.due(_DESCRIBED_WEIGHT):
+                await pace.turn()
+            results.append(self._described(context, request, key, keys))
         return DescribeConfigsReply(tuple(results))
+
+    def _described(
+        self,
+        context: RequestContext,
+        request: DescribeConfigsRequest,
+        key: tuple[int, str],
+        wanted: Wanted,
+    ) -> DescribedConfigs:
+        try:
+            resources = self._allowed(context, Operation.DESCRIBE_CONFIGS, *key)
+            configs = resources.describe(key[1], wanted)
+        except ApiError as error:
+            return DescribedConfigs(*key, error.code, error.message)
+
+        def shown(value: ConfigValue) -> ConfigValue:
+            return replace(
+                value,
+                documentation=value.documentation if request.include_documentation else None,
+                synonyms=value.synonyms if request.include_synonyms else (),
+            )
+
+        return DescribedConfigs(*key, configs=Lazily(len(configs), lambda: map(shown, configs)))
 
     async def list(
         self, context: RequestContext, request: ListConfigResourcesRequest
@@ -193,14 +238,11 @@ class Configs:
         types = set(request.resource_types)
         if not types <= {*self._resources, RESOURCE_BROKER_LOGGER}:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        return ListConfigResourcesReply(
-            resources=tuple(
-                (resource_type, name)
-                for resource_type, resources in self._resources.items()
-                if not types or resource_type in types
-                for name in resources.names()
-            )
-        )
+        listed: list[tuple[int, str]] = []
+        for resource_type, resources in self._resources.items():
+            if not types or resource_type in types:
+                listed += [(resource_type, name) for name in resources.names()]
+        return ListConfigResourcesReply(resources=tuple(listed))
 
     def _allowed(
         self, context: RequestContext, operation: Operation, resource_type: int, name: str

@@ -16,6 +16,8 @@ from groupd.coordinator.producers.transactions import (
     NoTransactions,
     TransactionVerifier,
 )
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.topics.appends import Appends, Writer
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
@@ -32,6 +34,7 @@ from groupd.coordinator.topics.produce import Produce
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
 from groupd.coordinator.topics.producer_ids import ProducerIds
 from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.topics.time_search import TimeSearch
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
@@ -52,7 +55,7 @@ class DataPlane:
     `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
     `offsets_leader(partition)`: the node that serves a shard, by default this one. `elapsed`
     measures long polls and the use of fetch sessions, which are a matter between sockets and stay
-    in real time when `now` does not. `wait` is for tests.
+    in real time when `now` does not. `work` takes what is long. `wait` is for tests.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class DataPlane:
         now: Callable[[], Instant],
         nodes: Sequence[Node],
         elapsed: Callable[[], Instant],
+        work: LongWork,
         writer: Writer,
         offsets_view: CoordinatorLogView,
         offsets_markers: MarkerTarget,
@@ -74,6 +78,8 @@ class DataPlane:
         self.config = config
         self.store = store
         self.now = now
+        self.work = work
+        self.time_search = TimeSearch(Unpacking(work), config.produce_unpacked_max_bytes)
         self.layout = Layout(config.node_id, nodes, offsets_leader)
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
         self.broker_configs = BrokerConfigs(store, config, self.layout)
@@ -86,18 +92,19 @@ class DataPlane:
                 RESOURCE_CLIENT_METRICS: self.client_metrics,
                 RESOURCE_BROKER: self.broker_configs,
                 RESOURCE_TOPIC: TopicConfigs(self.catalogue, self.broker_configs),
-            }
+            },
+            work,
         )
         self.partitions = Partitions(self.catalogue, store, offsets_view)
         self._appends = Appends(self.partitions, writer)
         self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
         self.produce = Produce(
-            self.partitions, self._appends, self._transactions, self.broker_configs, now
+            self.partitions, self._appends, self._transactions, self.broker_configs, now, work
         )
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
         self.fetch_sessions = FetchSessions(config, new_id)
-        self.fetch = Fetch(self.partitions, self.fetch_sessions, config, elapsed, wait)
+        self.fetch = Fetch(self.partitions, self.fetch_sessions, config, work, elapsed, wait)
 
     def verify_with(self, verifier: TransactionVerifier, log: CoordinatorLogView) -> None:
         """The transaction coordinator, which itself needs this data plane's `markers`, and its

@@ -1,10 +1,11 @@
 """Fetch (1): read record batches, waiting for new ones.
 
 Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
-with the aborted transactions in it; as many bytes as asked for, the last batch cut where a limit
-says so, but the first batch of a reply is whole however large it is. An error, enough bytes, a
-limit that is reached or the end of the wait completes the request. A request that waits costs
-nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
+with the aborted transactions in it; as many bytes as asked for and as there is room for in the
+memory of the connection, the last batch cut where a limit says so, but the first batch of a reply
+is whole however large it is. An error, enough bytes, a limit that is reached or the end of the wait
+completes the request; so does a lack of memory for others. A request that waits costs nothing:
+appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.pace import STEP, Pace
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.fetch_sessions import (
     Answer,
@@ -32,12 +36,23 @@ from groupd.protocol.messages.data import (
     FetchReply,
     FetchRequest,
 )
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.records.batch import parse_header
 from groupd.storage.log import LogCorrupt, LogError
 
 BY_ID_FROM = 13
 """Fetch versions that name topics by id."""
 
+
+WAITED_FOR_MAX = 250_000
+"""Limit on the partitions that all waiting requests wait for together."""
+
+UNWATCHED_MS = 100
+"""So often a request looks for records for which there was no room to wait. Answered at once, its
+client would only ask again."""
+
+Watched = tuple[ReadableLog, int]
+"""A log and the high watermark that was seen."""
 
 Wait = Callable[[asyncio.Event, int], Awaitable[None]]
 """`wait(event, timeout_ms)`: returns when the event is set or the time is over."""
@@ -60,12 +75,16 @@ class Fetch:
         partitions: Partitions,
         sessions: FetchSessions,
         config: CoordinatorConfig,
+        work: LongWork,
         elapsed: Callable[[], Instant],
         wait: Wait = wait_for_event,
     ) -> None:
         self._partitions = partitions
         self._sessions = sessions
         self._config = config
+        self._work = work
+        self._waited_for = 0
+        """Partitions that requests wait for."""
         self._elapsed = elapsed
         self._wait = wait
 
@@ -74,42 +93,96 @@ class Fetch:
         now_ms = self._elapsed().monotonic_ms
         try:
             by_id = context.api_version >= BY_ID_FROM
-            asked = self._sessions.begin(request, by_id=by_id, now_ms=now_ms)
+            pace = Pace(self._work)
+            asked = await self._sessions.begin(request, by_id=by_id, now_ms=now_ms, pace=pace)
         except ApiError as error:
             return FetchReply(error.code)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
         enough = min(request.min_bytes, max_bytes)
         deadline_ms = now_ms + min(request.max_wait_ms, self._config.fetch_max_wait_ms)
         while True:
-            reading = _Reading(self._partitions, context, request.isolation_level, max_bytes)
-            await reading.read(asked.targets)
+            room = context.token.room(max_bytes)
+            reading = _Reading(self._partitions, context, request.isolation_level, room)
+            await reading.read(asked.targets, pace)
+            context.token.holds(reading.size)
             now_ms = self._elapsed().monotonic_ms
             left_ms = deadline_ms - now_ms
-            if reading.complete or reading.size >= enough or left_ms <= 0 or not reading.watched:
-                return _reply(asked, reading, now_ms)
-            await reading.wait_for_data(self._wait, left_ms)
+            done = reading.complete or reading.size >= enough or left_ms <= 0
+            if done or not reading.watched:
+                return await _reply(asked, reading, now_ms, pace)
+            watched = reading.watched
+            del reading  # everything will be read again
+            context.token.holds(0)
+            event = _MoreOrShort()
+            context.token.when_short(event.short)
+            try:
+                if self._waited_for + len(watched) <= WAITED_FOR_MAX:
+                    await self._wait_for_data(watched, event, left_ms, pace)
+                else:
+                    await self._wait(event, min(left_ms, UNWATCHED_MS))
+            finally:
+                context.token.when_short(None)
+            if event.is_short:
+                deadline_ms = now_ms
+
+    async def _wait_for_data(
+        self, watched: list[Watched], event: asyncio.Event, timeout_ms: int, pace: Pace
+    ) -> None:
+        fresh = True
+        self._waited_for += len(watched)
+        try:
+            for log, seen in watched:
+                if pace.due():
+                    await pace.turn()
+                log.add_waiter(event)
+                # Records that were appended between reading and watching have not set the event.
+                fresh = fresh and not log.closed and log.high_watermark == seen
+            if fresh:
+                await self._wait(event, timeout_ms)
+        finally:
+            self._waited_for -= len(watched)
+            self._work.add(_unwatch(watched, event), lambda _: None)
 
 
-def _reply(asked: FetchContext, reading: _Reading, now_ms: int) -> FetchReply:
+class _MoreOrShort(asyncio.Event):
+    """Set by new records, or because others wait for the memory of this request (`is_short`)."""
+
+    is_short = False
+
+    def short(self) -> None:
+        self.is_short = True
+        self.set()
+
+
+def _unwatch(watched: list[Watched], event: asyncio.Event) -> Steps[None]:
+    for number, (log, _) in enumerate(watched, 1):
+        log.remove_waiter(event)
+        if number % STEP == 0:
+            yield
+
+
+async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace) -> FetchReply:
     try:
-        session_id, answers = asked.finish(reading.answers, now_ms)
+        session_id, answers = await asked.finish(reading.answers, now_ms, pace)
     except ApiError as error:
         return FetchReply(error.code, asked.session_id)
     for target, log, changes in reading.exhausted:
+        if pace.due():
+            await pace.turn()
         target.exhausted(log, changes, reading.isolation_level)
     topics: list[tuple[FetchTarget, list[FetchedPartition]]] = []
     for target, answer in answers:
+        if pace.due():
+            await pace.turn()
         last = topics[-1][0] if topics else None
         if last is None or (last.name, last.topic_id) != (target.name, target.topic_id):
             topics.append((target, []))
         topics[-1][1].append(answer)
-    return FetchReply(
-        session_id=session_id,
-        topics=tuple(
-            FetchedDataTopic(target.name, target.topic_id, tuple(fetched))
-            for target, fetched in topics
-        ),
-    )
+
+    def fetched(topic: tuple[FetchTarget, list[FetchedPartition]]) -> FetchedDataTopic:
+        return FetchedDataTopic(topic[0].name, topic[0].topic_id, tuple(topic[1]))
+
+    return FetchReply(session_id=session_id, topics=mapped(fetched, topics))
 
 
 class _Reading:
@@ -145,10 +218,12 @@ class _Reading:
         self.complete = False
         self.answers: list[Answer] = []
         self.exhausted: list[tuple[FetchTarget, ReadableLog, int]] = []
-        self.watched: list[tuple[ReadableLog, int]] = []
+        self.watched: list[Watched] = []
 
-    async def read(self, targets: list[FetchTarget]) -> None:
+    async def read(self, targets: list[FetchTarget], pace: Pace) -> None:
         for target in targets:
+            if pace.due():
+                await pace.turn()
             log = target.unchanged(self.isolation_level)
             if log is not None and self._may_read(target.topic_name):
                 self.watched.append((log, log.high_watermark))
@@ -160,18 +235,6 @@ class _Reading:
             if answer.error != ErrorCode.NONE or answer.diverging_epoch is not None:
                 self.complete = True
             self.answers.append((target, answer))
-
-    async def wait_for_data(self, wait: Wait, timeout_ms: int) -> None:
-        event = asyncio.Event()
-        for log, _ in self.watched:
-            log.add_waiter(event)
-        try:
-            # Records that were appended between reading and watching have not set the event.
-            if not any(log.closed or log.high_watermark != seen for log, seen in self.watched):
-                await wait(event, timeout_ms)
-        finally:
-            for log, _ in self.watched:
-                log.remove_waiter(event)
 
     def _code(self, error: ApiError | LogError) -> ErrorCode:
         """As in Kafka, consumers stop at damage with an error, and ask again after a failure."""

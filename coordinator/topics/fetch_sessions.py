@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
@@ -36,8 +37,8 @@ FULL_FETCH_EPOCHS = (NEW_SESSION_EPOCH, NO_SESSION_EPOCH)
 """Session epochs of a fetch that names everything."""
 
 EVICTION_MS = 120_000
-PARTITIONS_MAX = 500_000
-"""Limit on the partitions of all sessions together. Each takes some 300 bytes."""
+PARTITIONS_MAX = 250_000
+"""Limit on the partitions of all sessions together. Each takes some 400 bytes."""
 
 _INT_MAX = 2**31 - 1
 _NEVER = -1
@@ -116,7 +117,15 @@ Answer = tuple[FetchTarget, FetchedPartition]
 class FetchSession:
     """`targets`: what is read next, in order; a partition that gave records goes to the end."""
 
-    __slots__ = ("by_id", "created_ms", "epoch", "last_used_ms", "session_id", "targets")
+    __slots__ = (
+        "by_id",
+        "counted",
+        "created_ms",
+        "epoch",
+        "last_used_ms",
+        "session_id",
+        "targets",
+    )
 
     def __init__(
         self, session_id: int, by_id: bool, targets: dict[TargetKey, FetchTarget], now_ms: int
@@ -124,6 +133,8 @@ class FetchSession:
         self.session_id = session_id
         self.by_id = by_id
         self.targets = targets
+        self.counted = len(targets)
+        """Partitions that count for the limit."""
         self.epoch = next_epoch(NEW_SESSION_EPOCH)
         self.created_ms = self.last_used_ms = now_ms
 
@@ -157,10 +168,12 @@ class FetchSessions:
         """Of all sessions."""
         return self._partitions
 
-    def begin(self, request: FetchRequest, *, by_id: bool, now_ms: int) -> FetchContext:
+    async def begin(
+        self, request: FetchRequest, *, by_id: bool, now_ms: int, pace: Pace
+    ) -> FetchContext:
         """What a request is to read. `by_id`: topics are named by id. Raises ApiError
         FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
-        named = _targets(request.topics)
+        named = await _targets(request.topics, pace)
         if request.session_epoch in FULL_FETCH_EPOCHS:
             self._end(request.session_id)
             opens = request.session_epoch == NEW_SESSION_EPOCH
@@ -172,35 +185,29 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._update(session, named, _keys(request.forgotten))
+        # Before anything is awaited: another request with the same epoch is one too many.
+        session.epoch = epoch = next_epoch(session.epoch)
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.session_id)
+        try:
+            await _update(session.targets, named, request.forgotten, pace)
+        finally:
+            # Also what a client has named that is gone by now.
+            ended = self._sessions.get(session.session_id) is not session
+            if not ended:
+                self._partitions += len(session.targets) - session.counted
+                session.counted = len(session.targets)
+        if ended:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.targets:
             self._end(session.session_id)
             return FetchContext(self, named, opens=False, by_id=by_id)
         if self._partitions > self._partitions_max:
             self._end(session.session_id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        session.last_used_ms = now_ms
-        self._sessions.move_to_end(session.session_id)
-        session.epoch = next_epoch(session.epoch)
-        return FetchContext(self, session.targets, opens=False, by_id=by_id, session=session)
-
-    def _update(
-        self,
-        session: FetchSession,
-        named: dict[TargetKey, FetchTarget],
-        forgotten: Iterable[TargetKey],
-    ) -> None:
-        targets = session.targets
-        before = len(targets)
-        for key, target in named.items():
-            known = targets.get(key)
-            if known is None:
-                targets[key] = target
-            else:
-                known.read_from(target.asked)
-        for key in forgotten:
-            targets.pop(key, None)
-        self._partitions += len(targets) - before
+        return FetchContext(
+            self, session.targets, opens=False, by_id=by_id, session=session, epoch=epoch
+        )
 
     def open(self, targets: dict[TargetKey, FetchTarget], *, by_id: bool, now_ms: int) -> int:
         """The id of a new session; NO_SESSION if there is no room for it."""
@@ -240,13 +247,13 @@ class FetchSessions:
     def _end(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self._partitions -= len(session.targets)
+            self._partitions -= session.counted
 
 
 class FetchContext:
     """One request: what it reads, and which of its answers go into the reply."""
 
-    __slots__ = ("_by_id", "_epoch", "_opens", "_session", "_sessions", "targets")
+    __slots__ = ("_by_id", "_epoch", "_named", "_opens", "_session", "_sessions", "targets")
 
     def __init__(
         self,
@@ -256,55 +263,91 @@ class FetchContext:
         opens: bool,
         by_id: bool,
         session: FetchSession | None = None,
+        epoch: int = NO_SESSION_EPOCH,
     ) -> None:
+        """`epoch`: that of the session when it took the request."""
         self.targets = list(targets.values())
+        self._named = targets
         self._sessions = sessions
         self._opens = opens
         self._by_id = by_id
         self._session = session
-        self._epoch = NO_SESSION_EPOCH if session is None else session.epoch
+        self._epoch = epoch
 
-    def finish(self, answers: Sequence[Answer], now_ms: int) -> tuple[int, Sequence[Answer]]:
+    async def finish(
+        self, answers: Sequence[Answer], now_ms: int, pace: Pace
+    ) -> tuple[int, Sequence[Answer]]:
         """The session id of the reply and its partitions. Raises ApiError
         INVALID_FETCH_SESSION_EPOCH when the session has had another request meanwhile."""
         if self._session is not None:
-            return self._session.session_id, self._new_answers(self._session, answers)
+            return self._session.session_id, await self._new(self._session, answers, pace)
         if not self._opens:
             return NO_SESSION, answers
         for target, answer in answers:
+            if pace.due():
+                await pace.turn()
             target.update(answer)
-        targets = {target.key: target for target in self.targets}
-        return self._sessions.open(targets, by_id=self._by_id, now_ms=now_ms), answers
+        return self._sessions.open(self._named, by_id=self._by_id, now_ms=now_ms), answers
 
-    def _new_answers(self, session: FetchSession, answers: Sequence[Answer]) -> Sequence[Answer]:
-        if session.epoch != self._epoch:
-            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    async def _new(
+        self, session: FetchSession, answers: Sequence[Answer], pace: Pace
+    ) -> Sequence[Answer]:
+        """The answers that say something new. Others of the session's requests may come while it
+        is looked for."""
         new = []
+        self._check_epoch(session)
         for target, answer in answers:
+            if pace.due():
+                await pace.turn()
+                self._check_epoch(session)
             if target.update(answer):
                 new.append((target, answer))
                 if answer.records and session.targets.pop(target.key, None) is not None:
                     session.targets[target.key] = target
         return new
 
+    def _check_epoch(self, session: FetchSession) -> None:
+        if session.epoch != self._epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
     @property
     def session_id(self) -> int:
         return NO_SESSION if self._session is None else self._session.session_id
 
 
-def _targets(topics: Iterable[FetchDataTopic]) -> dict[TargetKey, FetchTarget]:
+async def _targets(topics: Iterable[FetchDataTopic], pace: Pace) -> dict[TargetKey, FetchTarget]:
     """In the order of the request; of a partition that is named twice the last mention counts."""
     found: dict[TargetKey, FetchTarget] = {}
     for topic in topics:
+        if pace.due():
+            await pace.turn()
         for asked in topic.partitions:
+            if pace.due():
+                await pace.turn()
             target = FetchTarget(topic.name, topic.topic_id, asked)
             found[target.key] = target
     return found
 
 
-def _keys(forgotten: Iterable[ForgottenTopic]) -> list[TargetKey]:
-    return [
-        (topic.name or topic.topic_id, partition)
-        for topic in forgotten
-        for partition in topic.partitions
-    ]
+async def _update(
+    targets: dict[TargetKey, FetchTarget],
+    named: dict[TargetKey, FetchTarget],
+    forgotten: Iterable[ForgottenTopic],
+    pace: Pace,
+) -> None:
+    """What a request changes in what its session reads."""
+    for key, target in named.items():
+        if pace.due():
+            await pace.turn()
+        known = targets.get(key)
+        if known is None:
+            targets[key] = target
+        else:
+            known.read_from(target.asked)
+    for topic in forgotten:
+        if pace.due():
+            await pace.turn()
+        for partition in topic.partitions:
+            if pace.due():
+                await pace.turn()
+            targets.pop((topic.name or topic.topic_id, partition), None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from groupd.coordinator.config_keys import changes_to
+from groupd.coordinator.config_keys import Wanted, changes_to
 from groupd.coordinator.config_values import SOURCE_GROUP
 from groupd.coordinator.core import group_configs
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
@@ -26,17 +26,24 @@ class GroupOverrides(Overrides):
     """Overrides by group id; the group need not exist."""
 
     def __init__(self, store: Catalogue, broker: BrokerConfigs) -> None:
-        super().__init__(store, RESOURCE_GROUP, lambda key: True)
+        super().__init__(
+            store,
+            RESOURCE_GROUP,
+            lambda key: True,
+            broker.config.max_group_configs,
+            "groups with configs (groupd.max.group.configs)",
+        )
         self._broker = broker
 
-    def describe(self, name: str) -> Sequence[ConfigValue]:
-        """All keys with their effective values, and where these come from."""
+    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+        """Keys with their effective values, and where these come from."""
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         overrides = self.of(name)
         return [
             self._with_synonyms(value, value.name in overrides)
             for value in group_configs.describe(self._broker.config, overrides)
+            if wanted is None or value.name in wanted
         ]
 
     def _with_synonyms(self, value: ConfigValue, own: bool) -> ConfigValue:

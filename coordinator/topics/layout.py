@@ -11,19 +11,23 @@ must be nodes that exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import COMPACTED_TOPIC, LEADER_EPOCH, OFFSETS_TOPIC
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.cluster import Feature, Node, PartitionInfo
+from groupd.protocol.messages.cluster import Feature, Node, PartitionRun
 from groupd.protocol.messages.topics import NewTopic
 
 MAX_REPLICATION_FACTOR = 3
 
 MAX_PARTITIONS_PER_REQUEST = 10000
-"""Kafka's limit on the partitions that one CreateTopics may make."""
+"""Kafka's limit on the partitions that one CreateTopics or CreatePartitions may make."""
+
+_REPLICAS_MAX = 1000
+"""Most replicas that a request may name for one partition. There are never so many nodes."""
 
 REPLICAS_OF_A_PARTITION = 1
 """What Metadata shows, and so what replicas of further partitions are compared with."""
@@ -43,21 +47,31 @@ class Layout:
         self.nodes = nodes
         self._offsets_leader = offsets_leader or (lambda partition: node_id)
 
-    def partition_infos(self, topic: Topic, start: int, end: int) -> tuple[PartitionInfo, ...]:
-        """Partitions `start`..`end` - 1."""
-        if topic.name in (OFFSETS_TOPIC, COMPACTED_TOPIC):
-            leaders = map(self._offsets_leader, range(start, end))
-            return tuple(_info(start + n, leader) for n, leader in enumerate(leaders))
-        return tuple(_info(n, self.node_id) for n in range(start, end))
+    def runs(self, topic: Topic, start: int, end: int) -> tuple[PartitionRun, ...]:
+        """Where the partitions from `start` to below `end` lie."""
+        if start >= end:
+            return ()
+        if topic.name not in (OFFSETS_TOPIC, COMPACTED_TOPIC):
+            return (_run(start, end, self.node_id),)
+        by_leader = groupby(range(start, end), self._offsets_leader)
+        return tuple(_run_of(leader, list(some)) for leader, some in by_leader)
+
+    def leader(self, topic: Topic, partition: int) -> int:
+        (run,) = self.runs(topic, partition, partition + 1)
+        return run.leader
 
     @property
     def broker_ids(self) -> list[int]:
         return [node.node_id for node in self.nodes] or [self.node_id]
 
 
-def _info(partition: int, leader: int) -> PartitionInfo:
+def _run(first: int, end: int, leader: int) -> PartitionRun:
     here = (leader,)
-    return PartitionInfo(partition, leader, LEADER_EPOCH, here, here)
+    return PartitionRun(first, end, leader, LEADER_EPOCH, here, here)
+
+
+def _run_of(leader: int, partitions: list[int]) -> PartitionRun:
+    return _run(partitions[0], partitions[-1] + 1, leader)
 
 
 def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:
@@ -71,18 +85,26 @@ def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:
 # Where new partitions lie ---------------------------------------------------------------------
 
 
-def check_request_size(topics: Iterable[NewTopic], config: CoordinatorConfig) -> None:
-    """Raises ApiError POLICY_VIOLATION, for all topics of the request."""
-    total = 0
-    for topic in topics:
-        if topic.assignments:
-            total += len(topic.assignments)
-        else:
-            total += config.num_partitions if topic.partitions == -1 else max(0, topic.partitions)
-    if total > MAX_PARTITIONS_PER_REQUEST:
-        raise ApiError(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
+class NewPartitions:
+    """Counts the partitions that one request makes."""
+
+    def __init__(self) -> None:
+        self._left = MAX_PARTITIONS_PER_REQUEST
+
+    def take(self, partitions: int) -> None:
+        """Raises ApiError POLICY_VIOLATION, for the whole request."""
+        self._left -= max(0, partitions)
+        if self._left < 0:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+            )
+
+
+def new_partitions(topic: NewTopic, config: CoordinatorConfig) -> int:
+    """How many a request asks for; not above 0 where it is wrong."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return config.num_partitions if topic.partitions == -1 else topic.partitions
 
 
 def place_new_topic(
@@ -127,10 +149,13 @@ def _by_hand(topic: NewTopic, brokers: Collection[int]) -> tuple[int, int]:
             )
     factor: int | None = None
     numbers: set[int] = set()
+    checked: set[tuple[int, ...]] = set()
     for partition, replicas in topic.assignments:
         if partition in numbers:
             raise _refused(f"Found multiple manual partition assignments for partition {partition}")
-        check_replicas(replicas, brokers, factor)
+        if len(replicas) != factor or replicas not in checked:
+            check_replicas(replicas, brokers, factor)
+        checked.add(replicas)
         numbers.add(partition)
         factor = len(replicas)
     if numbers != set(range(len(numbers))):
@@ -148,7 +173,8 @@ def check_added_replicas(
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} "
             "assignment(s) were specified."
         )
-    for replicas in assignments:
+    # Each once: a request may name the same replicas ten thousand times.
+    for replicas in dict.fromkeys(assignments):
         check_replicas(replicas, brokers, REPLICAS_OF_A_PARTITION)
 
 
@@ -159,6 +185,8 @@ def check_replicas(
     many as `factor`. Raises ApiError INVALID_REPLICA_ASSIGNMENT."""
     if not replicas:
         raise _refused("The manual partition assignment includes an empty replica list.")
+    if len(replicas) > _REPLICAS_MAX:
+        raise _refused(f"The manual partition assignment includes {len(replicas)} replicas.")
     previous: int | None = None
     for broker in sorted(replicas):
         if broker not in brokers:

@@ -1,8 +1,9 @@
 """Writes markers into the logs: the `MarkerTarget` of this broker, and WriteTxnMarkers (27).
 
 Rules: the log decides by epochs whether a marker is stale; a marker that was written already is
-written again. All topic partitions of a marker go to the writer in one call. A refusal of the
-group coordinator's side becomes NOT_LEADER_OR_FOLLOWER, which transaction coordinators retry.
+written again. The topic partitions of a marker go to the writer in one call; a caller that has a
+marker for more than `MARKERS_AT_ONCE` partitions calls several times. A refusal of the group
+coordinator's side becomes NOT_LEADER_OR_FOLLOWER, which transaction coordinators retry.
 """
 
 from __future__ import annotations
@@ -11,13 +12,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from groupd.coordinator.core.types import Instant, Operation, RequestContext
-from groupd.coordinator.producers.transactions import Marker, MarkerTarget, TopicPartition
+from groupd.coordinator.producers.transactions import (
+    MARKERS_AT_ONCE,
+    Marker,
+    MarkerTarget,
+    TopicPartition,
+)
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.appends import Appends, Staged
 from groupd.coordinator.topics.checks import check_cluster_access
 from groupd.coordinator.topics.names import OFFSETS_TOPIC
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.producers import (
     MarkedTopic,
     WriteTxnMarkersReply,
@@ -105,16 +114,22 @@ class TransactionMarkers:
 
 
 async def write_txn_markers(
-    target: MarkerTarget, context: RequestContext, request: WriteTxnMarkersRequest
+    target: MarkerTarget, work: LongWork, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersReply:
     """For coordinators elsewhere, and for operators who end a hanging transaction. Raises ApiError
     CLUSTER_AUTHORIZATION_FAILED, and UNKNOWN_SERVER_ERROR for a marker of no producer, as Kafka."""
     check_cluster_access(context, Operation.ALTER, Operation.CLUSTER_ACTION)
-    if any(asked.producer_id < 0 or asked.producer_epoch < 0 for asked in request.markers):
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    pace = Pace(work)
+    for asked in request.markers:
+        if pace.due():
+            await pace.turn()
+        if asked.producer_id < 0 or asked.producer_epoch < 0:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     # One entry per producer, also when several markers are for the same.
     merged: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for asked in request.markers:
+        if pace.due():
+            await pace.turn()
         marker = Marker(
             asked.producer_id,
             asked.producer_epoch,
@@ -122,18 +137,30 @@ async def write_txn_markers(
             asked.coordinator_epoch,
             max(asked.transaction_version, 1),
         )
-        partitions = [
-            (topic.name, partition) for topic in asked.topics for partition in topic.partitions
-        ]
-        codes = await target.write_marker(marker, partitions)
-        merged.setdefault(asked.producer_id, {}).update(codes)
-    return WriteTxnMarkersReply(
-        tuple(WrittenMarker(producer_id, _by_topic(codes)) for producer_id, codes in merged.items())
-    )
+        codes = merged.setdefault(asked.producer_id, {})
+        some: dict[TopicPartition, None] = {}
+        for topic in asked.topics:
+            if pace.due():
+                await pace.turn()
+            for partition in topic.partitions:
+                if len(some) == MARKERS_AT_ONCE:
+                    await pace.turn()
+                    codes.update(await target.write_marker(marker, list(some)))
+                    some = {}
+                some[topic.name, partition] = None
+        codes.update(await target.write_marker(marker, list(some)))
+    written = []
+    for producer_id, codes in merged.items():
+        if pace.due():
+            await pace.turn()
+        written.append(WrittenMarker(producer_id, await _by_topic(pace, codes)))
+    return WriteTxnMarkersReply(tuple(written))
 
 
-def _by_topic(codes: dict[TopicPartition, ErrorCode]) -> tuple[MarkedTopic, ...]:
+async def _by_topic(pace: Pace, codes: dict[TopicPartition, ErrorCode]) -> Sequence[MarkedTopic]:
     topics: dict[str, list[tuple[int, ErrorCode]]] = {}
     for (name, partition), code in codes.items():
+        if pace.due():
+            await pace.turn()
         topics.setdefault(name, []).append((partition, code))
-    return tuple(MarkedTopic(name, tuple(partitions)) for name, partitions in topics.items())
+    return mapped(lambda topic: MarkedTopic(topic[0], tuple(topic[1])), list(topics.items()))

@@ -10,7 +10,10 @@ principal may not describe the reply has the name only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import may_create
 from groupd.coordinator.topics.data_plane import DataPlane
@@ -32,6 +35,7 @@ from groupd.protocol.messages.cluster import (
     TopicInfo,
 )
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
+from groupd.protocol.messages.lazily import Lazily
 from groupd.storage.log import LogError
 
 _TOPIC_OPERATIONS = (
@@ -54,7 +58,6 @@ _CLUSTER_OPERATIONS = (
     Operation.IDEMPOTENT_WRITE,
 )
 _BROKERS, _CONTROLLERS = 1, 2
-_MAX_DESCRIBED_PARTITIONS = 2000
 
 
 # Metadata and DescribeCluster ---------------------------------------------------------------
@@ -65,28 +68,54 @@ async def metadata(
 ) -> MetadataReply:
     """Raises ApiError INVALID_REQUEST for a topic with neither name nor id."""
     with_operations = request.include_topic_authorized_operations
+    pace = Pace(plane.work)
+    infos: Sequence[TopicInfo]
     if request.topics is None:
-        infos = [
-            _info(plane, context, topic, with_operations)
-            for topic in plane.catalogue.topics()
-            if _may_describe(context, topic.name)
-        ]
+        infos = await _all_topics(plane, context, pace, with_operations)
     else:
-        infos = []
-        for name, topic_id in dict.fromkeys(request.topics):
-            found = await _asked(plane, context, request, name, topic_id)
-            if isinstance(found, Topic):
-                found = _info(plane, context, found, with_operations)
-            infos.append(found)
+        infos = await _asked_topics(plane, context, request, pace)
     return MetadataReply(
         nodes=tuple(plane.layout.nodes),
         cluster_id=plane.catalogue.cluster_id,
         controller_id=plane.config.node_id,
-        topics=tuple(infos),
+        topics=infos,
         cluster_authorized_operations=_cluster_operations(
             context, request.include_cluster_authorized_operations
         ),
     )
+
+
+async def _all_topics(
+    plane: DataPlane, context: RequestContext, pace: Pace, with_operations: bool
+) -> Sequence[TopicInfo]:
+    visible = []
+    for topic in plane.catalogue.topics():
+        if pace.due():
+            await pace.turn()
+        if _may_describe(context, topic.name):
+            visible.append(topic)
+
+    def infos() -> Iterator[TopicInfo]:
+        return (_info(plane, context, topic, with_operations) for topic in visible)
+
+    return Lazily(len(visible), infos)
+
+
+async def _asked_topics(
+    plane: DataPlane, context: RequestContext, request: MetadataRequest, pace: Pace
+) -> Sequence[TopicInfo]:
+    """Each once, also one that is asked for twice."""
+    infos: dict[tuple[str | None, TopicId], TopicInfo] = {}
+    for name, topic_id in request.topics or ():
+        if pace.due():
+            await pace.turn()
+        if (name, topic_id) in infos:
+            continue
+        found = await _asked(plane, context, request, name, topic_id)
+        if isinstance(found, Topic):
+            found = _info(plane, context, found, request.include_topic_authorized_operations)
+        infos[name, topic_id] = found
+    return tuple(infos.values())
 
 
 async def describe_cluster(
@@ -180,7 +209,7 @@ def _info(
         name=topic.name,
         topic_id=topic.topic_id,
         internal=topic.internal,
-        partitions=plane.layout.partition_infos(topic, first, end),
+        partitions=plane.layout.runs(topic, first, end),
         authorized_operations=_topic_operations(context, topic.name)
         if with_operations
         else OPERATIONS_NOT_ASKED,
@@ -220,14 +249,17 @@ async def describe_topic_partitions(
     plane: DataPlane, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsReply:
     """Topics sorted by name, page by page: the reply stops after the asked number of partitions
-    (2000 at most) and `next_cursor` says where to go on. Raises ApiError INVALID_REQUEST for a
-    cursor that fits no topic of the request."""
-    names = _names_from_cursor(plane, request)
-    refused = {name for name in names if not _may_describe(context, name)}
-    room = max(1, min(_MAX_DESCRIBED_PARTITIONS, request.response_partition_limit))
+    (max.request.partition.size.limit at most) and `next_cursor` says where to go on. Raises
+    ApiError INVALID_REQUEST for a cursor that fits no topic of the request."""
+    pace = Pace(plane.work)
+    names, refused = await _names_from_cursor(plane, context, request, pace)
+    most = plane.broker_configs.config.max_request_partition_size_limit
+    room = max(1, min(most, request.response_partition_limit))
     infos: list[TopicInfo] = []
     next_cursor: tuple[str, int] | None = None
-    for name in sorted(names - refused):
+    for name in await pace.in_order(names):
+        if pace.due():
+            await pace.turn()
         first = request.cursor[1] if request.cursor and request.cursor[0] == name else 0
         if room == 0:
             next_cursor = (name, first)
@@ -238,22 +270,27 @@ async def describe_topic_partitions(
             continue
         info = _info(plane, context, topic, True, first, first + room)
         infos.append(info)
-        room -= len(info.partitions)
-        end = first + len(info.partitions)
+        room -= info.partition_count
+        end = first + info.partition_count
         if room == 0 and end < topic.partitions:
             next_cursor = (name, end)
             break
     if request.topics:
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        infos += [TopicInfo(name, error=denied) for name in sorted(refused)]
+        for name in await pace.in_order(refused):
+            if pace.due():
+                await pace.turn()
+            infos.append(TopicInfo(name, error=denied))
     return DescribeTopicPartitionsReply(tuple(infos), next_cursor)
 
 
-def _names_from_cursor(plane: DataPlane, request: DescribeTopicPartitionsRequest) -> set[str]:
+async def _names_from_cursor(
+    plane: DataPlane, context: RequestContext, request: DescribeTopicPartitionsRequest, pace: Pace
+) -> tuple[set[str], set[str]]:
+    """The names that the request asks for, beginning at its cursor: those of topics that the client
+    may describe, and those of others."""
     cursor = request.cursor
-    asked = request.topics or tuple(topic.name for topic in plane.catalogue.topics())
-    names = {name for name in asked if cursor is None or name >= cursor[0]}
-    if cursor is not None and request.topics and cursor[0] not in names:
+    if cursor is not None and request.topics and cursor[0] not in request.topics:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"The topic list should contain the cursor topic: {cursor[0]}",
@@ -262,7 +299,14 @@ def _names_from_cursor(plane: DataPlane, request: DescribeTopicPartitionsRequest
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"The cursor partition must be valid: {cursor[1]}"
         )
-    return names
+    allowed: set[str] = set()
+    refused: set[str] = set()
+    for name in request.topics or (topic.name for topic in plane.catalogue.topics()):
+        if pace.due():
+            await pace.turn()
+        if cursor is None or name >= cursor[0]:
+            (allowed if _may_describe(context, name) else refused).add(name)
+    return allowed, refused
 
 
 def _unknown(name: str) -> TopicInfo:

@@ -10,6 +10,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
+from groupd.coordinator.config_keys import Wanted
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterResource, ConfigValue
 from groupd.storage.log import Catalogue, LogError
 
@@ -17,18 +19,30 @@ OverridesListener = Callable[[str, Mapping[str, str]], None]
 """(name of the resource, its overrides now)."""
 
 
+NAME_MAX = 1000
+"""Characters of the name of a resource: a table of them stays small."""
+
+
 class Overrides(ABC):
     """Overrides by resource name. Keys in the store that `accepts(key)` denies are something else.
+    `most`: how many resources may have some; `kind`: what they are called in an error.
 
     A subclass says what may be altered (`check_altered`, `altered`), and how it is described.
     """
 
     def __init__(
-        self, store: Catalogue, resource_type: int, accepts: Callable[[str], bool]
+        self,
+        store: Catalogue,
+        resource_type: int,
+        accepts: Callable[[str], bool],
+        most: int,
+        kind: str,
     ) -> None:
         self._store = store
         self._resource_type = resource_type
         self._accepts = accepts
+        self._most = most
+        self._kind = kind
         self._lock = asyncio.Lock()
         self._stale = False
         self._listeners: list[OverridesListener] = []
@@ -62,8 +76,8 @@ class Overrides(ABC):
         return sorted(self._overrides)
 
     @abstractmethod
-    def describe(self, name: str) -> Sequence[ConfigValue]:
-        """All configs of a resource. Raises ApiError."""
+    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+        """The configs of a resource that are wanted. Raises ApiError."""
 
     @abstractmethod
     def check_altered(self, name: str) -> None:
@@ -78,11 +92,21 @@ class Overrides(ABC):
         LogError."""
         name = asked.name
         self.check_altered(name)
+        if len(name) > NAME_MAX:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"A name of {len(name)} characters; at most {NAME_MAX} are allowed.",
+            )
         async with self._lock:
             if self._stale:
                 await self.load()
             current = self.of(name)
             wanted = self.altered(asked, current)
+            if wanted and not current and len(self._overrides) >= self._most:
+                raise ApiError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"The limit of {self._most} {self._kind} is reached.",
+                )
             if validate_only:
                 return
             await self._write(name, current, wanted)

@@ -21,7 +21,9 @@ from groupd.protocol.records.batch_builder import encode_marker
 from groupd.storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
 
 NO_EPOCH = -1
-_RECOVERY_READ_BYTES = 4 << 20
+_RECOVERY_READ_BYTES = 1 << 20
+_TURN_BATCHES = 250
+"""Batches that are looked at between two turns for others: about a millisecond."""
 
 
 class ReadableLog(Protocol):
@@ -248,7 +250,7 @@ async def open_partition(
     """Take the log over and read it once for its producers and transactions. Raises LogError."""
     state = await logs.open(log_name(topic_id, partition))
     log = PartitionLog(topic_id, partition, state, logs, cache)
-    offset = state.start_offset
+    offset, seen = state.start_offset, 0
     while offset < state.next_offset:
         batches = await logs.read(state.name, offset, _RECOVERY_READ_BYTES)
         if not batches:
@@ -257,6 +259,9 @@ async def open_partition(
             try:
                 for batch in iter_batches(row.payload):
                     log.producers.replay(batch.payload, batch.header)
+                    seen += 1
+                    if seen % _TURN_BATCHES == 0:
+                        await asyncio.sleep(0)
             except CorruptBatch as error:
                 raise LogCorrupt(f"{state.name} at offset {row.base_offset}: {error}") from error
         offset = batches[-1].last_offset + 1

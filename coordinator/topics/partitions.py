@@ -148,8 +148,7 @@ class Partitions:
     def refusal(self, error: ApiError | LogError) -> ApiError:
         """The error that a client gets for its partition. Damage is logged for the operator, each
         once: clients only see an error code, and ask again."""
-        reason = str(error)
-        if isinstance(error, LogCorrupt) and reason not in self._damage:
+        if isinstance(error, LogCorrupt) and (reason := str(error)) not in self._damage:
             self._damage.add(reason)
             log.error("a partition is damaged", reason=reason)
         return refusal(error)

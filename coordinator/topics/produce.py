@@ -2,18 +2,22 @@
 
 Rules: offsets are assigned in arrival order, so pipelined requests of one producer keep their
 order: where something must be awaited before (opening a partition, verifying a transaction),
-later ones wait behind it. All batches of a request go to the writer in one call. `timeout_ms` is
-not used: there are no other replicas to wait for.
+later ones wait behind it. All batches of a request go to the writer in one call, but those of a
+request with very many in several. `timeout_ms` is not used: there are no other replicas to wait
+for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from groupd.coordinator.core.types import Instant, Operation, RequestContext
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.pace import PRODUCE_AT_ONCE, Pace, is_long_produce
 from groupd.coordinator.topics.appends import Appends, ArrivalOrder
 from groupd.coordinator.topics.batch_checks import produced_batch
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
@@ -33,8 +37,21 @@ from groupd.protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.records.batch import parse_header, with_log_append_time
 from groupd.storage.log import LogError
+
+
+class _Begun(Struct, frozen=True):
+    """A request, or a part of it, whose batches have their offsets. `append`: the write of those in
+    `staged`; its result is why it failed, or None."""
+
+    grouped: list[tuple[ProduceTopic, list[ProduceEntry]]]
+    entries: list[ProduceEntry]
+    staged: list[ProduceEntry]
+    append: asyncio.Task[ApiError | None] | None
+    continues: bool
+    """Its first topic is the last one of the part before."""
 
 
 class Produce:
@@ -47,19 +64,46 @@ class Produce:
         transactions: ProduceTransactions,
         broker: BrokerConfigs,
         now: Callable[[], Instant],
+        work: LongWork,
     ) -> None:
         self._partitions = partitions
         self._appends = appends
         self._transactions = transactions
         self._broker = broker
         self._now = now
-        self._checking = BatchChecking(broker)
+        self._work = work
+        self._checking = BatchChecking(broker, work)
         self._order = ArrivalOrder()
 
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
         """None for acks=0. Raises ApiError for transactional batches that the client may not
         send."""
-        self._transactions.check_access(context, request)
+        if not is_long_produce(request):
+            self._transactions.check_access(context, request)
+            begun = [await self._begin(context, request)]
+        else:
+            begun = await self._begin_long(context, request)
+        for part in begun:
+            await self._finish(part)
+        return None if request.acks == 0 else _reply(begun)
+
+    async def _begin_long(self, context: RequestContext, request: ProduceRequest) -> list[_Begun]:
+        """The request in parts, with turns for others in between. No other request of its
+        connection starts meanwhile, so nothing gets in between that should come later."""
+        pace = Pace(self._work)
+        for part, _ in _parts(request):
+            await pace.turn()
+            self._transactions.check_access(context, part)
+        begun = []
+        for part, continues in _parts(request):
+            await pace.turn()
+            begun.append(await self._begin(context, part, continues=continues))
+        return begun
+
+    async def _begin(
+        self, context: RequestContext, request: ProduceRequest, *, continues: bool = False
+    ) -> _Begun:
+        """Everything until the batches are on their way to the log."""
         grouped = [
             (topic, [self._admit(context, request, topic, asked) for asked in topic.partitions])
             for topic in request.topics
@@ -74,18 +118,21 @@ class Produce:
         if self._attach(entries) and not unchecked and not self._order.busy(logs):
             logs = []
         if logs or self._order.busy(queues) or self._transactions.needed(context, transactional):
-            await self._in_turn(context, request, logs, queues, entries, unchecked, transactional)
-        else:
-            await self._append(self._stage(entries))
-        await self._await_duplicates(entries)
-        if request.acks == 0:
-            return None
-        return ProduceReply(
-            tuple(
-                ProducedTopic(topic.name, topic.topic_id, tuple(entry.result for entry in some))
-                for topic, some in grouped
+            staged = await self._in_turn(
+                context, request, logs, queues, entries, unchecked, transactional
             )
-        )
+        else:
+            staged = self._stage(entries)
+        return _Begun(grouped, entries, staged, self._append(staged), continues)
+
+    async def _finish(self, begun: _Begun) -> None:
+        """Wait until the batches are durable, or have failed."""
+        if begun.append is not None:
+            failure = await asyncio.shield(begun.append)
+            if failure is not None:
+                for entry in begun.staged:
+                    entry.fail(failure)
+        await self._await_duplicates(begun.entries)
 
     def _admit(
         self,
@@ -137,14 +184,15 @@ class Produce:
         entries: list[ProduceEntry],
         unchecked: list[ProduceEntry],
         transactional: list[ProduceEntry],
-    ) -> None:
-        """Open logs, finish checks and verify transactions first; later requests wait for that."""
+    ) -> list[ProduceEntry]:
+        """Open logs, finish checks and verify transactions first; later requests wait for that.
+        What is to be appended."""
         opening, verifying = self._order.enter(logs), self._order.enter(queues)
         try:
             try:
                 await opening.wait()
-                for entry in unchecked:
-                    await self._checking.finish(entry)
+                if unchecked:
+                    await self._checking.finish(unchecked)
                 await self._open_all(entries)
             finally:
                 # The next request goes on at the next turn of the loop, after these are staged.
@@ -154,10 +202,9 @@ class Produce:
             if self._transactions.needed(context, transactional):
                 await self._transactions.verify(context, request, transactional)
                 await self._open_all(entries)
-            staged = self._stage(entries)
+            return self._stage(entries)
         finally:
             verifying.leave()
-        await self._append(staged)
 
     async def _open_all(self, entries: list[ProduceEntry]) -> None:
         while not self._attach(entries):
@@ -216,21 +263,16 @@ class Produce:
             log_start_offset=log.start_offset,
         )
 
-    async def _append(self, staged: list[ProduceEntry]) -> None:
+    def _append(self, staged: list[ProduceEntry]) -> asyncio.Task[ApiError | None] | None:
         if not staged:
-            return
-        failure = await asyncio.shield(
-            self._appends.start(
-                [
-                    (entry.log, entry.append)
-                    for entry in staged
-                    if entry.log is not None and entry.append is not None
-                ]
-            )
+            return None
+        return self._appends.start(
+            [
+                (entry.log, entry.append)
+                for entry in staged
+                if entry.log is not None and entry.append is not None
+            ]
         )
-        if failure is not None:
-            for entry in staged:
-                entry.fail(failure)
 
     @staticmethod
     async def _await_duplicates(entries: list[ProduceEntry]) -> None:
@@ -247,3 +289,41 @@ class Produce:
 def _log_name(entry: ProduceEntry) -> str:
     assert entry.topic is not None
     return log_name(entry.topic.topic_id, entry.asked.partition)
+
+
+def _parts(request: ProduceRequest) -> Iterator[tuple[ProduceRequest, bool]]:
+    """A long request as short ones, in its order, and whether the first topic of each is the last
+    one of the part before."""
+    topics: list[ProduceTopic] = []
+    room, continues = PRODUCE_AT_ONCE, False
+    for topic in request.topics:
+        first = 0
+        while first == 0 or first < len(topic.partitions):
+            some = topic.partitions[first : first + room]
+            topics.append(replace(topic, partitions=some))
+            first += max(1, len(some))
+            room -= max(1, len(some))
+            if room == 0:
+                yield replace(request, topics=tuple(topics)), continues
+                topics, room = [], PRODUCE_AT_ONCE
+                continues = first < len(topic.partitions)
+    if topics:
+        yield replace(request, topics=tuple(topics)), continues
+
+
+def _reply(begun: list[_Begun]) -> ProduceReply:
+    """A topic whose partitions are in several parts is put together again."""
+    topics: list[tuple[ProduceTopic, list[ProduceEntry]]] = []
+    for part in begun:
+        rest = iter(part.grouped)
+        if part.continues:
+            topics[-1][1].extend(next(rest)[1])
+        topics += rest
+
+    def produced(one: tuple[ProduceTopic, list[ProduceEntry]]) -> ProducedTopic:
+        topic, entries = one
+        return ProducedTopic(
+            topic.name, topic.topic_id, mapped(lambda entry: entry.result, entries)
+        )
+
+    return ProduceReply(mapped(produced, topics))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.producers.verification import Verification
-from groupd.coordinator.topics.batch_checks import BatchCheck, Unpack, Unpacked, check_batch
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.unpacking import TakesLong, Unpacking, unpacked_at_once
+from groupd.coordinator.topics.batch_checks import BatchCheck, refusal
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.partition import PartitionLog
-from groupd.coordinator.topics.record_checks import BadRecords
+from groupd.coordinator.topics.record_checks import TURN_RECORDS, BadRecords
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import ProducedPartition, ProducePartition
-from groupd.protocol.records.batch import BatchHeader
+from groupd.protocol.records.batch import BatchHeader, CorruptBatch
+from groupd.protocol.records.compression import UnpacksTooLarge
 from groupd.storage.log import Append
 
 _WITHOUT_START = frozenset(
@@ -29,22 +32,26 @@ _WITHOUT_START = frozenset(
 )
 
 AT_ONCE_BYTES = 1 << 16
-"""Batches of one request that are checked before others have a turn; the first one always is."""
+"""Batches of one request that are checked before others have a turn; the first one always is,
+unless it takes long. Unpacked bytes count, and what each batch and record takes besides."""
+_BATCH_BYTES = 500
+_RECORD_BYTES = 16
+_Wrong = (ApiError, CorruptBatch, UnpacksTooLarge)
+"""What a check raises."""
 
 
 class ProduceEntry(Struct):
     """In the end exactly one of these is set: `append` (the batch is written), `duplicate_of` (the
     last offset of the first append of the same batch), or an error in `result`. `header`: of the
-    one batch. `check`: a check under way, which waits for the result of `unpack` if that is not
-    None; its outcome is the batch to append, `checked`, or a `refusal`. `transactional`: the header
-    of a transactional batch; `verified_by`: the log that `verification` belongs to."""
+    one batch. The outcome of its check is the batch to append, `checked`, or a `refusal`.
+    `transactional`: the header of a transactional batch; `verified_by`: the log that `verification`
+    belongs to."""
 
     asked: ProducePartition
     result: ProducedPartition
     topic: Topic | None = None
     header: BatchHeader | None = None
     check: BatchCheck | None = None
-    unpack: Unpack | None = None
     checked: tuple[BatchHeader, bytes] | None = None
     refusal: ApiError | None = None
     log: PartitionLog | None = None
@@ -80,23 +87,23 @@ class BatchChecking:
     """The checks of the batches of a Produce: short ones at once, long ones between other work.
 
     A request checks a few batches before anything is awaited, so that most producers wait for
-    nothing. What is left, and a batch with many records, goes on in slices; a batch that unpacks to
-    much is unpacked in another thread, one at a time, so that the memory for that is bounded. The
-    outcome is left in the entries: `checked` or `refusal`.
+    nothing. A check that does not end in its first step is given up, with what it has unpacked,
+    and begins again when it has a place in the queue of long work. The outcome is left in the
+    entries: `checked` or `refusal`.
     """
 
-    def __init__(self, broker: BrokerConfigs) -> None:
+    def __init__(self, broker: BrokerConfigs, work: LongWork) -> None:
         self._broker = broker
-        self._unpacking = asyncio.Lock()
+        self._unpacking = Unpacking(work)
 
     def start(self, entries: Sequence[ProduceEntry], now_ms: int) -> list[ProduceEntry]:
         """Check what does not take long; the entries that are left for `finish`. `now_ms`: wall
         clock, for the timestamps."""
-        room = AT_ONCE_BYTES
+        room, left = AT_ONCE_BYTES, []
         for entry in entries:
             assert entry.topic is not None
             assert entry.header is not None
-            entry.check = check_batch(
+            entry.check = BatchCheck(
                 entry.header,
                 entry.asked.records or b"",
                 TopicSettings(self._broker.config, entry.topic.configs),
@@ -105,33 +112,58 @@ class BatchChecking:
                 now_ms,
             )
             if room > 0:
-                _step(entry)
-            room -= entry.header.size
-        return [entry for entry in entries if entry.check is not None]
+                room -= _BATCH_BYTES + _RECORD_BYTES * entry.header.record_count
+                room -= _first_step(entry)
+            if entry.checked is None and entry.refusal is None:
+                left.append(entry)
+        return left
 
-    async def finish(self, entry: ProduceEntry) -> None:
-        """The rest of a check that `start` has begun."""
-        while entry.check is not None and entry.unpack is None:
-            await asyncio.sleep(0)
-            _step(entry)
-        if entry.unpack is not None:
-            async with self._unpacking:
-                loop = asyncio.get_running_loop()
-                unpacked = await loop.run_in_executor(None, entry.unpack)
-                _step(entry, unpacked)
-                while entry.check is not None:
-                    await asyncio.sleep(0)
-                    _step(entry)
+    async def finish(self, entries: Sequence[ProduceEntry]) -> None:
+        """The checks that `start` has left."""
+        for entry in await self._unpacking.work.run(_small_ones(entries)):
+            check = entry.check
+            assert check is not None
+            try:
+                entry.checked = await self._unpacking.run_large(
+                    check.header, check.payload, check.limit, check.steps
+                )
+            except _Wrong as error:
+                entry.refusal = refusal(error)
 
 
-def _step(entry: ProduceEntry, unpacked: Unpacked | None = None) -> None:
-    assert entry.check is not None
-    entry.unpack = None
+def _first_step(entry: ProduceEntry) -> int:
+    """How many bytes were looked at."""
+    check = entry.check
+    assert check is not None
     try:
-        entry.unpack = entry.check.send(unpacked)
-        return
+        check.check_header()
+        if check.header.record_count > TURN_RECORDS:
+            return AT_ONCE_BYTES
+        records = unpacked_at_once(check.header, check.payload, check.limit)
+        next(check.steps(records))
     except StopIteration as done:
         entry.checked = done.value
-    except ApiError as error:
-        entry.refusal = error
-    entry.check = None
+        return records.end - records.start
+    except _Wrong as error:
+        entry.refusal = refusal(error)
+    except TakesLong:
+        pass
+    return AT_ONCE_BYTES
+
+
+def _small_ones(entries: Sequence[ProduceEntry]) -> Steps[list[ProduceEntry]]:
+    """Checks them, and returns those that unpack to much."""
+    large = []
+    for entry in entries:
+        yield  # what waits in line holds nothing unpacked
+        check = entry.check
+        assert check is not None
+        try:
+            check.check_header()
+            records = unpacked_at_once(check.header, check.payload, check.limit)
+            entry.checked = yield from check.steps(records)
+        except _Wrong as error:
+            entry.refusal = refusal(error)
+        except TakesLong:
+            large.append(entry)
+    return large

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Operation, RequestContext
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.checks import check_cluster_access, not_hosted
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.layout import features_of
 from groupd.coordinator.topics.names import CLUSTER_METADATA_TOPIC
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.quorum import (
     DescribeQuorumReply,
     DescribeQuorumRequest,
@@ -31,16 +35,7 @@ async def describe_quorum(
     """There is no metadata log; the number of the last change of the topics stands for its end."""
     check_cluster_access(context, Operation.DESCRIBE)
     if request.topics != ((CLUSTER_METADATA_TOPIC, (0,)),):
-        unknown = not_hosted()
-        return DescribeQuorumReply(
-            topics=tuple(
-                (
-                    name,
-                    tuple(QuorumPartition(each, unknown.code, unknown.message) for each in asked),
-                )
-                for name, asked in request.topics
-            )
-        )
+        return DescribeQuorumReply(topics=await _unknown(plane, request))
     leader, end, now_ms = plane.layout.node_id, plane.catalogue.image.version, plane.now().wall_ms
     partition = QuorumPartition(
         partition=0,
@@ -55,6 +50,23 @@ async def describe_quorum(
     )
 
 
+async def _unknown(
+    plane: DataPlane, request: DescribeQuorumRequest
+) -> tuple[tuple[str, tuple[QuorumPartition, ...]], ...]:
+    error, pace = not_hosted(), Pace(plane.work)
+    topics = []
+    for name, asked in request.topics:
+        if pace.due():
+            await pace.turn()
+        found = []
+        for partition in asked:
+            if pace.due():
+                await pace.turn()
+            found.append(QuorumPartition(partition, error.code, error.message))
+        topics.append((name, tuple(found)))
+    return tuple(topics)
+
+
 async def update_features(
     plane: DataPlane, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesReply:
@@ -62,7 +74,10 @@ async def update_features(
     an update to the level that there is succeeds and every other one fails. Checks and texts are
     those of Kafka's FeatureControlManager."""
     check_cluster_access(context, Operation.ALTER)
+    pace = Pace(plane.work)
     for update in request.updates:
+        if pace.due():
+            await pace.turn()
         reason = _why_not(plane.config, update)
         if reason is not None:
             raise ApiError(
@@ -70,7 +85,7 @@ async def update_features(
                 "The update failed for all features since the following feature had an error: "
                 f"Invalid update version {update.level} for feature {update.feature}. {reason}",
             )
-    return UpdateFeaturesReply(features=tuple(update.feature for update in request.updates))
+    return UpdateFeaturesReply(features=mapped(attrgetter("feature"), request.updates))
 
 
 def _why_not(config: CoordinatorConfig, update: FeatureUpdate) -> str | None:

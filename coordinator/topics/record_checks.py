@@ -13,16 +13,30 @@ from groupd.coordinator.config_values import split_list
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import RecordError
-from groupd.protocol.records.batch import BatchHeader, CorruptBatch, RawRecord, read_records
+from groupd.protocol.records.batch import (
+    BatchHeader,
+    CorruptBatch,
+    RawRecord,
+    read_headers,
+    read_records,
+)
+from groupd.protocol.records.compression import Plain
 
 RECORD_ERRORS_MAX = 1000
 """Records that an answer names; more are counted."""
 
 _SHOWN_IN_MESSAGE = 3
-TURN_RECORDS = 4000
-"""Records between two turns for others: some three milliseconds."""
+TURN_RECORDS = 2000
+"""Records, or headers of records, between two turns for others: about a millisecond."""
 
-_NAMED_TURN_RECORDS = 1000
+ITEMS_FACTOR = 32
+"""A batch may have so many records and headers for each of its bytes, so that the time for them
+grows with what was sent. A record adds a byte to a compressed batch, as its offset is a new one;
+equal headers add nothing."""
+ITEMS_ALWAYS = 50_000
+"""Whatever its size is, it may have so many."""
+
+_NAMED_TURN_RECORDS = 500
 _NO_TIMESTAMP = -1
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -36,26 +50,46 @@ class ProducedRecords(Struct, frozen=True):
     keyless: bool
 
 
-def survey_produced(header: BatchHeader, data: bytes) -> Generator[None, None, ProducedRecords]:
-    """Check that the uncompressed `data` holds as many whole records as the header says (one at
+def survey_produced(header: BatchHeader, records: Plain) -> Generator[None, None, ProducedRecords]:
+    """Check that the uncompressed `records` are as many whole records as the header says (one at
     least), at the offsets 0, 1, 2 ... from the first one, and nothing else. A generator that
     yields now and then so that others can have a turn, but not for short batches. Raises
-    CorruptBatch."""
+    CorruptBatch, and ApiError MESSAGE_TOO_LARGE for too many records and headers."""
     if header.record_count <= 0:
         raise CorruptBatch(f"{header.record_count} records")
     least_ms, largest_ms, keyless = _INT64_MAX, _INT64_MIN, False
-    for index, (delta, time_ms, key, _, _, _, _) in enumerate(read_records(header, data)):
-        if index and index % TURN_RECORDS == 0:
+    room, left = TURN_RECORDS, max(ITEMS_ALWAYS, ITEMS_FACTOR * header.size)
+    data = records.data
+    for index, (delta, time_ms, _, key_size, _, _, headers_at, end) in enumerate(
+        read_records(header, records)
+    ):
+        if room <= 0:
             yield
+            room, left = TURN_RECORDS, _less(left)
+        room -= 1
         if delta != index:
             raise CorruptBatch(f"record {index} has the offset delta {delta}")
         if time_ms < least_ms:
             least_ms = time_ms
         if time_ms > largest_ms:
             largest_ms = time_ms
-        if key is None:
+        if key_size < 0:
             keyless = True
+        if headers_at + 1 != end:
+            for _ in read_headers(data, headers_at, end):
+                room -= 1
+                if room <= 0:
+                    yield
+                    room, left = TURN_RECORDS, _less(left)
     return ProducedRecords(least_ms, largest_ms, keyless)
+
+
+def _less(left: int) -> int:
+    if left <= TURN_RECORDS:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE, "The record batch has too many headers for its size"
+        )
+    return left - TURN_RECORDS
 
 
 class BadRecords(ApiError):
@@ -99,11 +133,11 @@ class _Rules:
         self, header: BatchHeader, index: int, record: RawRecord
     ) -> tuple[ErrorCode, str] | None:
         """The code of the rule and what to say of it. `index`: of the record in its batch."""
-        _, time_delta_ms, key, value, _, _, _ = record
+        _, time_delta_ms, _, key_size, value_size, *_ = record
         timestamp_ms = header.base_timestamp_ms + time_delta_ms
         if header.is_log_append_time:
             timestamp_ms = header.max_timestamp_ms
-        if self.keys and key is None:
+        if self.keys and key_size < 0:
             message = "Compacted topic cannot accept message without key in topic partition "
             return ErrorCode.INVALID_RECORD, message + self._place
         if self.create_time and timestamp_ms != _NO_TIMESTAMP:
@@ -117,8 +151,8 @@ class _Rules:
         if header.is_log_append_time:
             message = (
                 f"Invalid timestamp type in message DefaultRecord(offset={index}, "
-                f"timestamp={timestamp_ms}, key={len(key or b'')} bytes, "
-                f"value={len(value or b'')} bytes). Producer should not set timestamp type "
+                f"timestamp={timestamp_ms}, key={max(key_size, 0)} bytes, "
+                f"value={max(value_size, 0)} bytes). Producer should not set timestamp type "
                 "to LogAppendTime."
             )
             return ErrorCode.INVALID_TIMESTAMP, message
@@ -127,13 +161,13 @@ class _Rules:
 
 def check_records(
     header: BatchHeader,
-    data: bytes,
+    records: Plain,
     found: ProducedRecords,
     settings: TopicSettings,
     place: str,
     now_ms: int,
 ) -> Generator[None, None, None]:
-    """`data`: the uncompressed records, in which `found` was found. A generator that yields when
+    """`records`: uncompressed, in which `found` was found. A generator that yields when
     others should have a turn. Raises BadRecords INVALID_RECORD or, if one of the timestamps is
     wrong, INVALID_TIMESTAMP."""
     rules = _Rules(settings, place, now_ms)
@@ -141,7 +175,7 @@ def check_records(
         return
     count, codes = 0, set[ErrorCode]()
     errors: list[RecordError] = []
-    for index, record in enumerate(read_records(header, data)):
+    for index, record in enumerate(read_records(header, records)):
         if index and index % _NAMED_TURN_RECORDS == 0:
             yield
         broken = rules.broken_by(header, index, record)

@@ -8,9 +8,10 @@ request for what is so already succeeds; every other one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from groupd.coordinator.core.types import Operation, RequestContext
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.broker_keys import LOG_DIR
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import check_cluster_access
@@ -48,15 +49,22 @@ async def elect_leaders(
     check_cluster_access(context, Operation.ALTER)
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-    if request.topics is None:
-        # A request for all is answered only with those for which an election did something.
-        topics = tuple(TopicOutcomes(topic.name, ()) for topic in plane.catalogue.topics())
-    else:
-        topics = tuple(
-            TopicOutcomes(name, tuple(_election(plane, name, number) for number in partitions))
-            for name, partitions in request.topics
-        )
-    return ElectLeadersReply(topics=topics)
+    # A request for all is answered only with those for which an election did something.
+    asked = request.topics
+    if asked is None:
+        asked = tuple((topic.name, ()) for topic in plane.catalogue.topics())
+    pace = Pace(plane.work)
+    topics = []
+    for name, partitions in asked:
+        if pace.due():
+            await pace.turn()
+        outcomes = []
+        for number in partitions:
+            if pace.due():
+                await pace.turn()
+            outcomes.append(_election(plane, name, number))
+        topics.append(TopicOutcomes(name, tuple(outcomes)))
+    return ElectLeadersReply(topics=tuple(topics))
 
 
 def _election(plane: DataPlane, name: str, partition: int) -> PartitionOutcome:
@@ -96,14 +104,19 @@ async def alter_reassignments(
             return PartitionOutcome(number, error.code, error.message)
         return PartitionOutcome(number)
 
+    pace = Pace(plane.work)
+    topics = []
+    for topic in request.topics:
+        if pace.due():
+            await pace.turn()
+        outcomes = []
+        for number, replicas in topic.partitions:
+            if pace.due(1 + len(replicas or ())):
+                await pace.turn()
+            outcomes.append(reassigned(topic.name, number, replicas))
+        topics.append(TopicOutcomes(topic.name, tuple(outcomes)))
     return AlterPartitionReassignmentsReply(
-        allow_replication_factor_change=may_change,
-        topics=tuple(
-            TopicOutcomes(
-                topic.name, tuple(reassigned(topic.name, *one) for one in topic.partitions)
-            )
-            for topic in request.topics
-        ),
+        allow_replication_factor_change=may_change, topics=tuple(topics)
     )
 
 
@@ -132,11 +145,11 @@ def _check_reassignment(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {REPLICAS_OF_A_PARTITION} to {len(replicas)}",
         )
-    (info,) = plane.layout.partition_infos(topic, partition, partition + 1)
-    if replicas != (info.leader,):
+    leader = plane.layout.leader(topic, partition)
+    if replicas != (leader,):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partition {name}-{partition} stays on node {info.leader}: partitions of this "
+            f"Partition {name}-{partition} stays on node {leader}: partitions of this "
             "cluster do not move.",
         )
 
@@ -147,7 +160,8 @@ def _check_reassignment(
 async def describe_log_dirs(
     plane: DataPlane, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsReply:
-    """Sizes in bytes are those of the batches as they are stored."""
+    """Sizes in bytes are those of the batches as they are stored. What does not exist is left out,
+    as in Kafka."""
     check_cluster_access(context, Operation.DESCRIBE)
     try:
         sizes = await plane.store.log_sizes()
@@ -155,29 +169,33 @@ async def describe_log_dirs(
         failed = LogDir(LOG_DIR, error=ErrorCode.KAFKA_STORAGE_ERROR)
         return DescribeLogDirsReply(log_dirs=(failed,))
 
-    def size(topic: Topic, partition: int) -> int:
-        return sizes.get(stored_log_name(topic.name, topic.topic_id, partition), 0)
+    pace = Pace(plane.work)
+    topics = []
+    for topic, asked in _asked(plane, request):
+        if pace.due():
+            await pace.turn()
+        found = []
+        for number in asked:
+            if pace.due():
+                await pace.turn()
+            if topic is not None and 0 <= number < topic.partitions:
+                name = stored_log_name(topic.name, topic.topic_id, number)
+                found.append((number, sizes.get(name, 0)))
+        if topic is not None and found:
+            topics.append((topic.name, tuple(found)))
+    return DescribeLogDirsReply(log_dirs=(LogDir(LOG_DIR, tuple(topics)),))
 
-    topics = tuple(
-        (topic.name, tuple((number, size(topic, number)) for number in asked))
-        for topic, asked in _existing(plane, request)
-        if asked
-    )
-    return DescribeLogDirsReply(log_dirs=(LogDir(LOG_DIR, topics),))
 
-
-def _existing(
+def _asked(
     plane: DataPlane, request: DescribeLogDirsRequest
-) -> Iterator[tuple[Topic, list[int]]]:
-    """The partitions that exist; the others are left out, as in Kafka."""
+) -> Iterator[tuple[Topic | None, Iterable[int]]]:
+    """The topics, None for one that does not exist, with the partitions that are asked for."""
     if request.topics is None:
         for topic in plane.catalogue.topics():
-            yield topic, list(range(topic.partitions))
+            yield topic, range(topic.partitions)
         return
     for name, partitions in request.topics:
-        found = plane.catalogue.topic(name)
-        if found is not None:
-            yield found, [number for number in partitions if 0 <= number < found.partitions]
+        yield plane.catalogue.topic(name), partitions
 
 
 async def alter_log_dirs(
@@ -192,9 +210,17 @@ async def alter_log_dirs(
         known = plane.catalogue.has_partition(name, partition)
         return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+    pace = Pace(plane.work)
     outcomes: dict[str, list[tuple[int, ErrorCode]]] = {}
     for path, topics in request.dirs:
+        if pace.due():
+            await pace.turn()
         for name, partitions in topics:
-            codes = [(number, code(path, name, number)) for number in partitions]
-            outcomes.setdefault(name, []).extend(codes)
-    return AlterReplicaLogDirsReply(tuple((name, tuple(codes)) for name, codes in outcomes.items()))
+            if pace.due():
+                await pace.turn()
+            codes = outcomes.setdefault(name, [])
+            for number in partitions:
+                if pace.due():
+                    await pace.turn()
+                codes.append((number, code(path, name, number)))
+    return AlterReplicaLogDirsReply(tuple(outcomes.items()))

@@ -84,10 +84,10 @@ def data_handlers(plane: DataPlane) -> Mapping[type, DataHandler]:
         # Records
         ProduceRequest: plane.produce.handle,
         FetchRequest: plane.fetch.handle,
-        ListOffsetsRequest: partial(list_offsets, partitions),
-        OffsetForLeaderEpochRequest: partial(offsets_for_leader_epochs, partitions),
-        DescribeProducersRequest: partial(describe_producers, partitions),
-        WriteTxnMarkersRequest: partial(write_txn_markers, plane.markers),
+        ListOffsetsRequest: partial(list_offsets, partitions, plane.time_search, plane.work),
+        OffsetForLeaderEpochRequest: partial(offsets_for_leader_epochs, partitions, plane.work),
+        DescribeProducersRequest: partial(describe_producers, partitions, plane.work),
+        WriteTxnMarkersRequest: partial(write_txn_markers, plane.markers, plane.work),
         # Configs and clients' metrics
         DescribeConfigsRequest: plane.configs.describe,
         AlterConfigsRequest: plane.configs.alter,

@@ -7,9 +7,9 @@ silent for three push intervals; when there are too many, the one that was silen
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
@@ -28,6 +28,9 @@ from groupd.protocol.messages.telemetry import (
 )
 
 CLIENTS_MAX = 10_000
+CLIENT_ID_SHOWN = 200
+"""Characters of a client id that are kept."""
+
 FORGOTTEN_AFTER_MS = 60_000
 """At least."""
 
@@ -187,7 +190,7 @@ class Telemetry:
         key = f"{','.join(metrics)} {interval_ms}".encode() + client
         return TelemetryClient(
             client=client,
-            client_id=context.client_id,
+            client_id=context.client_id[:CLIENT_ID_SHOWN],
             host=host,
             version=self._subscriptions.version,
             subscription_id=crc32(key) & 0x7FFFFFFF,
@@ -195,22 +198,33 @@ class Telemetry:
             metrics=metrics,
         )
 
-    def shown(self) -> Iterator[dict[str, Any]]:
-        """Every client as JSON for the admin port; the one that was active last comes last."""
-        for client in self._clients.values():
-            yield {
-                "client_instance_id": shown_id(client.client),
-                "client_id": client.client_id,
-                "host": client.host,
-                "metrics": list(client.metrics),
-                "interval_ms": client.interval_ms,
-                "pushes": client.pushes,
-                "bytes": client.bytes,
-                "last_push_ms": client.pushed_at_ms,
-                "terminating": client.terminating,
-            }
+    def instances(self) -> list[bytes]:
+        """The ids of all clients; the one that was active last comes last."""
+        return list(self._clients)
+
+    def shown(self, instance: bytes) -> dict[str, Any] | None:
+        """One client as JSON for the admin port; None if it is not known any more."""
+        client = self._clients.get(instance)
+        if client is None:
+            return None
+        return {
+            "client_instance_id": shown_id(client.client),
+            "client_id": client.client_id,
+            "host": client.host,
+            "metrics": list(client.metrics),
+            "interval_ms": client.interval_ms,
+            "pushes": client.pushes,
+            "bytes": client.bytes,
+            "last_push_ms": client.pushed_at_ms,
+            "terminating": client.terminating,
+        }
 
 
 def shown_id(client: bytes) -> str:
     """As Kafka writes ids: URL-safe base64 without padding."""
     return urlsafe_b64encode(client).decode().rstrip("=")
+
+
+def read_id(shown: str) -> bytes:
+    """The inverse. Raises ValueError."""
+    return urlsafe_b64decode(shown + "=" * (-len(shown) % 4))

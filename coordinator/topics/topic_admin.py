@@ -7,9 +7,10 @@ topic that is named twice fails once, with INVALID_REQUEST. Where partitions may
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Hashable
 
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import (
     DENIED,
@@ -18,17 +19,17 @@ from groupd.coordinator.topics.checks import (
     may_create,
     not_hosted,
     refusal,
-    repeated,
 )
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.layout import (
+    NewPartitions,
     check_added_replicas,
-    check_request_size,
+    new_partitions,
     place_new_topic,
 )
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partition_queries import answer_each
-from groupd.coordinator.topics.topic_configs import TopicSettings, new_topic_configs
+from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS, TopicSettings, new_topic_configs
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.data import (
@@ -37,6 +38,7 @@ from groupd.protocol.messages.data import (
     DeleteRecordsReply,
     DeleteRecordsRequest,
 )
+from groupd.protocol.messages.lazily import Lazily
 from groupd.protocol.messages.topics import (
     CreatedTopic,
     CreatePartitionsReply,
@@ -66,10 +68,19 @@ async def create_topics(
     plane: DataPlane, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsReply:
     """Raises ApiError POLICY_VIOLATION for a request with too many partitions."""
-    twice = repeated([topic.name for topic in request.topics])
+    pace = Pace(plane.work)
+    twice = await pace.repeated(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in twice]
-    check_request_size(topics, plane.broker_configs.config)
-    created = [await _create_one(plane, context, topic, request.validate_only) for topic in topics]
+    room = NewPartitions()
+    for topic in topics:
+        if pace.due():
+            await pace.turn()
+        room.take(new_partitions(topic, plane.broker_configs.config))
+    created = []
+    for topic in topics:
+        if pace.due(1 + len(topic.assignments) + len(topic.configs)):
+            await pace.turn()
+        created.append(await _create_one(plane, context, topic, request.validate_only))
     created += [
         CreatedTopic(name, error=ErrorCode.INVALID_REQUEST, error_message=_NAMED_TWICE)
         for name in twice
@@ -107,7 +118,9 @@ async def _create(
         topic_id=topic_id,
         partitions=partitions,
         replication_factor=replication_factor,
-        configs=TopicSettings(config, overrides).describe(),
+        configs=Lazily(
+            len(TOPIC_CONFIGS.keys), lambda: iter(TopicSettings(config, overrides).describe())
+        ),
     )
 
 
@@ -117,13 +130,23 @@ async def _create(
 async def create_partitions(
     plane: DataPlane, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsReply:
-    """A topic may grow, never shrink."""
-    twice = repeated([topic.name for topic in request.topics])
-    results = [
-        await _grow_one(plane, context, topic, request.validate_only)
-        for topic in request.topics
-        if topic.name not in twice
-    ]
+    """A topic may grow, never shrink. Raises ApiError POLICY_VIOLATION for a request with too many
+    partitions."""
+    pace = Pace(plane.work)
+    twice = await pace.repeated(topic.name for topic in request.topics)
+    room = NewPartitions()
+    for topic in request.topics:
+        if pace.due():
+            await pace.turn()
+        known = plane.catalogue.topic(topic.name)
+        if known is not None and topic.name not in twice:
+            room.take(topic.count - known.partitions)
+    results = []
+    for topic in request.topics:
+        if pace.due(1 + len(topic.assignments or ())):
+            await pace.turn()
+        if topic.name not in twice:
+            results.append(await _grow_one(plane, context, topic, request.validate_only))
     results += [
         CreatePartitionsResult(name, ErrorCode.INVALID_REQUEST, _NAMED_TWICE) for name in twice
     ]
@@ -159,19 +182,24 @@ async def delete_topics(
     """The catalogue forgets the topic first, then its logs go. If deleting the logs fails, the
     topic is deleted all the same: names of logs hold the id, so nothing can read what is left."""
 
-    def identity(key: _TopicKey) -> object:
+    def identity(key: _TopicKey) -> Hashable:
         """Equal for two ways of naming one topic."""
         topic = _find(plane, key)
         return key if topic is None else topic.topic_id
 
-    counts = Counter(map(identity, request.topics))
-    repeats = {key: counts[identity(key)] > 1 for key in request.topics}
-    deleted = [await _delete_one(plane, context, *entry) for entry in repeats.items()]
-    return DeleteTopicsReply(tuple(deleted))
+    pace = Pace(plane.work)
+    twice = await pace.repeated(map(identity, request.topics))
+    deleted: dict[_TopicKey, DeletedTopic] = {}
+    for key in request.topics:
+        if pace.due():
+            await pace.turn()
+        if key not in deleted:
+            deleted[key] = await _delete_one(plane, context, pace, key, identity(key) in twice)
+    return DeleteTopicsReply(tuple(deleted.values()))
 
 
 async def _delete_one(
-    plane: DataPlane, context: RequestContext, key: _TopicKey, twice: bool
+    plane: DataPlane, context: RequestContext, pace: Pace, key: _TopicKey, twice: bool
 ) -> DeletedTopic:
     name, topic_id = key
     try:
@@ -181,7 +209,11 @@ async def _delete_one(
     except (ApiError, LogError) as failed:
         error = refusal(failed)
         return DeletedTopic(name, topic_id, error.code, error.message)
-    logs = [log_name(topic.topic_id, number) for number in range(topic.partitions)]
+    logs = []
+    for number in range(topic.partitions):
+        if pace.due():
+            await pace.turn()
+        logs.append(log_name(topic.topic_id, number))
     try:
         await plane.store.delete(logs)
     except LogError as failed:
@@ -243,5 +275,12 @@ async def delete_records(
         return DeletedRecords(asked[0], error=error.code)
 
     return DeleteRecordsReply(
-        await answer_each(plane.partitions, request.topics, delete, refused, DeletedRecordsTopic)
+        await answer_each(
+            plane.partitions,
+            Pace(plane.work),
+            request.topics,
+            delete,
+            refused,
+            DeletedRecordsTopic,
+        )
     )

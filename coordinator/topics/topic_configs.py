@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
-from groupd.coordinator.config_keys import ConfigKey, ConfigTable
+from groupd.coordinator.config_keys import ConfigKey, ConfigTable, check_count
 from groupd.coordinator.config_values import (
     BOOLEAN,
     DOUBLE,
@@ -214,7 +214,9 @@ TOPIC_CONFIGS = ConfigTable(
 
 
 def new_topic_configs(given: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    """The overrides of a new topic. Raises ApiError INVALID_CONFIG, also for null values."""
+    """The overrides of a new topic. Raises ApiError INVALID_CONFIG, also for null values, and
+    INVALID_REQUEST for too many."""
+    check_count(given)
     missing = [name for name, value in given if value is None]
     if missing:
         raise ApiError(

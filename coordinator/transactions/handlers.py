@@ -6,7 +6,6 @@ WRITE on the transactional id to use it, DESCRIBE to see it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
@@ -16,6 +15,8 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import DataHandler, Operation, RequestContext, Resource
 from groupd.coordinator.patterns import BadPattern, Pattern, compile_pattern
 from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
@@ -23,6 +24,7 @@ from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, PREPARED, STAT
 from groupd.coordinator.transactions.table import Entry, TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.transactions import (
     AddedTopic,
     AddedTransaction,
@@ -56,11 +58,13 @@ class TransactionHandlers:
         coordinator: TransactionCoordinator,
         exists: Callable[[str, int], bool],
         idempotent: DataHandler,
+        work: LongWork,
     ) -> None:
         self._config = config
         self._coordinator = coordinator
         self._exists = exists
         self._idempotent = idempotent
+        self._work = work
         self.handlers: Mapping[type, DataHandler] = {
             InitProducerIdRequest: self.init_producer_id,
             AddPartitionsToTxnRequest: self.add_partitions,
@@ -95,32 +99,38 @@ class TransactionHandlers:
             Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
         ):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        results = await asyncio.gather(
-            *(self._add_to_one(context, transaction) for transaction in request.transactions)
-        )
+        pace = Pace(self._work)
+        results = []
+        for transaction in request.transactions:
+            if pace.due():
+                await pace.turn()
+            results.append(await self._add_to_one(context, transaction, pace))
         return AddPartitionsToTxnReply(tuple(results))
 
     async def _add_to_one(
-        self, context: RequestContext, transaction: AddPartitionsTransaction
+        self, context: RequestContext, transaction: AddPartitionsTransaction, pace: Pace
     ) -> AddedTransaction:
-        partitions = dict.fromkeys(
-            (topic.name, partition)
-            for topic in transaction.topics
-            for partition in topic.partitions
-        )
         from_client = context.api_version < _BROKERS_FROM
         if from_client and not _may_write(context, transaction.transactional_id):
-            denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            return _added(transaction, dict.fromkeys(partitions, denied))
-        refused = {
-            partition: code
-            for partition in partitions
-            if (code := self._refusal(context, partition, from_client)) is not ErrorCode.NONE
-        }
+            return _added(transaction, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        # If one partition is refused, the others are not attempted.
+        refused: dict[TopicPartition, ErrorCode] = {}
+        partitions: dict[TopicPartition, None] = {}
+        for topic in transaction.topics:
+            if pace.due():
+                await pace.turn()
+            for number in topic.partitions:
+                if pace.due():
+                    await pace.turn()
+                partition = (topic.name, number)
+                code = self._refusal(context, partition, from_client)
+                if code is not ErrorCode.NONE:
+                    refused[partition] = code
+                partitions[partition] = None
         if refused:
-            # If one partition is refused, the others are not attempted.
-            rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            return _added(transaction, rest | refused)
+            return _added(transaction, ErrorCode.OPERATION_NOT_ATTEMPTED, refused)
+        if len(partitions) > self._config.max_transaction_partitions:
+            return _added(transaction, ErrorCode.POLICY_VIOLATION)
         write = TransactionalWrite(
             transaction.transactional_id,
             transaction.producer_id,
@@ -128,12 +138,11 @@ class TransactionHandlers:
             tuple(partitions),
         )
         if transaction.verify_only:
-            return _added(transaction, self._coordinator.check(write))
+            return _added(transaction, ErrorCode.NONE, self._coordinator.check(write))
         code = await self._coordinator.add_partitions(
             write, client_version=0 if from_client else EPOCH_BUMPS
         )
-        code = _known(code, context, fenced_from=2)
-        return _added(transaction, dict.fromkeys(partitions, code))
+        return _added(transaction, _known(code, context, fenced_from=2))
 
     def _refusal(
         self, context: RequestContext, partition: TopicPartition, from_client: bool
@@ -181,9 +190,18 @@ class TransactionHandlers:
     async def describe(
         self, context: RequestContext, request: DescribeTransactionsRequest
     ) -> DescribeTransactionsReply:
-        return DescribeTransactionsReply(
-            tuple(self._describe_one(context, name) for name in request.transactional_ids)
-        )
+        """Each id once, also one that is asked for twice."""
+        pace = Pace(self._work)
+        found: dict[str, DescribedTransaction] = {}
+        for name in request.transactional_ids:
+            if pace.due():
+                await pace.turn()
+            if name not in found:
+                found[name] = self._describe_one(context, name)
+                # Topics and partitions are sorted.
+                if pace.due(found[name].partition_count // 10):
+                    await pace.turn()
+        return DescribeTransactionsReply(tuple(found.values()))
 
     def _describe_one(self, context: RequestContext, transactional_id: str) -> DescribedTransaction:
         if not _may_describe(context, transactional_id):
@@ -205,13 +223,24 @@ class TransactionHandlers:
         self, context: RequestContext, request: ListTransactionsRequest
     ) -> ListTransactionsReply:
         table = self._coordinator.log.serving()
-        reply = list_transactions(table, request, self._coordinator.now_ms())
-        visible = tuple(
-            transaction
-            for transaction in reply.transactions
-            if _may_describe(context, transaction.transactional_id)
-        )
-        return replace(reply, transactions=visible)
+        pace = Pace(self._work)
+        matches = TransactionFilter(request, self._coordinator.now_ms())
+        unknown: dict[str, None] = {}
+        for name in request.states:
+            if pace.due():
+                await pace.turn()
+            if name not in STATES_BY_NAME:
+                unknown[name] = None
+        found = []
+        for transactional_id, entry in await pace.in_order(list(table.entries.items())):
+            if pace.due():
+                await pace.turn()
+            if matches(transactional_id, entry) and _may_describe(context, transactional_id):
+                metadata = entry.metadata
+                found.append(
+                    ListedTransaction(transactional_id, metadata.producer_id, metadata.state.shown)
+                )
+        return ListTransactionsReply(tuple(found), tuple(unknown))
 
 
 def _may_write(context: RequestContext, transactional_id: str) -> bool:
@@ -229,13 +258,20 @@ def _known(code: ErrorCode, context: RequestContext, *, fenced_from: int) -> Err
 
 
 def _added(
-    transaction: AddPartitionsTransaction, codes: Mapping[TopicPartition, ErrorCode]
+    transaction: AddPartitionsTransaction,
+    code: ErrorCode,
+    others: Mapping[TopicPartition, ErrorCode] | None = None,
 ) -> AddedTransaction:
-    topics = tuple(
-        AddedTopic(name, tuple((index, codes[name, index]) for index in indexes))
-        for name, indexes in by_topic(frozenset(codes))
-    )
-    return AddedTransaction(transaction.transactional_id, topics)
+    """`code` for every partition, but where there is one in `others`."""
+    codes = others or {}
+
+    def topic(asked: TxnTopic) -> AddedTopic:
+        def added(number: int) -> tuple[int, ErrorCode]:
+            return number, codes.get((asked.name, number), code)
+
+        return AddedTopic(asked.name, mapped(added, asked.partitions))
+
+    return AddedTransaction(transaction.transactional_id, mapped(topic, transaction.topics))
 
 
 # DescribeTransactions and ListTransactions (KIP-664), read from the table ---------------------
@@ -261,27 +297,28 @@ def describe_transaction(table: TransactionTable, transactional_id: str) -> Desc
     )
 
 
-def list_transactions(
-    table: TransactionTable, request: ListTransactionsRequest, now_ms: int
-) -> ListTransactionsReply:
-    """Those that pass all filters, by id. Raises ApiError INVALID_REGULAR_EXPRESSION."""
-    states = frozenset(STATES_BY_NAME[name] for name in request.states if name in STATES_BY_NAME)
-    unknown = tuple(dict.fromkeys(name for name in request.states if name not in STATES_BY_NAME))
-    pattern = _compile(request.pattern)
-    producer_ids = frozenset(request.producer_ids)
-    found = []
-    for transactional_id, entry in sorted(table.entries.items()):
-        if (
-            (not producer_ids or entry.metadata.producer_id in producer_ids)
-            and (not request.states or entry.metadata.state in states)
-            and _runs_longer(entry, request.duration_ms, now_ms)
-            and (pattern is None or pattern.fullmatch(transactional_id))
-        ):
-            metadata = entry.metadata
-            found.append(
-                ListedTransaction(transactional_id, metadata.producer_id, metadata.state.shown)
-            )
-    return ListTransactionsReply(tuple(found), unknown)
+class TransactionFilter:
+    """Whether ListTransactions shows a transactional id. Raises ApiError
+    INVALID_REGULAR_EXPRESSION."""
+
+    def __init__(self, request: ListTransactionsRequest, now_ms: int) -> None:
+        self._states = frozenset(
+            state for name, state in STATES_BY_NAME.items() if name in request.states
+        )
+        self._any_state = not request.states
+        self._pattern = _compile(request.pattern)
+        self._producer_ids = frozenset(request.producer_ids)
+        self._duration_ms = request.duration_ms
+        self._now_ms = now_ms
+
+    def __call__(self, transactional_id: str, entry: Entry) -> bool:
+        metadata = entry.metadata
+        return (
+            (not self._producer_ids or metadata.producer_id in self._producer_ids)
+            and (self._any_state or metadata.state in self._states)
+            and _runs_longer(entry, self._duration_ms, self._now_ms)
+            and (self._pattern is None or self._pattern.fullmatch(transactional_id) is not None)
+        )
 
 
 def _runs_longer(entry: Entry, duration_ms: int, now_ms: int) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 from groupd.coordinator.producers.transactions import TopicPartition
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupd.protocol.records.codec import CorruptRecord
@@ -71,5 +69,7 @@ def by_topic(
     partitions: frozenset[TopicPartition] | set[TopicPartition],
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Topics with their partitions, sorted."""
-    ordered = groupby(sorted(partitions), key=lambda partition: partition[0])
-    return tuple((topic, tuple(index for _, index in some)) for topic, some in ordered)
+    found: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        found.setdefault(topic, []).append(index)
+    return tuple([(topic, tuple(indexes)) for topic, indexes in found.items()])

@@ -12,7 +12,12 @@ from collections.abc import Mapping
 
 import structlog
 
-from groupd.coordinator.producers.transactions import Marker, MarkerTarget, TopicPartition
+from groupd.coordinator.producers.transactions import (
+    MARKERS_AT_ONCE,
+    Marker,
+    MarkerTarget,
+    TopicPartition,
+)
 from groupd.coordinator.runtime.clock import Clock, pause
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
@@ -80,10 +85,13 @@ class MarkerSender:
         marker = marker_of(entry.metadata, self._log.coordinator_epoch)
         pause_ms = BACKOFF_MS
         while entry.unmarked:
-            codes = await self._write(marker, sorted(entry.unmarked))
-            if not self._log.serves(table):
-                return
-            self._take_in(table, transactional_id, codes)
+            unmarked = sorted(entry.unmarked)
+            for first in range(0, len(unmarked), MARKERS_AT_ONCE):
+                some = unmarked[first : first + MARKERS_AT_ONCE]
+                codes = await self._write(marker, some)
+                if not self._log.serves(table):
+                    return
+                self._take_in(table, transactional_id, codes)
             if entry.unmarked:
                 self.retries += 1
                 await self._pause(pause_ms)

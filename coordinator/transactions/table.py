@@ -11,9 +11,10 @@ A failed append has no undo: the shell drops the table and loads another one fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.slices import WORK_ITEMS, chunks
 from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.transactions.end import end_v1, end_v2, fence
 from groupd.coordinator.transactions.metadata import (
@@ -32,6 +33,9 @@ from groupd.coordinator.transactions.metadata import (
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
+
+ID_MAX = 1000
+"""Characters of a transactional id: a table of them stays small."""
 
 _FENCING = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
 """The answer to a new producer while the transaction of the old one is aborted."""
@@ -99,7 +103,7 @@ class TransactionTable:
         return self._begin(Change(transactional_id, after, answer))
 
     def _checked_init(self, request: InitProducerIdRequest) -> str:
-        if not request.transactional_id:
+        if not request.transactional_id or len(request.transactional_id) > ID_MAX:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if request.enable_2pc:
             # As a broker on which two-phase commit is not enabled (KIP-939).
@@ -132,6 +136,8 @@ class TransactionTable:
         ):
             return Answer()
         ongoing = metadata.with_partitions(write.partitions, client_version, now_ms)
+        if len(ongoing.partitions) > self._config.max_transaction_partitions:
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
         return self._begin(Change(write.transactional_id, ongoing))
 
     def verify(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
@@ -168,11 +174,13 @@ class TransactionTable:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return entry
 
-    def count_states(self) -> dict[TransactionState, int]:
-        """How many ids are in each state."""
+    def count_states(self) -> Generator[None, None, dict[TransactionState, int]]:
+        """How many ids are in each state. With stops."""
         found = dict.fromkeys(TransactionState, 0)
-        for entry in self.entries.values():
-            found[entry.metadata.state] += 1
+        for entries in chunks(list(self.entries.values()), WORK_ITEMS):
+            for entry in entries:
+                found[entry.metadata.state] += 1
+            yield
         return found
 
     # Time ---------------------------------------------------------------------------------

@@ -17,7 +17,10 @@ from socket import socket
 
 import uvloop
 
-from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime import collector
+from groupd.coordinator.runtime.allocator import give_back_large_blocks
+from groupd.coordinator.runtime.thread_turns import threads_have_short_turns
+from groupd.coordinator.server.logs import log_loop_errors
 from groupd.coordinator.workers.worker import Worker
 
 EXIT_ORPHANED = 3
@@ -30,6 +33,9 @@ def main(arguments: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent)
+    give_back_large_blocks()
+    threads_have_short_turns()
+    collector.serve()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(channel_fd, listen_fd))
 
@@ -42,8 +48,9 @@ def _die_with(parent: int) -> None:
 
 
 async def _run(channel_fd: int, listen_fd: int) -> None:
-    worker = Worker(socket(fileno=listen_fd), SystemClock(), lambda: os._exit(EXIT_ORPHANED))
+    worker = Worker(socket(fileno=listen_fd), lambda: os._exit(EXIT_ORPHANED))
     loop = asyncio.get_running_loop()
+    log_loop_errors(loop)
     await loop.create_unix_connection(lambda: worker.channel, sock=socket(fileno=channel_fd))
     await worker.channel.lost.wait()
 

@@ -7,27 +7,46 @@ its groups are not in the list, and a question for one of them is answered 503.
 from __future__ import annotations
 
 import asyncio
-import json
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from heapq import heapify, heappop, heapreplace
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from msgspec import json
 from prometheus_client.core import CounterMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.server.admin_groups import EVENTS_SHOWN
-from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.core.slices import Work
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.admin_groups import (
+    EVENTS_SHOWN,
+    offsets_page,
+    paged,
+    partition_name,
+    partition_of,
+    plain,
+)
+from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, text
 from groupd.coordinator.server.families import labelled
-from groupd.coordinator.server.group_lag import Ends, add_lag
+from groupd.coordinator.server.group_lag import Ends, add_lag, join_members
+from groupd.coordinator.server.long_json import json_steps
+from groupd.coordinator.server.paging import window
 from groupd.coordinator.server.scrapes import Scrapes
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.link import WorkerLink, WorkerState
-from groupd.coordinator.workers.messages import AdminAnswer, AdminQuestion, WorkerOperation
-from groupd.coordinator.workers.reports import MergedFamilies, to_metrics
+from groupd.coordinator.workers.messages import (
+    AdminAnswer,
+    AdminQuestion,
+    Family,
+    WorkerOperation,
+)
+from groupd.coordinator.workers.reports import MergedFamilies, family_steps
 from groupd.storage.log import LogError
 
+ROWS_AT_ONCE = 500
+"""Groups that are asked of a worker at once; its answer is read in one go."""
 ANSWER_TIMEOUT_S = 5.0
 OK = 200
 
@@ -54,25 +73,31 @@ class ClusterCollector(Collector):
 
 class ClusterRoutes:
     """`metrics`, `groups` and `events`, as routes of `AdminRoutes`. `ends`: of the logs, which the
-    main process has."""
+    main process has. `work`: makes long pages."""
 
-    def __init__(self, cluster: Cluster, node_id: int, scrapes: Scrapes, ends: Ends) -> None:
+    def __init__(
+        self, cluster: Cluster, node_id: int, scrapes: Scrapes, ends: Ends, work: LongWork
+    ) -> None:
         self._ends = ends
         self._cluster = cluster
         self._node_id = node_id
         self._scrapes = scrapes
+        self._work = work
         scrapes.add(lambda: ClusterCollector(cluster))
 
     async def metrics(self, _: HttpRequest) -> HttpReply:
-        async def ask(link: WorkerLink) -> list[Metric]:
-            return to_metrics(await link.ask(WorkerOperation.METRICS))
+        return await self._scrapes.shared(self._metrics)
+
+    async def _metrics(self) -> HttpReply:
+        async def ask(link: WorkerLink) -> list[Family]:
+            families: list[Family] = await link.ask(WorkerOperation.METRICS)
+            return families
 
         registry = await self._scrapes.prepared()
-        by_node: dict[int, Iterable[Metric]] = {self._node_id: list(registry.collect())}
+        by_node = {self._node_id: await self._work.run(family_steps(registry))}
         for link, families in await self._all(ask):
             by_node[link.node_id] = families
-        merged = MergedFamilies(by_node)
-        return HttpReply(generate_latest(merged), CONTENT_TYPE_LATEST)
+        return await self._scrapes.exposed(MergedFamilies(by_node))
 
     async def groups(self, request: HttpRequest) -> HttpReply:
         match request.path:
@@ -81,16 +106,13 @@ class ClusterRoutes:
             case (_, group_id, *below):
                 link = self._cluster.link_of(group_id)
                 try:
-                    async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                        answer = await _ask(link, request)
+                    if below == ["offsets"]:
+                        return await self._offsets(link, request)
+                    window(request)  # here, because a refusal has its own status
+                    return _reply(await _ask(link, request.path, request.query))
                 except (LogError, TimeoutError) as error:
                     node_id = link.node_id
                     return text(f"worker {node_id} of group {group_id}: {error}", 503)
-                if below == ["offsets"] and answer.status == OK:
-                    shown = json.loads(answer.body)
-                    add_lag(shown, self._ends)
-                    return as_json(shown, compact=True)
-                return HttpReply(answer.body, answer.content_type, answer.status)
             case _:
                 return text("not found", 404)
 
@@ -98,23 +120,63 @@ class ClusterRoutes:
         """The last events of all groups, oldest first; each worker counts its own."""
         if len(request.path) > 1:
             return text("not found", 404)
-        events = await self._lists(request)
-        events.sort(key=itemgetter("timestamp_ms"))
-        return as_json(events[-EVENTS_SHOWN:], compact=True)
-
-    async def _list(self, request: HttpRequest) -> HttpReply:
-        groups = await self._lists(request)
-        groups.sort(key=itemgetter("group_id"))
-        return as_json(groups, compact=True)
-
-    async def _lists(self, request: HttpRequest) -> list[dict[str, Any]]:
-        """What all workers answer to the same question, one list after the other."""
 
         async def ask(link: WorkerLink) -> list[dict[str, Any]]:
-            items: list[dict[str, Any]] = json.loads((await _ask(link, request)).body)
-            return items
+            answer = await _ask(link, request.path, {})
+            events: list[dict[str, Any]] = json.decode(answer.body)
+            return events
 
-        return [item for _, found in await self._all(ask) for item in found]
+        events = [event for _, found in await self._all(ask) for event in found]
+        events.sort(key=itemgetter("timestamp_ms"))
+        return await self._work.run(plain(events[-EVENTS_SHOWN:]))
+
+    async def _list(self, request: HttpRequest) -> HttpReply:
+        """The groups of all workers by id, each worker asked for some at a time."""
+        wanted = window(request)
+        sources = [_Groups(link, wanted.after) for link in self._cluster.links]
+        await asyncio.gather(*(source.fetch() for source in sources))
+        heads = [(source.first, index) for index, source in enumerate(sources) if source.rows]
+        heapify(heads)
+        groups: list[dict[str, Any]] = []
+        work = Work()
+        while heads and len(groups) <= wanted.limit:
+            source = sources[heads[0][1]]
+            groups.append(source.rows.popleft())
+            if not source.rows:
+                await source.fetch()
+            elif work.enough():
+                await asyncio.sleep(0)
+            if source.rows:
+                heapreplace(heads, (source.first, heads[0][1]))
+            else:
+                heappop(heads)
+        page = await self._work.run(json_steps(groups, wanted.limit))
+        return paged(request, wanted, page, "group_id", "")
+
+    async def _offsets(self, link: WorkerLink, request: HttpRequest) -> HttpReply:
+        """One page of the worker's after the other, with the lag. Raises LogError, TimeoutError."""
+        wanted = window(request)
+        after = wanted.after
+        if after is not None:
+            partition_of(after)
+        rows: list[dict[str, Any]] = []
+        members: dict[str, dict[str, Any]] = {}
+        while True:
+            limit = min(ROWS_AT_ONCE, wanted.limit - len(rows))
+            answer = await _ask(link, request.path, _query(after, limit))
+            if answer.status != OK:
+                return _reply(answer)
+            shown = json.decode(answer.body)
+            await self._work.run(add_lag(shown, self._ends))
+            found, more = shown["partitions"], bool(answer.headers)
+            rows += found
+            join_members(members, shown)
+            if not found or not more or len(rows) >= wanted.limit:
+                break
+            after = partition_name(found[-1])
+        shown["partitions"] = rows
+        shown["members"] = [members[member_id] for member_id in sorted(members)]
+        return await self._work.run(offsets_page(request, wanted, shown, more))
 
     async def _all(self, ask: Callable[[WorkerLink], Awaitable[T]]) -> list[tuple[WorkerLink, T]]:
         """The answers of those that give one in time."""
@@ -130,7 +192,47 @@ class ClusterRoutes:
         return [answer for answer in answers if answer is not None]
 
 
-async def _ask(link: WorkerLink, request: HttpRequest) -> AdminAnswer:
-    question = AdminQuestion(tuple(request.path), dict(request.query))
-    answer: AdminAnswer = await link.ask(WorkerOperation.ADMIN, question)
+class _Groups:
+    """The groups of one worker. `rows`: those that it has told and that are not on the page yet."""
+
+    def __init__(self, link: WorkerLink, after: str | None) -> None:
+        self.rows: deque[dict[str, Any]] = deque()
+        self._link = link
+        self._after = after
+        self._more = True
+
+    @property
+    def first(self) -> str:
+        group_id: str = self.rows[0]["group_id"]
+        return group_id
+
+    async def fetch(self) -> None:
+        """Afterwards there are no rows if there are no more, or if the worker is away."""
+        if not self._more:
+            return
+        try:
+            answer = await _ask(self._link, ("groups",), _query(self._after, ROWS_AT_ONCE))
+        except (LogError, TimeoutError):
+            self._more = False
+            return
+        self.rows.extend(json.decode(answer.body))
+        self._more = bool(answer.headers)
+        if self.rows:
+            self._after = self.rows[-1]["group_id"]
+
+
+def _query(after: str | None, limit: int) -> dict[str, str]:
+    return {"limit": str(limit), **({} if after is None else {"after": after})}
+
+
+def _reply(answer: AdminAnswer) -> HttpReply:
+    return HttpReply(answer.body, answer.content_type, answer.status, answer.headers)
+
+
+async def _ask(link: WorkerLink, path: tuple[str, ...], query: dict[str, str]) -> AdminAnswer:
+    """Raises LogError, TimeoutError."""
+    async with asyncio.timeout(ANSWER_TIMEOUT_S):
+        answer: AdminAnswer = await link.ask(
+            WorkerOperation.ADMIN, AdminQuestion(tuple(path), dict(query))
+        )
     return answer

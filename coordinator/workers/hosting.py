@@ -12,6 +12,7 @@ from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log
 from groupd.coordinator.producers.transactions import TransactionVerifier
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.group_lag import Ends
 from groupd.coordinator.server.scrapes import Scrapes
@@ -101,9 +102,9 @@ class Hosting:
         data_plane.broker_configs.follow(self.cluster.on_broker_configs)
         return self.frontend
 
-    def add_routes(self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends) -> None:
+    def add_routes(self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends, work: LongWork) -> None:
         """The routes of the admin port that speak for all nodes."""
-        cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes, ends)
+        cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes, ends, work)
         routes.add("metrics", cluster_routes.metrics)
         routes.add("groups", cluster_routes.groups)
         routes.add("events", cluster_routes.events)

@@ -11,9 +11,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.waiting import Callback, Waiter
+from groupd.coordinator.server.decoding import AT_ONCE, Decoded, Decoder
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.workers.messages import Forward
@@ -32,7 +34,8 @@ from groupd.protocol.wire.header import (
     reply_frame,
     reply_header_version,
 )
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.wire.registry import Api, LongRequest
+from groupd.storage.log import LogUnavailable
 
 NEWS = frozenset(
     {
@@ -63,12 +66,13 @@ class MainFrontend(Frontend):
     def __init__(self, broker: Broker, cluster_id: str, readers: Readers) -> None:
         super().__init__(broker, cluster_id)
         self._readers = readers
+        self._decoder = Decoder(broker.config.request_max_items)
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         if type(request) not in NEWS:
             super().submit(slot, api, request)
             return
-        known = Callback(request, api.failure, self._once_known(slot.send))
+        known = Callback(request, api.failure, self._once_known(slot.send), slot.lose)
         slot.stand_in = known
         self._submit(known, slot.header, slot.connection.host)
 
@@ -77,7 +81,6 @@ class MainFrontend(Frontend):
         host, frame = forward.host, forward.frame
         header = parse_request_header(frame, API_BY_KEY)
         api, version = API_BY_KEY[header.api_key], header.api_version
-        request = api.decode(frame, header.body_offset, version)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def resolve(reply: Any) -> None:
@@ -86,17 +89,39 @@ class MainFrontend(Frontend):
             if reply is None:
                 answer.set_result(b"")
                 return
-            try:
-                encoded = api.encode(reply, version)
-            except Exception as error:  # noqa: BLE001 - the worker gets it and logs it
-                answer.set_exception(error)
-                return
-            header_version = reply_header_version(api, version)
-            answer.set_result(bytes(reply_frame(header.correlation_id, header_version, encoded)))
+            steps = _frame_in_steps(api, header, reply)
+            self._broker.work.add_reply(steps, settle, lambda: not answer.done())
 
-        known = self._once_known(resolve) if type(request) in NEWS else resolve
-        self._submit(Callback(request, api.failure, known), header, host)
+        def settle(result: bytes | Exception) -> None:
+            """The worker gets an exception, too, and logs it."""
+            if isinstance(result, Exception):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)
+
+        def lost() -> None:
+            if not answer.done():
+                answer.set_exception(LogUnavailable("there will be no reply; see the log"))
+
+        def start(found: Decoded | Exception) -> None:
+            if answer.done():
+                return
+            if isinstance(found, Exception):
+                answer.set_exception(found)
+                return
+            request, _ = found
+            known = self._once_known(resolve) if type(request) in NEWS else resolve
+            self._submit(Callback(request, api.failure, known, lost), header, host)
+
+        try:
+            start(api.counted(frame, header.body_offset, version, AT_ONCE))
+        except LongRequest:
+            self._decoder.in_thread(answer, frame, header, api, start)
         return answer
+
+    def close(self) -> None:
+        """After the last request."""
+        self._decoder.close()
 
     def _submit(self, waiter: Waiter, header: RequestHeader, host: str) -> None:
         context = RequestContext(waiter, header.api_version, header.client_id or "", host)
@@ -125,3 +150,23 @@ class MainFrontend(Frontend):
                 future.add_done_callback(acknowledged)
 
         return settle
+
+
+def _frame_in_steps(api: Api, header: RequestHeader, reply: Any) -> Steps[bytes]:
+    """The frame of a reply, which may be long."""
+    version = header.api_version
+    body: bytes | bytearray | None = None
+    if api.steps is None:
+        body = api.encode(reply, version)
+    else:
+        steps = api.steps(reply, version)
+        while body is None:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                body = ended.value
+            else:
+                yield
+    assert body is not None
+    header_version = reply_header_version(api, version)
+    return bytes(reply_frame(header.correlation_id, header_version, body))

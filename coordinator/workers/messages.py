@@ -154,6 +154,7 @@ class AdminAnswer(Struct, frozen=True):
     status: int
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 # The table ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.ids import new_id
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.topics.broker_keys import LOG_DIR
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.fetch import Fetch
@@ -30,6 +31,7 @@ from groupd.coordinator.topics.partition_queries import (
     offsets_for_leader_epochs,
 )
 from groupd.coordinator.topics.partitions import KnownTopics, Partitions
+from groupd.coordinator.topics.time_search import TimeSearch
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
     DeleteRecordsRequest,
@@ -64,16 +66,17 @@ def offsets_handlers(
 ) -> Mapping[type, DataHandler]:
     """Request type -> handler."""
     partitions = LedPartitions(topics, logs, OffsetsView(broker))
+    search = TimeSearch(Unpacking(broker.work), config.produce_unpacked_max_bytes)
     not_leader = _refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     not_coordinator = _refuse(ErrorCode.NOT_COORDINATOR)
     return {
         FetchRequest: Fetch(
-            partitions, FetchSessions(config, new_id), config, broker.clock.now
+            partitions, FetchSessions(config, new_id), config, broker.work, broker.clock.now
         ).handle,
-        ListOffsetsRequest: partial(list_offsets, partitions),
-        OffsetForLeaderEpochRequest: partial(offsets_for_leader_epochs, partitions),
-        DescribeProducersRequest: partial(describe_producers, partitions),
-        WriteTxnMarkersRequest: partial(write_txn_markers, OffsetsMarkers(broker)),
+        ListOffsetsRequest: partial(list_offsets, partitions, search, broker.work),
+        OffsetForLeaderEpochRequest: partial(offsets_for_leader_epochs, partitions, broker.work),
+        DescribeProducersRequest: partial(describe_producers, partitions, broker.work),
+        WriteTxnMarkersRequest: partial(write_txn_markers, OffsetsMarkers(broker), broker.work),
         ProduceRequest: not_leader,
         DeleteRecordsRequest: not_leader,
         AddPartitionsToTxnRequest: not_coordinator,

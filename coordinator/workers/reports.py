@@ -7,13 +7,14 @@ On that page every sample has the label `node`. Nothing is summed: a query can a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import HttpRequest
@@ -35,56 +36,46 @@ class WorkerReports:
     ) -> None:
         collectors = [lambda: LogCollector(cleaner, stalls)]
         self._registry = make_registry(broker, connections, None, collectors)
-        self._groups = GroupRoutes(broker, None)
+        self._work = LongWork()
+        self._groups = GroupRoutes(broker, self._work, None)
 
     async def metrics(self) -> list[Family]:
-        await self._registry.prepare()
-        return families_of(self._registry)
+        await self._registry.prepare(self._work)
+        return await self._work.run(family_steps(self._registry))
 
     async def admin(self, question: AdminQuestion) -> AdminAnswer:
         """What is below `/groups` and `/events`."""
         request = HttpRequest(question.path, question.query)
         of_all = request.path[0] == "events"
         reply = await (self._groups.events(request) if of_all else self._groups(request))
-        return AdminAnswer(reply.status, reply.content_type, reply.body)
+        return AdminAnswer(reply.status, reply.content_type, reply.body, reply.headers)
 
 
-def families_of(registry: Collector) -> list[Family]:
-    return [
-        Family(
-            family.name,
-            family.documentation,
-            family.type,
-            tuple((sample.name, sample.labels, sample.value) for sample in family.samples),
-        )
-        for family in registry.collect()
-    ]
-
-
-def to_metrics(families: Iterable[Family]) -> list[Metric]:
-    metrics = []
-    for family in families:
-        metric = Metric(family.name, family.documentation, family.kind)
-        for name, labels, value in family.samples:
-            metric.add_sample(name, labels, value)
-        metrics.append(metric)
-    return metrics
+def family_steps(registry: Collector) -> Generator[None, None, list[Family]]:
+    """All families, with stops."""
+    families = []
+    for family in registry.collect():
+        samples = tuple((sample.name, sample.labels, sample.value) for sample in family.samples)
+        families.append(Family(family.name, family.documentation, family.type, samples))
+        yield
+    return families
 
 
 class MergedFamilies(Collector):
     """What `generate_latest` gets instead of a registry. `by_node`: families by node id."""
 
-    def __init__(self, by_node: Mapping[int, Iterable[Metric]]) -> None:
+    def __init__(self, by_node: Mapping[int, Iterable[Family]]) -> None:
         self._by_node = by_node
 
-    def collect(self) -> Iterable[Metric]:
-        merged: dict[str, Metric] = {}
+    def collect(self) -> Iterator[Metric]:
+        by_name: dict[str, list[tuple[int, Family]]] = {}
         for node_id, families in self._by_node.items():
             for family in families:
-                into = merged.setdefault(
-                    family.name, Metric(family.name, family.documentation, family.type)
-                )
-                for sample in family.samples:
-                    labels = {NODE: str(node_id), **sample.labels}
-                    into.add_sample(sample.name, labels, sample.value)
-        return merged.values()
+                by_name.setdefault(family.name, []).append((node_id, family))
+        for name, parts in by_name.items():
+            first = parts[0][1]
+            merged = Metric(name, first.documentation, first.kind)
+            for node_id, family in parts:
+                for sample, labels, value in family.samples:
+                    merged.add_sample(sample, {NODE: str(node_id), **labels}, value)
+            yield merged

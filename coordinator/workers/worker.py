@@ -15,15 +15,14 @@ from socket import socket
 from typing import Any
 
 from groupd.coordinator.core.assignors.loader import load_assignors
-from groupd.coordinator.runtime import collector
 from groupd.coordinator.runtime.broker import Broker, shard_maker
 from groupd.coordinator.runtime.cleaner import Cleaner
-from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.ids import new_id
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.logs import configure_logging
@@ -55,16 +54,16 @@ class Worker:
     restarted. `on_orphaned()` is called when the channel ends before a `STOP` has been carried out:
     nothing can be written any more."""
 
-    def __init__(self, bound: socket, clock: Clock, on_orphaned: Callable[[], None]) -> None:
+    def __init__(self, bound: socket, on_orphaned: Callable[[], None]) -> None:
         self.channel = Channel(self._serve, self._lost)
         self.connections = ConnectionStats()
         self._bound = bound
-        self._clock = clock
         self._on_orphaned = on_orphaned
         self._assembled = self._stopped = False
         self._starting: asyncio.Future[Health] | None = None
         self._logs = RemoteLogs(self.channel)
         self._stalls = LoopStalls()
+        self._clock = self._stalls.clock
         self._topics: ReplicatedTopics
         self._broker: Broker
         self._cleaner: Cleaner
@@ -135,7 +134,13 @@ class Worker:
         broker.serve_data(handlers)
         local = (ROUTES.keys() | handlers.keys()) - {FindCoordinatorRequest}
         requests = WorkerFrontend(Frontend(broker, start.cluster_id), self.channel, local)
-        self._listener = KafkaListener(config, self._clock, requests, self.connections)
+        self._listener = KafkaListener(
+            config,
+            self._clock,
+            requests,
+            self.connections,
+            fairness(config, self._stalls, broker.work, self._clock),
+        )
         self._reports = WorkerReports(broker, self.connections, self._cleaner, self._stalls)
         self._assembled = True
 
@@ -145,8 +150,7 @@ class Worker:
         self._stalls.start()
         await self._broker.load()
         self._cleaner.start()
-        gc.collect()
-        collector.serve()
+        gc.collect()  # the process keeps what is left out of later collections: `collector.serve`
         return self._health()
 
     # At work ------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ class Worker:
             await self._cleaner.close()
             await self._broker.close()
         finally:
-            self._stalls.stop()
             await self._listener.close_connections()
+            self._stalls.stop()
             self._bound.close()  # also if it never listened
         self._stopped = True

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.clock import monotonic_ms
 from groupd.testing.clock import ManualTimer
 
 FROZEN = 0.0
@@ -50,10 +51,13 @@ class ControlledClock:
     at the end of `advance`.
     """
 
-    def __init__(self, mode: str | float = "real") -> None:
+    def __init__(
+        self, mode: str | float = "real", real_ms: Callable[[], int] = monotonic_ms
+    ) -> None:
+        """`real_ms()`: the real time that it follows, in milliseconds."""
         self._factor = factor_of(mode)
-        self._base_real_ns = time.monotonic_ns()
-        self._base_ms = self._base_real_ns // NS_PER_MS
+        self._real_ms = real_ms
+        self._base_ms = self._base_real_ms = real_ms()
         self._wall_ahead_ms = time.time_ns() // NS_PER_MS - self._base_ms
         self._pinned_ms: int | None = None
         self._order = count()
@@ -125,8 +129,8 @@ class ControlledClock:
     def _now_ms(self) -> int:
         if self._pinned_ms is not None:
             return self._pinned_ms
-        passed_ns = time.monotonic_ns() - self._base_real_ns
-        return self._base_ms + int(passed_ns * self._factor) // NS_PER_MS
+        passed_ms = self._real_ms() - self._base_real_ms
+        return self._base_ms + int(passed_ms * self._factor)
 
     def _pin(self, monotonic_ms: int) -> int:
         self._pinned_ms = monotonic_ms
@@ -134,7 +138,7 @@ class ControlledClock:
 
     def _rebase(self, monotonic_ms: int) -> None:
         self._base_ms = monotonic_ms
-        self._base_real_ns = time.monotonic_ns()
+        self._base_real_ms = self._real_ms()
 
     # Timers
 

@@ -28,10 +28,11 @@ from groupd.coordinator.host import Host
 from groupd.coordinator.profiles import PROFILES
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.inspecting import inspect
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
-from groupd.coordinator.server.connection import Requests
+from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.suggest import did_you_mean
 from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
 from groupd.coordinator.topics.partition import ReadableLog
@@ -49,8 +50,6 @@ from groupd.testing.watch import Watch
 if TYPE_CHECKING:
     from groupd.coordinator.server.admin_http import ControlHandler
 
-SOCKET_CLOCK = SystemClock()
-"""The clock of the sockets. It runs in real time, whatever the clock of the groups does."""
 SETTLE_TURNS = 3
 """How many turns of the loop `settle` waits: in these, data that has arrived on sockets is read,
 and callbacks that were put off run."""
@@ -83,7 +82,9 @@ class Engine:
     ) -> None:
         self.options = options
         self.config = config or make_config(options)
-        self.clock = ControlledClock(options.clock)
+        self._heard = HeardClock()
+        """The clock of the sockets. It goes on when the clock of the groups is stopped or moved."""
+        self.clock = ControlledClock(options.clock, self._heard.monotonic_ms)
         self.clock.before_timer = self._before_timer
         self.store = WatchedStore()
         self.watch = Watch()
@@ -91,7 +92,7 @@ class Engine:
         self.faults = FaultTable(self.watch.changed)
         self.history = History()
         self._observer = ClientObserver(self.history, self.clock.now, self._catalogue, self._owns)
-        self.clients = Clients(SOCKET_CLOCK.now, self._observer.asked)
+        self.clients = Clients(SystemClock().now, self._observer.asked)
         self.invariants = Invariants(
             self.group, lambda group: timeline_text(self.history.of(group))
         )
@@ -124,7 +125,8 @@ class Engine:
                 config=self.config,
             ),
             self.clock,
-            socket_clock=SOCKET_CLOCK,
+            socket_clock=self._heard,
+            heard=self._heard,
             store=self.store,
             wrap=self._wrap,
             control=self.control,

@@ -21,13 +21,13 @@ from groupd.pipeline.generator.script import (
     Op,
     ScriptStep,
 )
-from groupd.protocol.primitives import Writer
 from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
     GroupMetadataValue,
     Record,
 )
+from groupd.protocol.writer import Writer
 
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000

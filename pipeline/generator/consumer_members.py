@@ -15,6 +15,7 @@ from groupd.coordinator.core.consumer_group.group import (
 from groupd.coordinator.core.consumer_group.member import MemberState
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.pipeline.generator.names import client_host, member_uuid
@@ -171,7 +172,7 @@ class ConsumerMembers:
     def _step(self, outcome: Outcome, at_ms: int) -> ScriptStep:
         records = list(self._replayed(outcome))
         for task in outcome.tasks:
-            done = self._shard.task_done(task, task.run(), _at(at_ms))
+            done = self._shard.task_done(task, run_through(task.steps()), _at(at_ms))
             records += self._replayed(done)
         return ScriptStep(at_ms, tuple(records), self._owners())
 

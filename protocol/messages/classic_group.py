@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -44,7 +46,7 @@ class JoinGroupReply(Struct, frozen=True):
     leader: str = ""
     skip_assignment: bool = False
     member_id: str = ""
-    members: tuple[JoinGroupMember, ...] = ()
+    members: Sequence[JoinGroupMember] = ()
 
 
 class SyncAssignment(Struct, frozen=True):
@@ -103,4 +105,4 @@ class LeaveGroupReply(Struct, frozen=True):
     """For v0-2 the encoder writes the only member's error as the top-level error."""
 
     error: ErrorCode = ErrorCode.NONE
-    members: tuple[LeftMember, ...] = ()
+    members: Sequence[LeftMember] = ()

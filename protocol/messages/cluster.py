@@ -3,6 +3,8 @@ DescribeTopicPartitions (75)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -58,10 +60,12 @@ class MetadataRequest(Struct, frozen=True):
     include_topic_authorized_operations: bool = False
 
 
-class PartitionInfo(Struct, frozen=True):
-    """`replicas` and `isr` are node ids."""
+class PartitionRun(Struct, frozen=True):
+    """The partitions from `first` to below `end` of a topic, which all have this leader and these
+    nodes. `replicas` and `isr` are node ids."""
 
-    partition: int
+    first: int
+    end: int
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
@@ -70,21 +74,27 @@ class PartitionInfo(Struct, frozen=True):
 
 
 class TopicInfo(Struct, frozen=True):
-    """`name` is None only if the topic was asked for by an unknown id."""
+    """`name` is None only if the topic was asked for by an unknown id. `partitions` in order."""
 
     name: str | None
     topic_id: TopicId = NO_TOPIC_ID
     error: ErrorCode = ErrorCode.NONE
     internal: bool = False
-    partitions: tuple[PartitionInfo, ...] = ()
+    partitions: tuple[PartitionRun, ...] = ()
     authorized_operations: int = OPERATIONS_NOT_ASKED
+
+    @property
+    def partition_count(self) -> int:
+        return sum([run.end - run.first for run in self.partitions])
 
 
 class MetadataReply(Struct, frozen=True):
+    """`topics` is a `Lazily` if all were asked for."""
+
     nodes: tuple[Node, ...]
     cluster_id: str | None
     controller_id: int
-    topics: tuple[TopicInfo, ...]
+    topics: Sequence[TopicInfo]
     cluster_authorized_operations: int = OPERATIONS_NOT_ASKED
     error: ErrorCode = ErrorCode.NONE
 
@@ -114,5 +124,5 @@ class DescribeTopicPartitionsRequest(Struct, frozen=True):
 
 
 class DescribeTopicPartitionsReply(Struct, frozen=True):
-    topics: tuple[TopicInfo, ...]
+    topics: Sequence[TopicInfo]
     next_cursor: tuple[str, int] | None = None

@@ -88,4 +88,4 @@ class DescribedConsumerGroup(Struct, frozen=True):
 
 
 class ConsumerGroupDescribeReply(Struct, frozen=True):
-    groups: tuple[DescribedConsumerGroup, ...]
+    groups: Sequence[DescribedConsumerGroup]

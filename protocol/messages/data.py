@@ -6,6 +6,8 @@ Older versions give a topic by name, newer ones by id; the other field is then "
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -60,11 +62,11 @@ class ProducedPartition(Struct, frozen=True):
 class ProducedTopic(Struct, frozen=True):
     name: str
     topic_id: TopicId
-    partitions: tuple[ProducedPartition, ...]
+    partitions: Sequence[ProducedPartition]
 
 
 class ProduceReply(Struct, frozen=True):
-    topics: tuple[ProducedTopic, ...]
+    topics: Sequence[ProducedTopic]
     node_endpoints: tuple[Node, ...] = ()
 
 
@@ -122,13 +124,13 @@ class FetchedPartition(Struct, frozen=True):
 class FetchedDataTopic(Struct, frozen=True):
     name: str
     topic_id: TopicId
-    partitions: tuple[FetchedPartition, ...]
+    partitions: Sequence[FetchedPartition]
 
 
 class FetchReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     session_id: int = 0
-    topics: tuple[FetchedDataTopic, ...] = ()
+    topics: Sequence[FetchedDataTopic] = ()
     node_endpoints: tuple[Node, ...] = ()
 
 
@@ -162,11 +164,11 @@ class ListedOffset(Struct, frozen=True):
 
 class ListedOffsetsTopic(Struct, frozen=True):
     name: str
-    partitions: tuple[ListedOffset, ...]
+    partitions: Sequence[ListedOffset]
 
 
 class ListOffsetsReply(Struct, frozen=True):
-    topics: tuple[ListedOffsetsTopic, ...]
+    topics: Sequence[ListedOffsetsTopic]
 
 
 class LeaderEpochPartition(Struct, frozen=True):
@@ -194,11 +196,11 @@ class EpochEndOffset(Struct, frozen=True):
 
 class EpochEndTopic(Struct, frozen=True):
     name: str
-    partitions: tuple[EpochEndOffset, ...]
+    partitions: Sequence[EpochEndOffset]
 
 
 class OffsetForLeaderEpochReply(Struct, frozen=True):
-    topics: tuple[EpochEndTopic, ...]
+    topics: Sequence[EpochEndTopic]
 
 
 class DeleteRecordsTopic(Struct, frozen=True):
@@ -221,11 +223,11 @@ class DeletedRecords(Struct, frozen=True):
 
 class DeletedRecordsTopic(Struct, frozen=True):
     name: str
-    partitions: tuple[DeletedRecords, ...]
+    partitions: Sequence[DeletedRecords]
 
 
 class DeleteRecordsReply(Struct, frozen=True):
-    topics: tuple[DeletedRecordsTopic, ...]
+    topics: Sequence[DeletedRecordsTopic]
 
 
 class InitProducerIdRequest(Struct, frozen=True):

@@ -30,7 +30,7 @@ class FoundCoordinator(Struct, frozen=True):
 
 
 class FindCoordinatorReply(Struct, frozen=True):
-    coordinators: tuple[FoundCoordinator, ...]
+    coordinators: Sequence[FoundCoordinator]
 
 
 class DescribeGroupsRequest(Struct, frozen=True):
@@ -54,12 +54,12 @@ class DescribedGroup(Struct, frozen=True):
     state: str = ""
     protocol_type: str = ""
     protocol_data: str = ""
-    members: tuple[DescribedMember, ...] = ()
+    members: Sequence[DescribedMember] = ()
     authorized_operations: int = OPERATIONS_NOT_ASKED
 
 
 class DescribeGroupsReply(Struct, frozen=True):
-    groups: tuple[DescribedGroup, ...]
+    groups: Sequence[DescribedGroup]
 
 
 class ListGroupsRequest(Struct, frozen=True):
@@ -92,4 +92,4 @@ class DeletedGroup(Struct, frozen=True):
 
 
 class DeleteGroupsReply(Struct, frozen=True):
-    results: tuple[DeletedGroup, ...]
+    results: Sequence[DeletedGroup]

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, overload
 
+S = TypeVar("S")
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+MANY = 100
+"""Items from which on `mapped` makes them later."""
 
 
 class Lazily(Sequence[T_co]):
@@ -45,3 +50,10 @@ class Lazily(Sequence[T_co]):
 
     def __repr__(self) -> str:
         return f"<{self._length} items>"
+
+
+def mapped(make: Callable[[S], T], items: Sequence[S]) -> Sequence[T]:
+    """What `make` makes of each item: now if there are few, later if there are many."""
+    if len(items) <= MANY:
+        return tuple([make(item) for item in items])
+    return Lazily(len(items), lambda: map(make, items))

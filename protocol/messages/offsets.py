@@ -41,13 +41,15 @@ class PartitionError(Struct, frozen=True, gc=False):
 
 
 class TopicErrors(Struct, frozen=True):
+    """`partitions` is a `Lazily` if there are many; so are the other sequences of replies."""
+
     name: str
-    partitions: tuple[PartitionError, ...]
+    partitions: Sequence[PartitionError]
     topic_id: TopicId = NO_TOPIC_ID
 
 
 class OffsetCommitReply(Struct, frozen=True):
-    topics: tuple[TopicErrors, ...]
+    topics: Sequence[TopicErrors]
 
 
 class TxnOffsetCommitRequest(Struct, frozen=True):
@@ -62,7 +64,7 @@ class TxnOffsetCommitRequest(Struct, frozen=True):
 
 
 class TxnOffsetCommitReply(Struct, frozen=True):
-    topics: tuple[TopicErrors, ...]
+    topics: Sequence[TopicErrors]
 
 
 class FetchTopic(Struct, frozen=True):
@@ -72,13 +74,15 @@ class FetchTopic(Struct, frozen=True):
 
 
 class OffsetFetchGroup(Struct, frozen=True):
-    """`topics` None = all. `member_id` None and epoch -1 = an anonymous reader."""
+    """`topics` None = all, or, if the dispatcher asks in pieces, all of the topics in `only`.
+    `member_id` None and epoch -1 = an anonymous reader."""
 
     group_id: str
     topics: tuple[FetchTopic, ...] | None
     member_id: str | None = None
     member_epoch: int = -1
     require_stable: bool = False
+    only: tuple[str, ...] | None = None
 
 
 class OffsetFetchRequest(Struct, frozen=True):
@@ -100,8 +104,6 @@ class FetchedOffset(Struct, frozen=True):
 
 
 class FetchedTopic(Struct, frozen=True):
-    """`partitions` is a `Lazily` if there are many."""
-
     name: str
     partitions: Sequence[FetchedOffset]
     topic_id: TopicId = NO_TOPIC_ID
@@ -112,12 +114,12 @@ class FetchedGroup(Struct, frozen=True):
     the dispatcher fills those in."""
 
     group_id: str
-    topics: tuple[FetchedTopic, ...] = ()
+    topics: Sequence[FetchedTopic] = ()
     error: ErrorCode = ErrorCode.NONE
 
 
 class OffsetFetchReply(Struct, frozen=True):
-    groups: tuple[FetchedGroup, ...]
+    groups: Sequence[FetchedGroup]
 
 
 class OffsetDeleteRequest(Struct, frozen=True):
@@ -127,4 +129,4 @@ class OffsetDeleteRequest(Struct, frozen=True):
 
 class OffsetDeleteReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
-    topics: tuple[TopicErrors, ...] = ()
+    topics: Sequence[TopicErrors] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -31,16 +33,16 @@ class MarkedTopic(Struct, frozen=True):
     """`partitions`: (partition, error)."""
 
     name: str
-    partitions: tuple[tuple[int, ErrorCode], ...]
+    partitions: Sequence[tuple[int, ErrorCode]]
 
 
 class WrittenMarker(Struct, frozen=True):
     producer_id: int
-    topics: tuple[MarkedTopic, ...]
+    topics: Sequence[MarkedTopic]
 
 
 class WriteTxnMarkersReply(Struct, frozen=True):
-    markers: tuple[WrittenMarker, ...]
+    markers: Sequence[WrittenMarker]
 
 
 class DescribeProducersTopic(Struct, frozen=True):
@@ -72,8 +74,8 @@ class DescribedPartition(Struct, frozen=True):
 
 class DescribedProducersTopic(Struct, frozen=True):
     name: str
-    partitions: tuple[DescribedPartition, ...]
+    partitions: Sequence[DescribedPartition]
 
 
 class DescribeProducersReply(Struct, frozen=True):
-    topics: tuple[DescribedProducersTopic, ...]
+    topics: Sequence[DescribedProducersTopic]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -62,4 +64,4 @@ class UpdateFeaturesReply(Struct, frozen=True):
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
-    features: tuple[str, ...] = ()
+    features: Sequence[str] = ()

@@ -3,6 +3,8 @@ ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -42,7 +44,7 @@ class AlterReplicaLogDirsRequest(Struct, frozen=True):
 class AlterReplicaLogDirsReply(Struct, frozen=True):
     """`topics`: (name, ((partition, code), ...))."""
 
-    topics: tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]
+    topics: Sequence[tuple[str, Sequence[tuple[int, ErrorCode]]]]
 
 
 class PartitionOutcome(Struct, frozen=True):
@@ -53,7 +55,7 @@ class PartitionOutcome(Struct, frozen=True):
 
 class TopicOutcomes(Struct, frozen=True):
     name: str
-    partitions: tuple[PartitionOutcome, ...]
+    partitions: Sequence[PartitionOutcome]
 
 
 class ElectLeadersRequest(Struct, frozen=True):
@@ -66,7 +68,7 @@ class ElectLeadersRequest(Struct, frozen=True):
 
 class ElectLeadersReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
-    topics: tuple[TopicOutcomes, ...] = ()
+    topics: Sequence[TopicOutcomes] = ()
 
 
 class ReassignedTopic(Struct, frozen=True):
@@ -87,7 +89,7 @@ class AlterPartitionReassignmentsReply(Struct, frozen=True):
     allow_replication_factor_change: bool = True
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
-    topics: tuple[TopicOutcomes, ...] = ()
+    topics: Sequence[TopicOutcomes] = ()
 
 
 class ListPartitionReassignmentsRequest(Struct, frozen=True):

@@ -3,6 +3,8 @@ DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -65,13 +67,13 @@ class CreatedTopic(Struct, frozen=True):
     error_message: str | None = None
     partitions: int = -1
     replication_factor: int = -1
-    configs: tuple[ConfigValue, ...] = ()
+    configs: Sequence[ConfigValue] = ()
     config_error: ErrorCode = ErrorCode.NONE
     """The error code that explains why `configs` are missing although the topic was created."""
 
 
 class CreateTopicsReply(Struct, frozen=True):
-    topics: tuple[CreatedTopic, ...]
+    topics: Sequence[CreatedTopic]
 
 
 class DeleteTopicsRequest(Struct, frozen=True):
@@ -89,7 +91,7 @@ class DeletedTopic(Struct, frozen=True):
 
 
 class DeleteTopicsReply(Struct, frozen=True):
-    topics: tuple[DeletedTopic, ...]
+    topics: Sequence[DeletedTopic]
 
 
 class GrownTopic(Struct, frozen=True):
@@ -113,7 +115,7 @@ class CreatePartitionsResult(Struct, frozen=True):
 
 
 class CreatePartitionsReply(Struct, frozen=True):
-    results: tuple[CreatePartitionsResult, ...]
+    results: Sequence[CreatePartitionsResult]
 
 
 class ConfigResource(Struct, frozen=True):
@@ -131,15 +133,17 @@ class DescribeConfigsRequest(Struct, frozen=True):
 
 
 class DescribedConfigs(Struct, frozen=True):
+    """`configs` may be a `Lazily`."""
+
     resource_type: int
     name: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
-    configs: tuple[ConfigValue, ...] = ()
+    configs: Sequence[ConfigValue] = ()
 
 
 class DescribeConfigsReply(Struct, frozen=True):
-    results: tuple[DescribedConfigs, ...]
+    results: Sequence[DescribedConfigs]
 
 
 class AlterConfig(Struct, frozen=True):
@@ -181,7 +185,7 @@ class AlteredResource(Struct, frozen=True):
 class AlterConfigsReply(Struct, frozen=True):
     """The reply of AlterConfigs and of IncrementalAlterConfigs."""
 
-    results: tuple[AlteredResource, ...]
+    results: Sequence[AlteredResource]
 
 
 class ListConfigResourcesRequest(Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -34,19 +36,19 @@ class AddedTopic(Struct, frozen=True):
     """`partitions`: (partition, error)."""
 
     name: str
-    partitions: tuple[tuple[int, ErrorCode], ...]
+    partitions: Sequence[tuple[int, ErrorCode]]
 
 
 class AddedTransaction(Struct, frozen=True):
     transactional_id: str
-    topics: tuple[AddedTopic, ...]
+    topics: Sequence[AddedTopic]
 
 
 class AddPartitionsToTxnReply(Struct, frozen=True):
     """`error` is that of the whole request (v4 and later); with such an error there are no
     results."""
 
-    transactions: tuple[AddedTransaction, ...] = ()
+    transactions: Sequence[AddedTransaction] = ()
     error: ErrorCode = ErrorCode.NONE
 
 
@@ -92,9 +94,13 @@ class DescribedTransaction(Struct, frozen=True):
     producer_epoch: int = 0
     topics: tuple[TxnTopic, ...] = ()
 
+    @property
+    def partition_count(self) -> int:
+        return sum([len(topic.partitions) for topic in self.topics])
+
 
 class DescribeTransactionsReply(Struct, frozen=True):
-    transactions: tuple[DescribedTransaction, ...]
+    transactions: Sequence[DescribedTransaction]
 
 
 class ListTransactionsRequest(Struct, frozen=True):

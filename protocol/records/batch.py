@@ -21,11 +21,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from mmap import mmap
 from struct import Struct
 from typing import NamedTuple
 
 from groupd.protocol.crc import crc32c
-from groupd.protocol.records.compression import BadCompression, decompress
+from groupd.protocol.records.compression import (
+    NONE,
+    UNPACKED_MAX_BYTES,
+    BadCompression,
+    Plain,
+    UnpacksTooLarge,
+    decompress,
+)
 from groupd.protocol.records.varints import BadVarint, read_varint, read_zigzag
 
 MAGIC = 2
@@ -37,6 +45,10 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 ABORT_MARKER = 0
 COMMIT_MARKER = 1
+RECORD_BYTES_MIN = 7
+"""A record has a length, attributes, time, offset, key, value and number of headers at least."""
+HEADER_BYTES_MIN = 2
+"""A header of a record has a name and a value."""
 
 _LENGTH_PREFIX_BYTES = 12
 _CRC_START = 21
@@ -124,9 +136,10 @@ class BatchRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-RawRecord = tuple[int, int, bytes | None, bytes | None, int, int, int]
-"""One record as it is in its batch: offset delta, timestamp delta in ms, key, value, and three
-positions in the uncompressed records: where it starts, where its headers start, where it ends."""
+RawRecord = tuple[int, int, int, int, int, int, int, int]
+"""One record as it lies in the uncompressed data: offset delta, timestamp delta in ms; where its
+key begins, and the key's size; the size of its value, which ends where the headers start; where the
+record starts, where its headers start, where it ends. The size of what is null is -1."""
 
 
 class MarkerRecord(NamedTuple):
@@ -245,12 +258,16 @@ def _with_max_timestamp(payload: Buffer, timestamp_ms: int, timestamp_type: int)
     return bytes(out)
 
 
-def records_data(header: BatchHeader, payload: bytes) -> bytes:
-    """The records of a whole batch, uncompressed. Raises CorruptBatch, UnsupportedCodec."""
-    if header.record_count == 0 and header.size == HEADER_BYTES:
-        return b""  # compaction leaves a bare header if it has removed all records
+def records_data(header: BatchHeader, payload: bytes, limit: int = UNPACKED_MAX_BYTES) -> Plain:
+    """The records of a whole batch, uncompressed. Raises CorruptBatch, UnsupportedCodec, and
+    UnpacksTooLarge if there would be more than `limit` bytes of a compressed batch."""
+    if header.codec == NONE or (header.record_count == 0 and header.size == HEADER_BYTES):
+        # Compaction leaves a bare header if it has removed all records.
+        return Plain(payload, HEADER_BYTES, header.size)
     try:
-        return decompress(header.codec, payload[HEADER_BYTES : header.size])
+        return decompress(header.codec, payload[HEADER_BYTES : header.size], limit)
+    except UnpacksTooLarge:
+        raise
     except BadCompression as error:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
 
@@ -262,23 +279,31 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
         header, payload = batch
     else:
         header, payload = parse_header(batch), bytes(batch)
-    data = records_data(header, payload)
+    try:
+        records = records_data(header, payload)
+    except UnpacksTooLarge as error:
+        raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
+    data = records.data
     base_offset, base_ms = header.base_offset, header.base_timestamp_ms
     append_ms = header.max_timestamp_ms if header.is_log_append_time else None
-    for delta, time_delta, key, value, _, headers_at, end in read_records(header, data):
-        headers = () if headers_at + 1 == end else _read_headers(data, headers_at)[0]
-        timestamp_ms = base_ms + time_delta if append_ms is None else append_ms
+    for delta, time, key_at, key_size, size, _, headers_at, end in read_records(header, records):
+        key = None if key_size < 0 else data[key_at : key_at + key_size]
+        value = None if size < 0 else data[headers_at - size : headers_at]
+        headers = () if headers_at + 1 == end else _headers(data, headers_at, end)
+        timestamp_ms = base_ms + time if append_ms is None else append_ms
         # `tuple.__new__` makes the record without a call of Python.
         yield tuple.__new__(BatchRecord, (base_offset + delta, timestamp_ms, key, value, headers))
 
 
 def read_records(
-    header: BatchHeader, data: bytes, position: int = 0, first: int = 0
+    header: BatchHeader, records: Plain, position: int | None = None, first: int = 0
 ) -> Iterator[RawRecord]:
-    """The records in `data` (see `records_data`), beginning with the one with the index `first`,
+    """The records in `records` (see `records_data`), beginning with the one with the index `first`,
     which starts at `position`. Every reader of records uses this function, so a record's format is
-    checked here. Raises CorruptBatch."""
-    index, end = first, position
+    checked here, except for its headers: see `read_headers`. Raises CorruptBatch."""
+    data, _, stop = records
+    index, end = first, records.start if position is None else position
+    _check_room(header, first, stop - end)
     try:
         for index in range(first, header.record_count):  # noqa: B007
             # Varints of one byte are read here: with calls the whole loop would take twice as long.
@@ -294,55 +319,79 @@ def read_records(
             delta, position = data[position], position + 1
             if delta >= 0x80:
                 delta, position = read_zigzag(data, position - 1)
-            key = value = None
             length, position = data[position], position + 1
             if length >= 0x80:
                 length, position = read_zigzag(data, position - 1)
+            key_at, key_size = position, -1
             if not length & 1:
-                at, position = position, position + (length >> 1)
-                key = data[at:position]
+                key_size = length >> 1
+                position += key_size
             length, position = data[position], position + 1
             if length >= 0x80:
                 length, position = read_zigzag(data, position - 1)
+            value_size = -1
             if not length & 1:
-                at, position = position, position + (length >> 1)
-                value = data[at:position]
-            behind = position + 1 if data[position] == 0 else _read_headers(data, position)[1]
-            if size & 1 or behind != end:
+                value_size = length >> 1
+                position += value_size
+            # A record without headers ends behind their number, which is 0.
+            ends = position + 1 < end if data[position] else position + 1 == end
+            if size & 1 or not ends or end > stop:
                 raise CorruptBatch("its length is wrong")
-            time_delta = (time >> 1) ^ -(time & 1)
-            yield (delta >> 1) ^ -(delta & 1), time_delta, key, value, start, position, end
+            time = (time >> 1) ^ -(time & 1)
+            delta = (delta >> 1) ^ -(delta & 1)
+            yield delta, time, key_at, key_size, value_size, start, position, end
     except (BadVarint, CorruptBatch, IndexError) as error:
         raise CorruptBatch(
             f"record {index} of {header.record_count} in the batch at offset "
             f"{header.base_offset}: {error}"
         ) from error
-    if end != len(data):
+    if end != stop:
         raise CorruptBatch(
             f"bytes after the last record of the batch at offset {header.base_offset}"
         )
 
 
-def _read_headers(data: bytes, position: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    """The headers of a record, and the position behind them."""
-    count, position = read_varint(data, position)
-    if count < 0:
-        raise CorruptBatch(f"{count} headers")
-    headers = []
-    for _ in range(count):
-        name, position = _read_bytes(data, position)
-        if name is None:
-            raise CorruptBatch("a header without a name")
-        value, position = _read_bytes(data, position)
-        headers.append((name.decode(errors="replace"), value))
-    return tuple(headers), position
+def _check_room(header: BatchHeader, first: int, size: int) -> None:
+    """Whether the records from the index `first` on can be in `size` bytes."""
+    count = header.record_count - first
+    if count * RECORD_BYTES_MIN > size:
+        raise CorruptBatch(f"{count} records in {size} bytes at offset {header.base_offset}")
 
 
-def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(data, position)
-    if length < 0:
-        return None, position
-    end = position + length
-    if end > len(data):
-        raise CorruptBatch(f"{length} bytes wanted at byte {position} of {len(data)}")
-    return data[position:end], end
+def read_headers(
+    data: bytes | mmap, position: int, end: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """The headers of the record whose headers start at `position` and which ends at `end`: where
+    each name begins, its size, where the value begins, its size or -1. Raises CorruptBatch."""
+    try:
+        count, position = read_varint(data, position)
+        if not 0 <= count * HEADER_BYTES_MIN <= end - position:
+            raise CorruptBatch(f"{count} headers in {end - position} bytes")
+        for _ in range(count):
+            size, name_at = data[position], position + 1
+            if size >= 0x80:
+                size, name_at = read_zigzag(data, position)
+            if size & 1:
+                raise CorruptBatch("a header without a name")
+            size >>= 1
+            position = name_at + size
+            length, value_at = data[position], position + 1
+            if length >= 0x80:
+                length, value_at = read_zigzag(data, position)
+            length = -1 if length & 1 else length >> 1
+            position = value_at + length if length > 0 else value_at
+            yield name_at, size, value_at, length
+    except (BadVarint, IndexError) as error:
+        raise CorruptBatch(f"headers of a record: {error}") from error
+    if position != end:
+        raise CorruptBatch("a record whose length is wrong")
+
+
+def _headers(data: bytes | mmap, at: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple(
+        (
+            data[name_at : name_at + size].decode(errors="replace"),
+            None if value_size < 0 else data[value_at : value_at + value_size],
+        )
+        for name_at, size, value_at, value_size in read_headers(data, at, end)
+    )

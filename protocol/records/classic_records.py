@@ -6,8 +6,9 @@ flexible. groupd writes v3.
 
 from __future__ import annotations
 
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.records.schema import GroupMetadataMember, GroupMetadataValue
+from groupd.protocol.writer import Writer
 
 READ_VERSIONS = range(5)
 FLEXIBLE_FROM = 4

@@ -15,7 +15,7 @@ from struct import Struct
 from sys import intern
 from typing import Any, NamedTuple
 
-from groupd.protocol.primitives import READ_ERRORS, BadBytes, Reader, Writer
+from groupd.protocol.reader import READ_ERRORS, BadBytes, Reader
 from groupd.protocol.records import classic_records, consumer_records, offset_records
 from groupd.protocol.records.batch_builder import KeyValue
 from groupd.protocol.records.offset_records import UnknownVersion
@@ -34,6 +34,7 @@ from groupd.protocol.records.schema import (
     RecordKey,
     RecordValue,
 )
+from groupd.protocol.writer import Writer
 
 LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1

@@ -14,13 +14,16 @@ is left:
   producer that may come back. The last marker of a producer does so if its epoch has no data.
 - A batch that loses nothing is not touched; any other is compressed as it was.
 
-Nothing here does I/O. Long work comes as generators that yield now and then, so that the caller can
-run other work.
+Nothing here does I/O, and nothing is unpacked here: the caller gives the records of each batch.
+Long work comes as generators that yield now and then, so that the caller can run other work.
+Besides the unpacked bytes of a batch there is a byte for each of its records in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from hashlib import sha256
+from mmap import mmap
 
 from msgspec import Struct
 
@@ -34,19 +37,30 @@ from groupd.protocol.records.batch import (
     decode_marker,
     iter_records,
     read_records,
-    records_data,
 )
-from groupd.protocol.records.batch_builder import encode_record, pack_batch
-from groupd.protocol.records.compression import compress
+from groupd.protocol.records.batch_builder import pack_batch
+from groupd.protocol.records.compression import Compressor, Plain
+from groupd.protocol.records.varints import read_zigzag, zigzag
 
 TURN_RECORDS = 250
 """Records between two yields: takes less than a millisecond."""
 
+_PIECE_BYTES = 16 * 1024
+"""Bytes that are compressed between two yields: gzip needs a millisecond for them."""
+
 KEY_BYTES = 150
 """The memory that a key takes besides its own bytes."""
 
+_LONG_KEY_BYTES = 4096
+"""The cleaner remembers longer keys by a digest; Kafka's cleaner does so with all keys."""
+_DIGEST_PIECE_BYTES = 256 * 1024
+"""So many bytes of a key go into its digest between two yields."""
+
 Identity = Callable[[bytes], bytes]
-"""Maps a key to what it is about; records with equal results replace each other."""
+"""Maps a key to what it is about; records with equal results replace each other. Of a long key it
+is given the beginning, and what follows counts as it is."""
+About = bytes | int
+"""What a key is about; of a long one the digest, as a number, so that no other key is equal."""
 
 _LEGACY = b"\x00\x00"
 _CURRENT = b"\x00\x01"
@@ -85,16 +99,17 @@ class Survey:
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
-        self.keys: dict[bytes, int] = {}
+        self.keys: dict[About, int] = {}
         self.size = 0
         """The memory that the keys take, in bytes, estimated."""
         self.producers: dict[int, LastBatch] = {}
-        self._open: dict[int, tuple[int, dict[bytes, int]]] = {}
+        self._open: dict[int, tuple[int, dict[About, int]]] = {}
         self._ended: list[Transaction] = []
         self._aborted: dict[int, list[Transaction]] = {}
 
-    def add(self, batch: Batch) -> Generator[None, None, None]:
-        """Adds a batch; a generator, see the module. Raises CorruptBatch."""
+    def add(self, batch: Batch, records: Plain) -> Generator[None, None, None]:
+        """Adds a batch with its uncompressed records; a generator, see the module. Raises
+        CorruptBatch."""
         header = batch.header
         if header.producer_id >= 0:
             self._producer(header)
@@ -103,16 +118,19 @@ class Survey:
             return
         found = self.keys
         if header.is_transactional:
-            empty: dict[bytes, int] = {}
+            empty: dict[About, int] = {}
             opened = self._open.setdefault(header.producer_id, (header.base_offset, empty))
             found = opened[1]
-        base_offset = header.base_offset
-        data = records_data(header, batch.payload)
-        for count, (delta, _, key, _, _, _, _) in enumerate(read_records(header, data), 1):
-            if key is not None:
-                about = self.identity(key)
+        base_offset, data = header.base_offset, records.data
+        for count, (delta, _, key_at, key_size, *_) in enumerate(read_records(header, records), 1):
+            if key_size >= 0:
+                about: About
+                if key_size <= _LONG_KEY_BYTES:
+                    about = self.identity(data[key_at : key_at + key_size])
+                else:
+                    about = yield from _digest(self.identity, data, key_at, key_size)
                 if about not in found:
-                    self.size += len(about) + KEY_BYTES
+                    self.size += min(key_size, _LONG_KEY_BYTES) + KEY_BYTES
                 found[about] = base_offset + delta
             if count % TURN_RECORDS == 0:
                 yield
@@ -178,6 +196,17 @@ class Survey:
         )
 
 
+def _digest(
+    identity: Identity, data: bytes | mmap, start: int, size: int
+) -> Generator[None, None, int]:
+    digest = sha256(identity(data[start : start + _LONG_KEY_BYTES]))
+    end = start + size
+    for at in range(start + _LONG_KEY_BYTES, end, _DIGEST_PIECE_BYTES):
+        digest.update(data[at : min(at + _DIGEST_PIECE_BYTES, end)])
+        yield
+    return int.from_bytes(digest.digest(), "big")
+
+
 NOWHERE = 2**63 - 1
 
 
@@ -209,52 +238,53 @@ class Compaction:
         self.records_read = 0
         self.records_kept = 0
 
-    def clean(self, batch: Batch) -> Generator[None, None, bytes | None]:
-        """The batch as it stays, or None if nothing of it does. Yields now and then, see the
-        module. Raises CorruptBatch."""
-        header = batch.header
-        self.records_read += header.record_count
-        if header.is_control:
-            left = self._marker(batch)
-        else:
-            left = yield from self._data(batch)
-        return left
+    def clean(self, batch: Batch, records: Plain) -> Generator[None, None, bytes | None]:
+        """The batch as it stays, or None if nothing of it does. `records`: its records,
+        uncompressed. Yields now and then, see the module. Raises CorruptBatch."""
+        self.records_read += batch.header.record_count
+        clean = self._marker if batch.header.is_control else self._data
+        return (yield from clean(batch, records))
 
-    def _data(self, batch: Batch) -> Generator[None, None, bytes | None]:
+    def _data(self, batch: Batch, records: Plain) -> Generator[None, None, bytes | None]:
         header = batch.header
         transactional = header.is_transactional
         if transactional and self._survey.is_aborted(header):
             return self._aborted(header)
         if transactional and header.record_count == 0:
             return self._aborted(header)  # an earlier cleaning has emptied it
-        data = records_data(header, batch.payload)
-        over = self._horizon_passed(header)
+        over, data = self._horizon_passed(header), records.data
         newest, base_offset = self._keys.get, header.base_offset
         identity = self._survey.identity
-        kept: list[RawRecord] = []
+        kept = bytearray()  # a 1 for each record that stays, a 0 for the others
         tombstones = False
-        for count, record in enumerate(read_records(header, data), 1):
-            delta, _, key, value, _, _, _ = record
-            if key is not None and newest(identity(key), -1) <= base_offset + delta:
-                if value is not None:
-                    kept.append(record)
-                elif not over:
-                    tombstones = True
-                    kept.append(record)
+        for count, record in enumerate(read_records(header, records), 1):
+            delta, _, key_at, key_size, value_size, _, _, _ = record
+            stays = False
+            if key_size >= 0:
+                about: About
+                if key_size <= _LONG_KEY_BYTES:
+                    about = identity(data[key_at : key_at + key_size])
+                else:
+                    about = yield from _digest(identity, data, key_at, key_size)
+                if newest(about, -1) <= base_offset + delta:
+                    stays = value_size >= 0 or not over
+                    tombstones |= stays and value_size < 0
+            kept.append(stays)
             if count % TURN_RECORDS == 0:
                 yield
-        if not kept:
+        left = kept.count(1)
+        if not left:
             return self._emptied(header)
-        self.records_kept += len(kept)
+        self.records_kept += left
         if transactional:
             self._with_batches.add(header.producer_id)
         horizon = tombstones and not header.attributes & DELETE_HORIZON
-        if len(kept) == header.record_count and not horizon:
+        if left == header.record_count and not horizon:
             return batch.payload
         base_ms = self._horizon_ms() if horizon else header.base_timestamp_ms
-        return _rewritten(header, data, kept, base_ms, horizon)
+        return (yield from _rewritten(header, records, kept, base_ms, horizon))
 
-    def _marker(self, batch: Batch) -> bytes | None:
+    def _marker(self, batch: Batch, records: Plain) -> Generator[None, None, bytes | None]:
         header = batch.header
         markers = [decode_marker(record) for record in iter_records(batch)]
         if not markers:
@@ -269,9 +299,8 @@ class Compaction:
         self.records_kept += header.record_count
         if header.attributes & DELETE_HORIZON:
             return batch.payload
-        data = records_data(header, batch.payload)
-        kept = list(read_records(header, data))
-        return _rewritten(header, data, kept, self._horizon_ms(), True)
+        every = bytearray(b"\x01" * header.record_count)
+        return (yield from _rewritten(header, records, every, self._horizon_ms(), True))
 
     def _aborted(self, header: BatchHeader) -> bytes | None:
         if header.base_offset < self._rules.aborted_from:
@@ -311,19 +340,30 @@ def _bare(header: BatchHeader) -> bytes:
 
 
 def _rewritten(
-    header: BatchHeader, data: bytes, kept: list[RawRecord], base_ms: int, horizon: bool
-) -> bytes:
-    """The batch with the records `kept` only. If the base timestamp changes, the records keep their
-    times by other deltas."""
+    header: BatchHeader, records: Plain, kept: bytearray, base_ms: int, horizon: bool
+) -> Generator[None, None, bytes]:
+    """The batch with those of its records only that have a 1 in `kept`. If the base timestamp
+    changes, the records keep their times by other deltas."""
     shift_ms = header.base_timestamp_ms - base_ms
-    parts, latest = [], -(2**63)
-    for delta, time_delta, key, value, start, headers_at, end in kept:
+    data, latest = records.data, -(2**63)
+    compressor, piece = Compressor(header.codec), bytearray()
+    for index, record in enumerate(read_records(header, records)):
+        if index % TURN_RECORDS == 0:
+            yield
+        if not kept[index]:
+            continue
+        _, time_delta, _, _, _, start, _, end = record
         latest = max(latest, time_delta)
         if shift_ms:
-            moved = time_delta + shift_ms
-            parts.append(encode_record(delta, key, value, moved, data[headers_at:end]))
-        else:
-            parts.append(data[start:end])
+            beginning, start = _moved(data, record, shift_ms)
+            piece += beginning
+        for at in range(start, end, _PIECE_BYTES):
+            piece += data[at : min(at + _PIECE_BYTES, end)]
+            if len(piece) >= _PIECE_BYTES:
+                compressor.add(bytes(piece))
+                piece.clear()
+                yield
+    compressor.add(bytes(piece))
     attributes = header.attributes
     max_ms = header.max_timestamp_ms
     if not attributes & LOG_APPEND_TIME:
@@ -332,6 +372,17 @@ def _rewritten(
         attributes=attributes | (DELETE_HORIZON if horizon else 0),
         base_timestamp_ms=base_ms,
         max_timestamp_ms=max_ms,
-        record_count=len(kept),
+        record_count=kept.count(1),
     )
-    return pack_batch(changed, compress(header.codec, b"".join(parts)))
+    return pack_batch(changed, compressor.finish())
+
+
+def _moved(data: bytes | mmap, record: RawRecord, shift_ms: int) -> tuple[bytes, int]:
+    """How the record begins if its timestamp delta is larger by `shift_ms`, and where in `data` it
+    goes on as it is: with its key."""
+    delta, time_delta, *_, start, _, end = record
+    _, at = read_zigzag(data, start)
+    _, at = read_zigzag(data, at + 1, bits=64)
+    _, at = read_zigzag(data, at)
+    fields = b"\x00" + zigzag(time_delta + shift_ms) + zigzag(delta)
+    return zigzag(len(fields) + end - at) + fields, at

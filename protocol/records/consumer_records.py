@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 
 from groupd.protocol.messages import shared_topic_id
-from groupd.protocol.primitives import BadBytes, Reader, Writer
+from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.records.schema import (
     AssignedTopic,
     ClassicMemberMetadata,
@@ -25,6 +25,7 @@ from groupd.protocol.records.schema import (
     ConsumerGroupTargetMetadataValue,
     OwnedTopic,
 )
+from groupd.protocol.writer import Writer
 
 _METADATA_HASH_TAG = 0
 _ASSIGNMENT_TIMESTAMP_TAG = 0

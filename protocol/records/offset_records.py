@@ -11,8 +11,9 @@ from functools import lru_cache
 from struct import Struct
 
 from groupd.protocol.messages import NO_TOPIC_ID, shared_topic_id
-from groupd.protocol.primitives import BadBytes, Reader, Writer
+from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+from groupd.protocol.writer import Writer
 
 TOPIC_ID_TAG = 0
 READ_VERSIONS = range(5)

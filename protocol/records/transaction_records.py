@@ -13,8 +13,9 @@ from struct import Struct as Layout
 
 from msgspec import Struct
 
-from groupd.protocol.primitives import READ_ERRORS, Reader, Writer
+from groupd.protocol.reader import READ_ERRORS, Reader
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
+from groupd.protocol.writer import Writer
 
 TRANSACTION_LOG = 0
 READ_VERSIONS = range(2)

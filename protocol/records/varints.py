@@ -3,6 +3,8 @@ A number is stored in groups of seven bits, one a byte, low bits first."""
 
 from __future__ import annotations
 
+from mmap import mmap
+
 from groupd.protocol.primitives import uvarint
 
 SMALL = 2048
@@ -12,14 +14,14 @@ class BadVarint(ValueError):
     """The varint has more bytes than such a number can have."""
 
 
-def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+def read_varint(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int, int]:
     """A signed number of up to `bits` bits and the position behind it. Raises IndexError,
     BadVarint."""
     number, position = read_zigzag(data, position, bits)
     return (number >> 1) ^ -(number & 1), position
 
 
-def read_zigzag(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+def read_zigzag(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int, int]:
     """Like `read_varint`, but returns the zigzag number: an odd one is negative."""
     number, shift = data[position], 7
     position += 1

@@ -1,15 +1,18 @@
 """Cuts a byte stream into frames: a 4-byte length, then that many bytes.
 
-It does no I/O: the connection passes in what it received. Bytes of an unfinished frame are kept in
-one growing buffer. So a frame that arrives in many pieces costs linear time, and memory grows with
-what has arrived, never with an announced length.
+It does no I/O: the connection passes in what it received. So a frame that arrives in many pieces
+costs linear time, and memory grows with what has arrived, never with an announced length. A large
+frame is gathered in a `BytesIO`, which hands its bytes over without copying them again.
 """
 
 from __future__ import annotations
 
+from io import BytesIO
 from struct import Struct
 
 _LENGTH = Struct(">i")
+LARGE = 64 * 1024
+"""From this length on, an unfinished frame is large."""
 
 
 class FrameError(Exception):
@@ -33,34 +36,69 @@ class MalformedFrame(FrameError):
 
 class FrameSplitter:
     """Cuts one direction of one connection. `max_frame_bytes` does not count the length field.
-    `buffer`: the beginning of an unfinished frame, always the same object."""
+    `buffer`: the beginning of an unfinished frame that is not large, always the same object.
+    `announced`: the length of the unfinished frame if it is large, else 0."""
 
-    __slots__ = ("buffer", "max_frame_bytes")
+    __slots__ = ("_large", "_missing", "announced", "buffer", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.buffer = bytearray()
+        self.announced = 0
+        self._large = BytesIO()
+        self._missing = 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """Returns the frames that `data` completes, without their length fields, possibly none.
 
         Raises FrameTooLarge or MalformedFrame; after that no further call makes sense.
         """
+        frames: list[bytes] = []
+        if self.announced:
+            if len(data) < self._missing:
+                self._large.write(data)
+                self._missing -= len(data)
+                return frames
+            with memoryview(data) as view:
+                self._large.write(view[: self._missing])
+            frames.append(self._large.getvalue())
+            data = data[self._missing :]
+            self.clear()
         buffer = self.buffer
         if not buffer:
-            frames, consumed = self._cut(data)
+            consumed = self._cut(data, frames)
             if consumed < len(data):
-                buffer += data[consumed:]
+                self._keep(data, consumed)
             return frames
         buffer += data
-        frames, consumed = self._cut(buffer)
+        consumed = self._cut(buffer, frames)
         if consumed:
             del buffer[:consumed]
+        if len(buffer) >= LARGE:
+            rest = bytes(buffer)
+            buffer.clear()
+            self._keep(rest, 0)
         return frames
 
-    def _cut(self, data: bytes | bytearray) -> tuple[list[bytes], int]:
-        """Returns the whole frames in `data`, and how many of its bytes they take."""
-        frames: list[bytes] = []
+    def clear(self) -> None:
+        """Forgets the unfinished frame."""
+        self.buffer.clear()
+        self.announced = self._missing = 0
+        self._large = BytesIO()
+
+    def _keep(self, data: bytes, at: int) -> None:
+        """Keeps what stands behind `at`: the beginning of a frame."""
+        if len(data) - at >= 4:
+            length: int = _LENGTH.unpack_from(data, at)[0]
+            if length >= LARGE:
+                with memoryview(data) as view:
+                    got = self._large.write(view[at + 4 :])
+                self.announced, self._missing = length, length - got
+                return
+        self.buffer += data[at:]
+
+    def _cut(self, data: bytes | bytearray, frames: list[bytes]) -> int:
+        """Adds the whole frames in `data` to `frames`. Returns how many bytes they take."""
         at = 0
         available = len(data)
         while available - at >= 4:
@@ -75,4 +113,4 @@ class FrameSplitter:
                 break
             frames.append(bytes(data[at + 4 : end]))
             at = end
-        return frames, at
+        return at

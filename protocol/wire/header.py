@@ -14,7 +14,7 @@ from struct import Struct
 from sys import intern
 from typing import NamedTuple
 
-from groupd.protocol.primitives import READ_ERRORS, Reader
+from groupd.protocol.reader import READ_ERRORS, Reader
 from groupd.protocol.wire.registry import Api, MalformedRequest
 
 _FIXED = Struct(">hhi")
@@ -83,8 +83,16 @@ def reply_header_version(api: Api, api_version: int) -> int:
     return 1 if api_version >= api.flexible_from and api.key != _API_VERSIONS else 0
 
 
-def reply_frame(correlation_id: int, header_version: int, body: bytes | bytearray) -> bytes:
-    """A whole reply: length, correlation id, tagged fields for header v1, body."""
+def reply_frame(
+    correlation_id: int, header_version: int, body: bytes | bytearray
+) -> bytes | bytearray:
+    """A whole reply: length, correlation id, tagged fields for header v1, body. Takes `body` over
+    if it is a bytearray, since a large one should not be there twice."""
     if header_version == 1:
-        return _REPLY_HEAD_TAGGED.pack(5 + len(body), correlation_id) + body
-    return _REPLY_HEAD.pack(4 + len(body), correlation_id) + body
+        head = _REPLY_HEAD_TAGGED.pack(5 + len(body), correlation_id)
+    else:
+        head = _REPLY_HEAD.pack(4 + len(body), correlation_id)
+    if isinstance(body, bytes):
+        return head + body
+    body[:0] = head
+    return body

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from groupd.protocol.messages.cluster import Node
-from groupd.protocol.primitives import Writer
+from groupd.protocol.writer import Writer
 
 _LEADER = Struct(">iix")
 

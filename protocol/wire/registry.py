@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from inspect import isgeneratorfunction
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.primitives import READ_ERRORS, Reader, Writer
+from groupd.protocol.reader import NO_LIMIT, READ_ERRORS, Reader, TooManyItems
+from groupd.protocol.writer import Writer
 
 Request = Any
 Reply = Any
 
-Steps = Generator[None, None, bytearray]
-"""Makes the body of a reply, with stops if it is long."""
+Steps = Generator[int, None, bytearray]
+"""Makes the body of a reply, with stops if it is long; each tells how many bytes there are."""
 
 T = TypeVar("T")
 
@@ -35,13 +36,31 @@ class MalformedRequest(Exception):
     """The bytes are not a valid request of the version in their header."""
 
 
+class LongRequest(MalformedRequest):
+    """The request has more items than `decode` was told to read."""
+
+
+class Decode(Protocol):
+    def __call__(
+        self, frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /
+    ) -> Request: ...
+
+
+class Counted(Protocol):
+    def __call__(
+        self, frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /
+    ) -> tuple[Request, int]: ...
+
+
 class Api(Struct, frozen=True):
     """One API key.
 
-    `decode(frame, offset, version)` reads the body at `offset` (behind the header) and raises
-    MalformedRequest. `encode(reply, version)` gives the body without the header. `failure(request,
-    code, message)` is the reply with an error of the whole request, in the place that this API has
-    for it. `steps(reply, version)` is `encode` with stops, for APIs with long replies.
+    `decode(frame, offset, version, max_items)` reads the body at `offset` (behind the header) and
+    raises MalformedRequest, or LongRequest if its arrays have more items than that. `counted` is
+    the same, but gives (request, number of items).
+    `encode(reply, version)` gives the body without the header. `failure(request, code, message)` is
+    the reply with an error of the whole request, in the place that this API has for it.
+    `steps(reply, version)` is `encode` with stops, for APIs with long replies.
     """
 
     key: int
@@ -50,7 +69,8 @@ class Api(Struct, frozen=True):
     max_version: int
     flexible_from: int
     request_type: type
-    decode: Callable[[bytes, int, int], Request]
+    decode: Decode
+    counted: Counted
     encode: Callable[[Reply, int], bytes | bytearray]
     failure: Callable[[Request, ErrorCode, str | None], Reply]
     steps: Callable[[Reply, int], Steps] | None = None
@@ -92,6 +112,7 @@ def api(
         flexible_from,
         request_type,
         decoder(read, flexible_from),
+        _counting_decoder(read, flexible_from, whole=True),
         encode,
         failure,
         steps,
@@ -100,19 +121,36 @@ def api(
 
 def decoder(
     read: Callable[[Reader], T], flexible_from: int, *, whole: bool = True
-) -> Callable[[bytes, int, int], T]:
-    """Makes `decode(frame, offset, version)` from a function that reads the fields of a request;
-    with `whole` false, only the first fields."""
+) -> Callable[..., T]:
+    """Makes a `Decode` from a function that reads the fields of a request; with `whole` false, only
+    the first fields."""
 
-    def decode(frame: bytes, offset: int, version: int) -> T:
+    counted = _counting_decoder(read, flexible_from, whole=whole)
+
+    def decode(frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /) -> T:
+        return counted(frame, offset, version, max_items)[0]
+
+    return decode
+
+
+def _counting_decoder(
+    read: Callable[[Reader], T], flexible_from: int, *, whole: bool
+) -> Callable[..., tuple[T, int]]:
+    """Makes a `Counted`."""
+
+    def decode(
+        frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /
+    ) -> tuple[T, int]:
         try:
-            reader = Reader(frame, offset, version, version >= flexible_from)
+            reader = Reader(frame, offset, version, version >= flexible_from, max_items)
             request = read(reader)
             if whole:
                 reader.end()
+        except TooManyItems as error:
+            raise LongRequest(str(error)) from error
         except READ_ERRORS as error:
             raise MalformedRequest(f"{type(error).__name__}: {error}") from error
-        return request
+        return request, reader.items
 
     return decode
 
@@ -134,7 +172,8 @@ def _encoders_in_steps(
 
     def steps(reply: Reply, version: int) -> Steps:
         writer = Writer(version >= flexible_from, version)
-        yield from write(writer, reply)
+        for _ in write(writer, reply):
+            yield len(writer.buffer)
         writer.end()
         return writer.buffer
 

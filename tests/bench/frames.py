@@ -9,7 +9,8 @@ import struct
 
 from msgspec import Struct
 
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
+from groupd.protocol.writer import Writer
 
 _HEAD = struct.Struct(">ihhi")
 _REPLY_BODY_AT = 9
@@ -80,14 +81,12 @@ def heartbeat_reply(frame: bytes) -> HeartbeatReply:
     reader.nullable_string()
     member, epoch = reader.nullable_string() or "", reader.int32()
     reader.int32()  # the interval
-    assigned = None if reader.int8() < 0 else reader.array(_assigned_topic)
+    assigned = None if reader.int8() < 0 else reader.structs(_assigned_topic)
     return HeartbeatReply(error, member, epoch, assigned)
 
 
 def _assigned_topic(reader: Reader) -> tuple[bytes, tuple[int, ...]]:
-    topic = reader.uuid(), reader.int32_array()
-    reader.end()
-    return topic
+    return reader.uuid(), reader.int32_array()
 
 
 def offset_commit(group: str, topic: str, partitions: int, offset: int) -> bytes:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from groupd.coordinator.cli.parse import build_config, config_file
 from groupd.coordinator.config import CoordinatorConfig, settings_of
+from groupd.coordinator.server.descriptors import RESERVED
 from tests.support.daemon import ROOT, Daemon
 
 DEPLOY = ROOT / "deploy"
 SAMPLE = DEPLOY / "groupd.toml"
-SETTING = re.compile(r"^#(?=[a-z.]+ = )", re.MULTILINE)
+SETTING = re.compile(r'^#(?="?[a-z.]+"? = )', re.MULTILINE)
 PLACES = re.compile(r"(?<![\w.])/(?=etc/|opt/|var/lib/)")
 
 
@@ -83,6 +84,21 @@ def test_the_unit_starts_after_the_commands_that_it_documents(tmp_path: Path) ->
         daemon.stop()
     finally:
         daemon.close()
+
+
+def test_the_unit_and_the_containers_have_limits() -> None:
+    needed = CoordinatorConfig().max_connections + RESERVED
+    assert int(unit_value("LimitNOFILE")) >= needed
+    assert re.fullmatch(r"\d+G", unit_value("MemoryMax"))
+    for name in ("compose.yaml", "compose.postgres.yaml"):
+        # Each service that has an image has a limit; the others change one of another file.
+        text = (DEPLOY / name).read_text().partition("\nvolumes:")[0]
+        services = re.split(r"^  (?=\w[\w-]*:$)", text, flags=re.MULTILINE)
+        for service in services[1:]:
+            if "image:" in service or "build:" in service:
+                assert re.search(r"^    mem_limit: \d+g$", service, re.MULTILINE), service
+    (descriptors,) = re.findall(r"nofile: (\d+)", (DEPLOY / "compose.yaml").read_text())
+    assert int(descriptors) >= needed
 
 
 def test_what_the_unit_calls_final_is_the_exit_code_of_a_wrong_setting(tmp_path: Path) -> None:

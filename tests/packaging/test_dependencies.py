@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -66,6 +69,53 @@ def test_every_dependency_of_an_extra_is_pinned() -> None:
     newest = pins("constraints.txt")
     wanted = {name_of(r) for r in [*INSTALLED, *(r for extra in EXTRAS.values() for r in extra)]}
     assert wanted <= newest.keys()
+
+
+def in_the_image() -> dict[str, tuple[str, list[str]]]:
+    """(version, checksums) by name."""
+    text = (ROOT / "constraints-image.txt").read_text().replace(" \\\n", " ")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    pairs = [(pin.split("=="), checksums) for pin, *checksums in lines]
+    return {name_of(name): (version, checksums) for (name, version), checksums in pairs}
+
+
+def test_the_image_installs_what_everything_else_is_tested_with_and_checks_it() -> None:
+    newest, image = pins("constraints.txt"), in_the_image()
+    assert {name: version for name, (version, _) in image.items()}.items() <= newest.items()
+    for name, (_, checksums) in image.items():
+        assert checksums, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in checksums), name
+    # Those with code for a processor have a wheel for each of the two.
+    assert all(len(image[name][1]) == 2 for name in ("msgspec", "uvloop", "crc32c", "asyncpg"))
+
+
+def test_nothing_that_the_image_needs_is_missing() -> None:
+    """`pip install --require-hashes` takes nothing else."""
+    image = in_the_image()
+    todo = [name_of(requirement) for requirement in [*INSTALLED, "setuptools"]]
+    needed: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name not in needed:
+            needed.add(name)
+            requires = distribution(name).requires or ()
+            todo += [name_of(one) for one in requires if "extra ==" not in one and here(one)]
+    assert image.keys() - {"greenlet"} == needed, "run scripts/image_constraints.py"
+
+
+def here(requirement: str) -> bool:
+    """Whether its marker holds where the image runs."""
+    marker = Requirement(requirement).marker
+    return marker is None or marker.evaluate()
+
+
+def test_the_image_is_built_with_them() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert "--require-hashes --only-binary :all: --requirement constraints-image.txt" in dockerfile
+    assert "--no-index --no-deps --no-build-isolation ." in dockerfile
+    script = (ROOT / "scripts" / "image_constraints.py").read_text()
+    (python,) = set(re.findall(r"^FROM python:([\d.]+)-slim-bookworm", dockerfile, re.MULTILINE))
+    assert f'PYTHON = "{python}"' in script
 
 
 def test_what_the_lowest_versions_are_tested_with_exists() -> None:

@@ -12,7 +12,8 @@ from tests.support.distributions import FOLDERS, PACKAGE, ROOT, Distributions, c
 
 BESIDE = {
     *("CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "MANIFEST.in", "README.md"),
-    *("SECURITY.md", "constraints.txt", "deploy", "docs", "examples", "pyproject.toml", "setup.py"),
+    *("SECURITY.md", "constraints.txt", "constraints-image.txt", "deploy", "docs", "examples"),
+    *("pyproject.toml", "setup.py"),
 }
 MADE = {"PKG-INFO", "setup.cfg", "groupd.egg-info"}
 """By setuptools."""
@@ -80,5 +81,5 @@ def test_the_context_of_the_dockerfile_is_enough_to_install(
     run(*pip, "--no-build-isolation", "--wheel-dir", "out", ".", cwd=tmp_path / "context")
     (wheel,) = (tmp_path / "context/out").glob("*.whl")
     assert set(zipfile.ZipFile(wheel).namelist()) == made.wheel
-    (constraint,) = re.findall(r"--constraint (\S+)", (ROOT / "Dockerfile").read_text())
+    (constraint,) = re.findall(r"--requirement (\S+)", (ROOT / "Dockerfile").read_text())
     assert (tmp_path / "context" / constraint).is_file()

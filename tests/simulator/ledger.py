@@ -243,7 +243,10 @@ class Ledger:
 
     def _check_fencing(self, call: Call, error: ErrorCode) -> None:
         must_pass = call.facts.must_pass
-        if must_pass is True and error is ErrorCode.FENCED_MEMBER_EPOCH:
+        # A heartbeat that waits for a target is looked at again when it is answered. Its client may
+        # have given it up by then, and moved on with later ones.
+        must_still_pass = must_pass is True and self._must_pass(call, call.request) is True
+        if must_still_pass and error is ErrorCode.FENCED_MEMBER_EPOCH:
             raise Violation(f"{call.client} is fenced without need")
         if must_pass is False and error is ErrorCode.NONE:
             raise Violation(f"{call.client} was let in by mistake: {call.request}")

@@ -12,16 +12,22 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any
 
+from groupd.coordinator.runtime.heard_clock import COUNTED_NS
 from tests.simulator.world import Timer, World
+
+COUNTED_MS = COUNTED_NS // 1_000_000
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """While it is frozen (a long pause of the machine) what comes in waits, in order."""
+    """While it is frozen (a long pause of the machine) what comes in waits, in order; timers wait
+    until it has been read. `lost_ms`: what the process's clock does not count (ADR 34)."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._ready: deque[asyncio.Handle] = deque()
         self.alive = True
+        self.lost_ms = 0
+        self.frozen_until_ms = -1
         self._frozen = False
         self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self.failures: list[str] = []
@@ -49,10 +55,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def freeze(self, for_ms: int) -> None:
         if not self._frozen:
             self._frozen = True
-            self._world.after(for_ms, self._thaw)
+            self.frozen_until_ms = self._world.now_ms + for_ms
+            self._world.after(for_ms, self._thaw, for_ms)
 
-    def _thaw(self) -> None:
+    def _thaw(self, after_ms: int) -> None:
         self._frozen = False
+        self.lost_ms += max(0, after_ms - COUNTED_MS)
         held, self._held = self._held, []
         for run, arguments in held:
             self.enter(run, *arguments)
@@ -121,22 +129,36 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 class VirtualTimer:
-    """A timer of the process that keeps its time while the process is frozen."""
+    """A timer of the process at `at_ms`, a time of the world without what the process has lost."""
 
-    __slots__ = ("_callback", "_loop", "_timer")
+    __slots__ = ("_at_ms", "_callback", "_loop", "_timer", "_world")
 
     def __init__(
         self, world: World, loop: VirtualLoop, at_ms: int, run: Callable[[], None]
     ) -> None:
+        self._world = world
         self._loop = loop
+        self._at_ms = at_ms
         self._callback: Callable[[], None] | None = run
-        self._timer: Timer = world.at(at_ms, loop.enter, self._fire)
+        self._set()
 
     def cancel(self) -> None:
         self._callback = None
         self._timer.cancel()
 
+    def _set(self) -> None:
+        at_ms = self._at_ms + self._loop.lost_ms
+        self._timer: Timer = self._world.at(at_ms, self._due)
+
+    def _due(self) -> None:
+        """While the process is frozen it waits for its end, which moves its time."""
+        if self._loop.frozen_until_ms > self._world.now_ms:
+            self._timer = self._world.at(self._loop.frozen_until_ms, self._due)
+        elif self._at_ms + self._loop.lost_ms > self._world.now_ms:
+            self._set()
+        else:
+            self._loop.enter(self._fire)
+
     def _fire(self) -> None:
-        # Cancelled while the process was frozen, perhaps.
         if self._callback is not None:
             self._callback()

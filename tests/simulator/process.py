@@ -20,6 +20,7 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.waiting import Callback, Waiter, WaitingRequests
@@ -72,7 +73,8 @@ class StrictWaiting(WaitingRequests):
 
 
 class SimulatedClock:
-    """The process's clocks: monotonic time starts anywhere, wall time can be set."""
+    """The process's clocks: monotonic time starts anywhere and leaves out what the process was
+    frozen for, wall time can be set."""
 
     def __init__(self, world: World, loop: VirtualLoop, base_ms: int) -> None:
         self.wall_offset_ms = 1_800_000_000_000
@@ -81,11 +83,10 @@ class SimulatedClock:
         self._base_ms = base_ms
 
     def now(self) -> Instant:
-        now_ms = self._world.now_ms
-        return Instant(now_ms + self._base_ms, now_ms + self.wall_offset_ms)
+        return Instant(self.monotonic_ms(), self._world.now_ms + self.wall_offset_ms)
 
     def monotonic_ms(self) -> int:
-        return self._world.now_ms + self._base_ms
+        return self._world.now_ms + self._base_ms - self._loop.lost_ms
 
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> VirtualTimer:
         return VirtualTimer(self._world, self._loop, monotonic_ms - self._base_ms, callback)
@@ -125,6 +126,7 @@ class Process:
             self.clock,
             ROUTES,
             waiting=self.waiting,
+            work=LongWork(lambda: 0),
         )
         self.broker.image = image
         for group_id, overrides in sorted(configs.items()):

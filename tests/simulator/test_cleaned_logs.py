@@ -8,7 +8,7 @@ import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.protocol.records.batch import Batch, iter_batches
+from groupd.protocol.records.batch import Batch, iter_batches, records_data
 from groupd.protocol.records.compaction import Compaction, Rules, Survey, offsets_identity
 from groupd.storage.log import StoredBatch
 from tests.simulator.compare import difference
@@ -24,11 +24,15 @@ STEPS = 6
 def cleaned(batches: Sequence[Batch], dirty: int, now_ms: int) -> list[bytes]:
     found = Survey(offsets_identity)
     for batch in batches[dirty:]:
-        drain(found.add(batch))
+        drain(found.add(batch, records_data(*batch)))
     last_offset = batches[-1].header.last_offset
     rules = Rules(now_ms, RETENTION_MS, last_offset, PRODUCER_EXPIRATION_MS)
     compaction = Compaction(found, rules)
-    return [left for batch in batches if (left := drain(compaction.clean(batch))) is not None]
+    return [
+        left
+        for batch in batches
+        if (left := drain(compaction.clean(batch, records_data(*batch)))) is not None
+    ]
 
 
 def loaded(config: CoordinatorConfig, payloads: Sequence[bytes]) -> GroupCoordinatorShard:

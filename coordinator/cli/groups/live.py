@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from groupd.coordinator.cli.groups.admin import get
+from groupd.coordinator.cli.groups.admin import get_pages
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import output_width, table, wrapped
 from groupd.coordinator.cli.times import show_span
+from groupd.coordinator.server.group_lag import join_members
 
 NOT_COMMITTING_MS = 60_000
 """A member with lag is pointed out if it has committed nothing for this long."""
@@ -31,7 +32,7 @@ Shown = Mapping[str, Any]
 
 def list_groups(admin: str, as_json: bool, wide: bool) -> None:
     """Print one row for each group."""
-    groups = get(admin, "/groups")
+    groups = [group for page in get_pages(admin, "/groups") for group in page]
     if as_json:
         for group in groups:
             json_line(group)
@@ -45,7 +46,7 @@ def describe(group: str, admin: str, as_json: bool, wide: bool) -> None:
     """Print the group's facts, its members, its partitions with their offsets, and what it waits
     for."""
     path = f"/groups/{quote(group, safe='')}"
-    found, offsets = get(admin, path), get(admin, f"{path}/offsets")
+    found, offsets = _whole_group(admin, path), _whole_offsets(admin, f"{path}/offsets")
     if as_json:
         json_line({**found, "offsets": offsets})
         return
@@ -58,10 +59,29 @@ def describe(group: str, admin: str, as_json: bool, wide: bool) -> None:
     now_ms = offsets["now_ms"]
     _section("members", [_member(one, lag, now_ms) for one in found["members"]], wide)
     _section("partitions", [_partition(row, now_ms) for row in offsets["partitions"]], wide)
-    if offsets["left_out"]:
-        print(f"and {offsets['left_out']} more partitions")
     _lines("waits for", [_wait(entry) for entry in found["blocked"]], wide)
     _lines("look at", list(_suspects(offsets)), wide)
+    if found.get("left_out"):
+        print(f"\ntoo long to be shown whole: {', '.join(found['left_out'])}")
+
+
+def _whole_group(admin: str, path: str) -> dict[str, Any]:
+    """The members of all pages; other lists may be cut."""
+    found, *pages = get_pages(admin, path)
+    for page in pages:
+        found["members"] += page["members"]
+    cut = [name for name in found.pop("left_out", ()) if name != "members"]
+    return {**found, **({"left_out": cut} if cut else {})}
+
+
+def _whole_offsets(admin: str, path: str) -> dict[str, Any]:
+    partitions: list[Shown] = []
+    members: dict[str, dict[str, Any]] = {}
+    for page in get_pages(admin, path):
+        partitions += page["partitions"]
+        join_members(members, page)
+    ordered = [members[member_id] for member_id in sorted(members)]
+    return {**page, "partitions": partitions, "members": ordered}
 
 
 def _section(title: str, rows: list[dict[str, object]], wide: bool) -> None:

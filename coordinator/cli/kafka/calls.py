@@ -9,7 +9,8 @@ from msgspec import Struct
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
+from groupd.protocol.writer import Writer
 
 METADATA = Call(3, 12, "Metadata", flexible=True)
 FIND_COORDINATOR = Call(10, 2, "FindCoordinator")
@@ -78,29 +79,26 @@ def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> Cl
         reader.int32()
         for _ in range(3):  # replicas, in-sync replicas, offline replicas
             reader.int32_array()
-        reader.end()
         return PartitionMetadata(error, index, leader)
 
     def topic(reader: Reader) -> TopicMetadata:
         error, name, topic_id = reader.int16(), reader.nullable_string() or "", reader.uuid()
         reader.boolean()
-        partitions = reader.array(partition)
+        partitions = reader.structs(partition)
         reader.int32()
-        reader.end()
         return TopicMetadata(error, name, topic_id, partitions)
 
     def broker(reader: Reader) -> tuple[int, tuple[str, int]]:
         node_id, host, port = reader.int32(), reader.string(), reader.int32()
         reader.nullable_string()
-        reader.end()
         return node_id, (host, port)
 
     def read(reader: Reader) -> ClusterMetadata:
         reader.int32()
-        brokers = dict(reader.array(broker))
+        brokers = dict(reader.structs(broker))
         reader.nullable_string()
         reader.int32()
-        found = {entry.name: entry for entry in reader.array(topic)}
+        found = {entry.name: entry for entry in reader.structs(topic)}
         for entry in list(found.values()):
             if entry.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 del found[entry.name]
@@ -142,7 +140,6 @@ def group_states(connection: BlockingConnection) -> dict[str, str]:
         group_id = reader.string()
         reader.string()
         state = reader.string()
-        reader.end()
         return group_id, state
 
     def read(reader: Reader) -> dict[str, str]:
@@ -150,7 +147,7 @@ def group_states(connection: BlockingConnection) -> dict[str, str]:
         error = reader.int16()
         if error:
             raise KafkaError(f"groups cannot be listed: {error_name(error)}")
-        return dict(reader.array(group))
+        return dict(reader.structs(group))
 
     return connection.call(LIST_GROUPS, write, read)
 

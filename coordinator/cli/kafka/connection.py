@@ -12,7 +12,8 @@ from struct import Struct
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from groupd.protocol.primitives import READ_ERRORS, Reader, Writer
+from groupd.protocol.reader import READ_ERRORS, Reader
+from groupd.protocol.writer import Writer
 
 CLIENT_ID = "groupd-cli"
 _API_VERSIONS = 18

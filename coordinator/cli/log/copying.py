@@ -17,6 +17,7 @@ from groupd.coordinator.logtools.segments import OFFSETS_TOPIC, SegmentWriter
 from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.batch import CorruptBatch, check, parse_header
+from groupd.storage.private_files import make_private_directory
 
 FETCH_BYTES = 8 * 1024 * 1024
 
@@ -28,7 +29,7 @@ def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
     offsets = topics.get(OFFSETS_TOPIC)
     if offsets is None or not offsets.partitions:
         raise KafkaError(f"the cluster has no {OFFSETS_TOPIC} yet: nobody has committed anything")
-    target.mkdir(parents=True, exist_ok=True)
+    make_private_directory(target)
     batches = records = 0
     for partition in sorted(at.partition for at in offsets.partitions):
         copied = _copy(cluster.leader(OFFSETS_TOPIC, partition), partition, target)

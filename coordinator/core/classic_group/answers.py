@@ -9,8 +9,14 @@ built here, by the handlers and by the front end alike.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.member import (
+    ClassicGroupMember,
+    Protocols,
+    metadata_for,
+)
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import (
     HeartbeatReply,
@@ -23,6 +29,7 @@ from groupd.protocol.messages.classic_group import (
     SyncGroupReply,
     SyncGroupRequest,
 )
+from groupd.protocol.messages.lazily import mapped
 
 _HEARTBEATS = {code: HeartbeatReply(code) for code in ErrorCode}
 
@@ -75,14 +82,19 @@ def joined(group: ClassicGroup, member: ClassicGroupMember) -> JoinGroupReply:
     )
 
 
-def members_of(group: ClassicGroup) -> tuple[JoinGroupMember, ...]:
+def members_of(group: ClassicGroup) -> Sequence[JoinGroupMember]:
     """Every member with its metadata for the chosen protocol, ascending by member id."""
-    return tuple(
-        JoinGroupMember(
-            member.member_id, member.group_instance_id, member.metadata(group.protocol_name)
-        )
+    name = group.protocol_name
+    offered = [
+        (member.member_id, member.group_instance_id, member.protocols)
         for member in group.sorted_members()
-    )
+    ]
+
+    def shown(fields: tuple[str, str | None, Protocols]) -> JoinGroupMember:
+        member_id, instance_id, protocols = fields
+        return JoinGroupMember(member_id, instance_id, metadata_for(protocols, name))
+
+    return mapped(shown, offered)
 
 
 def synced(group: ClassicGroup, member: ClassicGroupMember) -> SyncGroupReply:

@@ -5,13 +5,17 @@ The caller lets the reply wait for the group's pending records, so that what is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.classic_group.member import Protocols, metadata_for
 from groupd.coordinator.core.group import authorized_operations
 from groupd.coordinator.core.queries import DescribeClassicGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Operation, Outcome, RequestContext, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED, DescribedGroup, DescribedMember
+from groupd.protocol.messages.lazily import mapped
 
 _NOT_FOUND_IS_AN_ERROR_FROM = 6
 _OPERATIONS_FROM = 3
@@ -57,16 +61,25 @@ def describe(
     )
 
 
-def _members(group: ClassicGroup, stable: bool) -> tuple[DescribedMember, ...]:
-    """Ascending by id. Outside Stable no protocol is in force, so no metadata is shown."""
-    return tuple(
-        DescribedMember(
+def _members(group: ClassicGroup, stable: bool) -> Sequence[DescribedMember]:
+    """Ascending by id. Outside Stable no protocol is in force, so no metadata is shown. Members
+    change: what is shown is taken now, even where it is made into a reply later."""
+    protocol = group.protocol_name if stable else None
+    shown = [
+        (
             member.member_id,
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            member.metadata(group.protocol_name) if stable else b"",
+            member.protocols,
             member.assignment,
         )
         for member in group.sorted_members()
-    )
+    ]
+
+    def described(fields: tuple[str, str | None, str, str, Protocols, bytes]) -> DescribedMember:
+        member_id, instance_id, client_id, host, protocols, assignment = fields
+        metadata = metadata_for(protocols, protocol)
+        return DescribedMember(member_id, instance_id, client_id, host, metadata, assignment)
+
+    return mapped(described, shown)

@@ -61,9 +61,10 @@ class ClassicGroup:
     """`protocol_type` "" and `protocol_name`, `leader_id` None = none yet.
 
     `static_members`: instance id -> member id. `pending_members`: ids given out with
-    MEMBER_ID_REQUIRED and not yet used. `pending_sync`: members of this generation that have not
-    synced. `initial_rebalance`: the current (or last) join phase began Empty; `initial_*_ms`: its
-    timer's last delay and what may still be added; `member_added`: since it was last set.
+    MEMBER_ID_REQUIRED and not yet used, oldest first. `pending_sync`: members of this generation
+    that have not synced. `initial_rebalance`: the current (or last) join phase began Empty;
+    `initial_*_ms`: its timer's last delay and what may still be added; `member_added`: since it was
+    last set.
     `assigning_generation`: the generation whose leader's assignment is being written, -1 if none.
     `subscribed_topics`: None = not known.
     """
@@ -110,7 +111,7 @@ class ClassicGroup:
         self.leader_id: str | None = None
         self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}
-        self.pending_members: set[str] = set()
+        self.pending_members: dict[str, None] = {}
         self.pending_sync: set[str] = set()
         self.subscribed_topics: frozenset[str] | None = None
         self.initial_rebalance = False
@@ -139,12 +140,12 @@ class ClassicGroup:
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
-        self.pending_members.discard(member.member_id)
+        self.pending_members.pop(member.member_id, None)
         self._support(member, 1)
 
     def remove(self, member_id: str) -> ClassicGroupMember | None:
         """Forget a member or a pending id. Its parked requests must have been taken before."""
-        self.pending_members.discard(member_id)
+        self.pending_members.pop(member_id, None)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from groupd.coordinator.core.classic_group.group import (
@@ -18,25 +18,65 @@ from groupd.coordinator.core.classic_group.subscription import (
     parse_assignment,
     subscribed_topics,
 )
-from groupd.coordinator.core.group_type import MemberIdentity, Place
+from groupd.coordinator.core.group_type import Holding, MemberIdentity
+from groupd.coordinator.core.slices import LISTED_MAX, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import Wait, due_in, wait
 
 
-def inspect(state: ShardState, group: ClassicGroup, now: Instant) -> dict[str, Any]:
+class _Snapshot:
+    """Who is in a group at one moment; the members themselves may change meanwhile."""
+
+    __slots__ = ("_pending", "group", "members")
+
+    def __init__(self, group: ClassicGroup) -> None:
+        self.group = group
+        self.members = dict(group.members)
+        self._pending = list(group.pending_members)
+
+    def first(
+        self, keep: Callable[[str], bool] | None = None
+    ) -> Generator[None, None, list[ClassicGroupMember]]:
+        """Members by id."""
+        member_ids = yield from smallest(list(self.members), LISTED_MAX + 1, keep)
+        return [self.members[member_id] for member_id in member_ids]
+
+    def late(self) -> Generator[None, None, list[ClassicGroupMember]]:
+        """Members whose Join the group waits for."""
+        return (yield from self.first(lambda one: self.members[one].join_token is None))
+
+    def pending(self) -> Generator[None, None, list[str]]:
+        """Ids that were given out and are not used yet."""
+        return (yield from smallest(self._pending, LISTED_MAX + 1))
+
+
+def inspect(
+    state: ShardState, group: ClassicGroup, now: Instant, after: str | None = None
+) -> dict[str, Any]:
     """`blocked`: what the group waits for; `waiting_for`: members without a parked Join while a
-    rebalance is being prepared, or without a Sync while one completes."""
+    rebalance is being prepared, or without a Sync while one completes. The lists are iterators."""
+    snapshot = _Snapshot(group)
     return {
         "generation": group.generation,
         "protocol_type": group.protocol_type,
         "protocol_name": group.protocol_name,
         "leader": group.leader_id,
-        "members": [_member(group, member) for member in group.sorted_members()],
-        "pending_members": sorted(group.pending_members),
-        "waiting_for": _waiting_for(group),
-        "blocked": list(_waits(state, group, now)),
+        "members": _members(snapshot, after),
+        "pending_members": _pending(snapshot),
+        "waiting_for": _waiting_for(snapshot),
+        "blocked": _waits(state, snapshot, now),
     }
+
+
+def _members(snapshot: _Snapshot, after: str | None) -> Iterator[dict[str, Any] | None]:
+    members = yield from snapshot.first(None if after is None else lambda one: one > after)
+    for member in members:
+        yield _member(snapshot.group, member)
+
+
+def _pending(snapshot: _Snapshot) -> Iterator[str | None]:
+    yield from (yield from snapshot.pending())
 
 
 def _member(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, Any]:
@@ -76,14 +116,10 @@ def identify(group: ClassicGroup, member_id: str) -> MemberIdentity:
     )
 
 
-def places(group: ClassicGroup, member_id: str) -> frozenset[Place]:
+def places(group: ClassicGroup, member_id: str) -> Iterable[Holding]:
     """What the member's last assignment gave it, by topic name; nothing if only the clients of
     the group can tell."""
-    return frozenset(
-        (topic, partition)
-        for topic, partitions in _owned(group, group.members[member_id]).items()
-        for partition in partitions
-    )
+    return _owned(group, group.members[member_id]).items()
 
 
 def _owned(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, list[int]]:
@@ -96,43 +132,47 @@ def _owned(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, list[in
     return {topic: sorted(partitions) for topic, partitions in sorted(assignment.partitions)}
 
 
-def _waiting_for(group: ClassicGroup) -> list[str]:
+def _waiting_for(snapshot: _Snapshot) -> Iterator[str | None]:
+    group = snapshot.group
     if group.state is State.PREPARING_REBALANCE:
-        missing = [m.member_id for m in group.sorted_members() if m.join_token is None]
-        return missing + sorted(group.pending_members)
-    if group.state is State.COMPLETING_REBALANCE:
-        return sorted(group.pending_sync)
-    return []
+        for member in (yield from snapshot.late()):
+            yield member.member_id
+        yield from (yield from snapshot.pending())
+    elif group.state is State.COMPLETING_REBALANCE:
+        yield from (yield from smallest(list(group.pending_sync), LISTED_MAX + 1))
 
 
-def _waits(state: ShardState, group: ClassicGroup, now: Instant) -> Iterator[Wait]:
+def _waits(state: ShardState, snapshot: _Snapshot, now: Instant) -> Iterator[Wait | None]:
     """Not empty while a rebalance is under way or an id that was given out is not used yet."""
+    group = snapshot.group
     if group.state is State.PREPARING_REBALANCE:
-        yield from _joins(state, group, now)
+        yield from _joins(state, snapshot, now)
     elif group.state is State.COMPLETING_REBALANCE:
         yield from _syncs(state, group, now)
-    for member_id in sorted(group.pending_members):
+    for member_id in (yield from snapshot.pending()):
         left_ms = due_in(state.deadlines, (SESSION, group.group_id, member_id), now)
         yield wait("was given its id and has to join with it", member_id, left_ms)
 
 
-def _joins(state: ShardState, group: ClassicGroup, now: Instant) -> Iterator[Wait]:
+def _joins(state: ShardState, snapshot: _Snapshot, now: Instant) -> Iterator[Wait | None]:
+    group = snapshot.group
     left_ms = due_in(state.deadlines, (JOIN, group.group_id, ""), now)
     if group.initial_rebalance:
         yield wait("waits for more members (group.initial.rebalance.delay.ms)", "", left_ms)
         return
-    missing = [one.member_id for one in group.sorted_members() if one.join_token is None]
-    for member_id in missing:
-        yield wait("has to send JoinGroup", member_id, left_ms)
-    if not missing and not group.pending_members:
+    late = yield from snapshot.late()
+    for member in late:
+        yield wait("has to send JoinGroup", member.member_id, left_ms)
+    if not late and not group.pending_members:
         yield wait("the join phase is about to end", "", left_ms)
 
 
-def _syncs(state: ShardState, group: ClassicGroup, now: Instant) -> Iterator[Wait]:
+def _syncs(state: ShardState, group: ClassicGroup, now: Instant) -> Iterator[Wait | None]:
     left_ms = due_in(state.deadlines, (SYNC, group.group_id, ""), now)
-    for member_id in sorted(group.pending_sync):
+    late = yield from smallest(list(group.pending_sync), LISTED_MAX + 1)
+    for member_id in late:
         leads = member_id == group.leader_id
         why = "has to send SyncGroup" + (", with the assignment: it leads" if leads else "")
         yield wait(why, member_id, left_ms)
-    if not group.pending_sync:
+    if not late:
         yield wait("the assignment is being written", "", left_ms)

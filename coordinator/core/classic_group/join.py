@@ -105,7 +105,11 @@ def _join_new(
     if instance_id is not None and instance_id in op.group.static_members:
         static.replace(op, context, request, new_id)
     elif instance_id is None and context.api_version >= _MEMBER_ID_REQUIRED_FROM:
-        op.group.pending_members.add(new_id)
+        pending = op.group.pending_members
+        if len(pending) >= op.state.config.group_max_pending_members:
+            # An honest member uses its id at once, so nobody waits for the oldest one.
+            op.forget_pending(next(iter(pending)))
+        pending[new_id] = None
         op.arm_session(new_id, request.session_timeout_ms)
         return JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id=new_id)
     else:

@@ -48,12 +48,14 @@ def find_or_create(
     state: ShardState, group_id: str, member_id: str, now: Instant
 ) -> tuple[ClassicGroup, Creation | None]:
     """The group for a Join; only a new member (id "") creates one. The caller has asked
-    `refuses_classic_join`. Raises UNKNOWN_MEMBER_ID."""
+    `refuses_classic_join`. Raises UNKNOWN_MEMBER_ID, GROUP_MAX_SIZE_REACHED."""
     found = state.groups.get(group_id)
     if isinstance(found, ClassicGroup):
         return found, None
     if member_id:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if found is None:
+        state.check_room()
     group = ClassicGroup(group_id, state_timestamp_ms=now.wall_ms)
     tombstones: tuple[Record, ...] = ()
     if found is not None:

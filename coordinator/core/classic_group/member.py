@@ -9,6 +9,16 @@ from __future__ import annotations
 from groupd.coordinator.core.types import RequestToken
 from groupd.protocol.messages.classic_group import JoinProtocol
 
+Protocols = tuple[JoinProtocol, ...]
+"""What a member offers, the first one preferred."""
+
+
+def metadata_for(protocols: Protocols, name: str | None) -> bytes:
+    for protocol in protocols:
+        if protocol.name == name:
+            return protocol.metadata
+    return b""
+
 
 class ClassicGroupMember:
     """`join_token`, `sync_token`: the parked request, None if there is none.
@@ -39,7 +49,7 @@ class ClassicGroupMember:
         client_host: str,
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
-        protocols: tuple[JoinProtocol, ...],
+        protocols: Protocols,
         assignment: bytes = b"",
     ) -> None:
         self.member_id = member_id
@@ -68,10 +78,7 @@ class ClassicGroupMember:
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """The bytes offered for a protocol; b"" if it does not offer it."""
-        for protocol in self.protocols:
-            if protocol.name == protocol_name:
-                return protocol.metadata
-        return b""
+        return metadata_for(self.protocols, protocol_name)
 
     def first_of(self, candidates: frozenset[str]) -> str | None:
         """Its vote: the first offered name that is a candidate."""

@@ -93,7 +93,7 @@ class GroupOperation:
         self.member_event(kind, member, cause)
 
     def forget_pending(self, member_id: str) -> None:
-        self.group.pending_members.discard(member_id)
+        self.group.pending_members.pop(member_id, None)
         self.cancel_session(member_id)
 
     def member_event(self, kind: EventKind, member: ClassicGroupMember, cause: str) -> None:

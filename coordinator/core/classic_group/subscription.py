@@ -77,20 +77,34 @@ class _Reader:
         length = self.int32()
         return None if length < 0 else self._take(length)
 
-    def array(self, item: Callable[[], T]) -> tuple[T, ...]:
+    def array(self, item: Callable[[], T], least: int) -> tuple[T, ...]:
+        """`least`: the fewest bytes that an item has."""
         length = self.int32()
-        # An item has at least two bytes, so a longer array is a lie about its length.
-        if not 0 <= length <= len(self._data):
+        if not 0 <= length * least <= len(self._data) - self._offset:
             raise MalformedSubscription(f"array of {length} items")
         return tuple(item() for _ in range(length))
 
-    def topic_partitions(self) -> tuple[str, tuple[int, ...]]:
-        return self.string(), self.array(self.int32)
+    def topics(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        return self.array(self._topic, _INT16.size + _INT32.size)
+
+    def _topic(self) -> tuple[str, tuple[int, ...]]:
+        return self.string(), self.int32_array()
+
+    def int32_array(self) -> tuple[int, ...]:
+        length = self.int32()
+        if not 0 <= length * _INT32.size <= len(self._data) - self._offset:
+            raise MalformedSubscription(f"array of {length} items")
+        return self._fixed_many(struct.Struct(f">{length}i"))
 
     def _fixed(self, layout: struct.Struct) -> int:
         value: int = layout.unpack_from(self._data, self._offset)[0]
         self._offset += layout.size
         return value
+
+    def _fixed_many(self, layout: struct.Struct) -> tuple[int, ...]:
+        values = layout.unpack_from(self._data, self._offset)
+        self._offset += layout.size
+        return values
 
     def _take(self, length: int) -> bytes:
         end = self._offset + length
@@ -134,7 +148,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
 
 def _read_prefix(reader: _Reader) -> tuple[int, tuple[str, ...], bytes | None]:
     version = reader.int16()
-    return version, reader.array(reader.string), reader.nullable_bytes()
+    return version, reader.array(reader.string, _INT16.size), reader.nullable_bytes()
 
 
 def _known_version(version: int) -> int:
@@ -150,7 +164,7 @@ def _read_subscription(reader: _Reader) -> EmbeddedSubscription:
         version,
         topics,
         user_data,
-        owned_partitions=reader.array(reader.topic_partitions) if version >= 1 else (),
+        owned_partitions=reader.topics() if version >= 1 else (),
         generation_id=reader.int32() if version >= 2 else -1,
         rack_id=reader.nullable_string() if version >= 3 else None,
     )
@@ -158,7 +172,7 @@ def _read_subscription(reader: _Reader) -> EmbeddedSubscription:
 
 def _read_assignment(reader: _Reader) -> Assignment:
     version = _known_version(reader.int16())
-    return Assignment(version, reader.array(reader.topic_partitions), reader.nullable_bytes())
+    return Assignment(version, reader.topics(), reader.nullable_bytes())
 
 
 def _write_topics(out: bytearray, topics: Sequence[tuple[str, tuple[int, ...]]]) -> None:

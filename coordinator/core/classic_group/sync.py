@@ -26,6 +26,9 @@ from groupd.coordinator.core.types import (
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import SyncGroupRequest
 
+ASSIGNMENTS_ALWAYS = 1000
+"""A SyncGroup may have so many assignments, and one for each member if the group is larger."""
+
 
 def handle(
     state: ShardState, context: RequestContext, request: SyncGroupRequest, now: Instant
@@ -49,7 +52,8 @@ def handle(
 
 
 def _check(group: ClassicGroup, request: SyncGroupRequest) -> ClassicGroupMember:
-    """S6-S10. An Empty group has no members, so S5 falls under the member check."""
+    """S6-S10, and no more assignments than members. An Empty group has no members, so S5 falls
+    under the member check."""
     if group.state is State.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     member = group.check_member(request.member_id, request.group_instance_id)
@@ -62,6 +66,8 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> ClassicGroupMember
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is State.PREPARING_REBALANCE:
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    if len(request.assignments) > max(len(group.members), ASSIGNMENTS_ALWAYS):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
     return member
 
 

@@ -54,6 +54,9 @@ def _reports(owned: tuple[TopicPartitions, ...] | None, member: ConsumerGroupMem
     """Whether the client reports exactly what is assigned to the member."""
     if owned is None:
         return False
+    assigned = sum([len(held) for held in member.assigned.values()])
+    if sum([len(topic.partitions) for topic in owned]) != assigned:
+        return False
     reported = {(topic.topic_id, number) for topic in owned for number in topic.partitions}
     return reported == {
         (topic, number) for topic, held in member.assigned.items() for number in held

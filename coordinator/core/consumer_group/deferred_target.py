@@ -37,6 +37,7 @@ from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.group_configs import (
     offloads_assignor,
 )
+from groupd.coordinator.core.slices import at_once
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, Task
 from groupd.protocol.records.schema import Record
@@ -120,7 +121,7 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
 
 def _next_slice(group_id: str, computation: TargetComputation | None) -> Task:
     """A task that does nothing but give others their turn: the work is done in `complete`."""
-    return Task(TASK_KIND, group_id, lambda: computation)
+    return Task(TASK_KIND, group_id, lambda: at_once(computation))
 
 
 def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> TargetComputation | None:

@@ -3,7 +3,9 @@ the topics of regular expressions, or its members."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Generator, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 from groupd.coordinator.core.assignors.api import Assignment
@@ -32,9 +34,9 @@ from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.group_configs import (
     assignment_interval_ms,
 )
-from groupd.coordinator.core.group_type import MemberIdentity, Place
+from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.core.slices import SLICE_ITEMS, spans
+from groupd.coordinator.core.slices import LISTED_MAX, Pairs, Work, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import Wait, due_in, named, topic_name, wait
@@ -46,23 +48,26 @@ Partition = tuple[TopicId, int]
 class _Snapshot:
     """What is shown of a group, at one moment: members and targets are immutable."""
 
-    __slots__ = ("image", "members", "targets")
+    __slots__ = ("_member_ids", "_members", "image", "targets")
 
     def __init__(self, group: ConsumerGroup, image: MetadataImage) -> None:
-        self.members = [group.members[member_id] for member_id in group.sorted_member_ids()]
+        self._member_ids = list(group.sorted_member_ids())
+        self._members = dict(group.members)
         self.targets = dict(group.targets)
         self.image = image
 
-    def parts(self) -> Iterator[list[ConsumerGroupMember]]:
-        """The members, some at a time."""
-        for some in spans(len(self.members), SLICE_ITEMS):
-            yield self.members[some]
+    def members(self, after: str | None = None) -> Iterator[ConsumerGroupMember]:
+        """By id."""
+        start = 0 if after is None else bisect_right(self._member_ids, after)
+        return (self._members[one] for one in islice(self._member_ids, start, None))
 
     def target(self, member: ConsumerGroupMember) -> Assignment:
         return self.targets.get(member.member_id, NO_TARGET)
 
 
-def inspect(state: ShardState, group: ConsumerGroup, now: Instant) -> dict[str, Any]:
+def inspect(
+    state: ShardState, group: ConsumerGroup, now: Instant, after: str | None = None
+) -> dict[str, Any]:
     """`blocked`: what the group waits for. The lists are iterators: of this moment, but made when
     they are read, as they may be long. None in them is no item but a point where other work may
     run."""
@@ -71,15 +76,25 @@ def inspect(state: ShardState, group: ConsumerGroup, now: Instant) -> dict[str, 
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "assignment_timestamp_ms": group.assignment_timestamp_ms,
-        "resolved_regexes": {
-            pattern: list(group.regexes.topics_of(pattern)) for pattern in sorted(group.regexes)
-        },
-        "members": (_shown(snapshot, member) for member in snapshot.members),
+        "resolved_regexes": Pairs(_regexes(group)),
+        "members": _shown_members(snapshot, after),
         "blocked": _waits(state, group, snapshot, now),
     }
 
 
-def _shown(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
+def _regexes(group: ConsumerGroup) -> Iterator[tuple[str, list[str]] | None]:
+    for pattern in (yield from smallest(list(group.regexes), LISTED_MAX + 1)):
+        yield pattern, list(group.regexes.topics_of(pattern))
+
+
+def _shown_members(snapshot: _Snapshot, after: str | None) -> Iterator[dict[str, Any] | None]:
+    for member in snapshot.members(after):
+        yield (yield from _shown(snapshot, member))
+
+
+def _shown(
+    snapshot: _Snapshot, member: ConsumerGroupMember
+) -> Generator[None, None, dict[str, Any]]:
     image = snapshot.image
     return {
         "member_id": member.member_id,
@@ -95,9 +110,9 @@ def _shown(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
         "subscribed_topic_names": list(member.subscribed_topic_names),
         "subscribed_topic_regex": member.subscribed_topic_regex,
         "server_assignor": member.server_assignor,
-        "owned": named(member.assigned, image),
-        "pending_revocation": named(member.pending_revocation, image),
-        "target": named(snapshot.target(member), image),
+        "owned": (yield from named(member.assigned, image)),
+        "pending_revocation": (yield from named(member.pending_revocation, image)),
+        "target": (yield from named(snapshot.target(member), image)),
     }
 
 
@@ -125,15 +140,10 @@ def identify(group: ConsumerGroup, member_id: str) -> MemberIdentity:
     )
 
 
-def places(group: ConsumerGroup, member_id: str) -> frozenset[Place]:
+def places(group: ConsumerGroup, member_id: str) -> Iterable[Holding]:
     """By topic id. Until it has confirmed a revocation, a member may still commit."""
     member = group.members[member_id]
-    return frozenset(
-        (topic_id, partition)
-        for holdings in (member.assigned, member.pending_revocation)
-        for topic_id, partitions in holdings.items()
-        for partition in partitions
-    )
+    return chain(member.assigned.items(), member.pending_revocation.items())
 
 
 def _waits(
@@ -161,11 +171,12 @@ def _all(
         yield entry
     if not reconciling:
         return
-    for members in snapshot.parts():
-        for member in members:
-            if member.member_id not in explained and not member.is_reconciled_to(epoch):
-                yield _member(snapshot, deadlines, member, epoch)
-        yield None
+    work = Work()
+    for member in snapshot.members():
+        if member.member_id not in explained and not member.is_reconciled_to(epoch):
+            yield _member(snapshot, deadlines, member, epoch)
+        if work.enough():
+            yield None
 
 
 class _Deadlines:
@@ -232,9 +243,7 @@ def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | N
             continue
         member, topic_id, partition = found
         if not holders:
-            for one in snapshot.parts():
-                holders.update(_held(one))
-                yield None
+            holders = yield from _held(snapshot)
         holder = holders.get((topic_id, partition))
         if holder is None or holder is member:
             continue
@@ -255,25 +264,33 @@ def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | N
 
 def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
     """What members do not have of their targets. None: a stop."""
-    for members in snapshot.parts():
-        for member in members:
-            target = snapshot.target(member)
-            for topic_id in sorted(target):
-                mine = member.assigned.get(topic_id, {})
-                for partition in target[topic_id]:
-                    if partition not in mine:
-                        yield member, topic_id, partition
-        yield None
+    work = Work()
+    for member in snapshot.members():
+        target = snapshot.target(member)
+        if work.enough():
+            yield None
+        for topic_id in sorted(target):
+            mine = member.assigned.get(topic_id, {})
+            for partition in target[topic_id]:
+                if partition not in mine:
+                    yield member, topic_id, partition
+            if work.enough(1 + len(target[topic_id])):
+                yield None
 
 
-def _held(members: Iterable[ConsumerGroupMember]) -> dict[Partition, ConsumerGroupMember]:
-    return {
-        (topic_id, partition): member
-        for member in members
-        for holdings in (member.assigned, member.pending_revocation)
-        for topic_id, partitions in holdings.items()
-        for partition in partitions
-    }
+def _held(
+    snapshot: _Snapshot,
+) -> Generator[None, None, dict[Partition, ConsumerGroupMember]]:
+    held: dict[Partition, ConsumerGroupMember] = {}
+    work = Work()
+    for member in snapshot.members():
+        if work.enough():
+            yield
+        for topic_id, numbers in chain(member.assigned.items(), member.pending_revocation.items()):
+            held.update(((topic_id, number), member) for number in numbers)
+            if work.enough(1 + len(numbers)):
+                yield
+    return held
 
 
 def _member(

@@ -35,11 +35,12 @@ def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
 
 def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
     """The group for an epoch-0 heartbeat. A new or converted group is not part of the state:
-    replay puts it there. Raises GROUP_ID_NOT_FOUND."""
+    replay puts it there. Raises GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return JoinedGroup(group)
     if group is None:
+        state.check_room()
         return JoinedGroup(ConsumerGroup(group_id), is_new=True)
     joined = None
     if state.migration is not None:

@@ -24,6 +24,7 @@ from groupd.coordinator.core.consumer_group.subscription import (
 )
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
+from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     Event,
@@ -132,19 +133,20 @@ def task_if_due(
 
 def _resolver(
     image: MetadataImage, patterns: tuple[str, ...], context: RequestContext, started_ms: int
-) -> Callable[[], Resolution]:
-    def run() -> Resolution:
-        return {
-            pattern: ConsumerGroupRegexValue(
-                _matching(image, pattern, context), image.version, started_ms
-            )
-            for pattern in patterns
-        }
+) -> Callable[[], Steps[Resolution]]:
+    def steps() -> Steps[Resolution]:
+        resolution = {}
+        for pattern in patterns:
+            topics = yield from _matching(image, pattern, context)
+            resolution[pattern] = ConsumerGroupRegexValue(topics, image.version, started_ms)
+        return resolution
 
-    return run
+    return steps
 
 
-def _matching(image: MetadataImage, pattern: str, context: RequestContext) -> tuple[str, ...]:
+def _matching(
+    image: MetadataImage, pattern: str, context: RequestContext
+) -> Steps[tuple[str, ...]]:
     """Names of matching topics, internal ones included, that the principal may describe."""
     try:
         compiled = _compile(pattern)
@@ -152,13 +154,17 @@ def _matching(image: MetadataImage, pattern: str, context: RequestContext) -> tu
         # Only a log written elsewhere can hold one. Nothing matches, rather than every
         # resolution of the group failing for ever.
         return ()
-    return tuple(
-        name
-        for name in sorted(image.by_name)
-        if name != COMPACTED_TOPIC
-        and compiled.fullmatch(name)
-        and context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
-    )
+    found: list[str] = []
+    for names in chunks(sorted(image.by_name)):
+        found += [
+            name
+            for name in names
+            if name != COMPACTED_TOPIC
+            and compiled.fullmatch(name)
+            and context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+        ]
+        yield
+    return tuple(found)
 
 
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:

@@ -99,9 +99,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     if heartbeats is None:
         return Outcome()
     outcome = Outcome(gate=group_id)
-    if kind == TARGET and _was_halted(state, heartbeats, now.monotonic_ms):
-        _wait_once_more(state, heartbeats, group_id, now.monotonic_ms)
-    elif kind == TARGET:
+    if kind == TARGET:
         _compute(state, heartbeats, group_id, now, outcome)
     elif kind == PATIENCE:
         before_ms = now.monotonic_ms - target_limits.PATIENCE_MS
@@ -192,23 +190,7 @@ def _schedule_target(
 def _set_due(
     state: ShardState, heartbeats: WaitingHeartbeats, group_id: str, until_ms: int
 ) -> None:
-    heartbeats.due_ms = min(until_ms, heartbeats.end_ms)
-    state.deadlines.set((TARGET, group_id, ""), heartbeats.due_ms)
-
-
-def _was_halted(state: ShardState, heartbeats: WaitingHeartbeats, now_ms: int) -> bool:
-    """Whether the deadline comes so late that this process did not run when it passed. Heartbeats
-    that came meanwhile have not been read yet."""
-    late_ms = now_ms - heartbeats.due_ms
-    return late_ms >= state.config.consumer_target_linger_ms and now_ms < heartbeats.end_ms
-
-
-def _wait_once_more(
-    state: ShardState, heartbeats: WaitingHeartbeats, group_id: str, now_ms: int
-) -> None:
-    until_ms = now_ms + state.config.consumer_target_linger_ms
     state.deadlines.set((TARGET, group_id, ""), min(until_ms, heartbeats.end_ms))
-    heartbeats.due_ms = heartbeats.end_ms  # so that it is not late a second time
 
 
 def _compute(

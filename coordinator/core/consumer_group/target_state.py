@@ -57,13 +57,12 @@ class WaitingHeartbeats(Struct):
     """The waiting heartbeats of one group.
 
     `waiting`: those whose target is not there yet; `ready`: those to be answered; `by_member`:
-    both, by member id. Of the target that they wait for: `since_ms`: when it became due; `due_ms`:
-    when it is to be computed; `end_ms`: until when further changes of the group may put that off;
-    `changes`: how many there were. Times are monotonic.
+    both, by member id. Of the target that they wait for: `since_ms`: when it became due; `end_ms`:
+    until when further changes of the group may put its computation off; `changes`: how many there
+    were. Times are monotonic.
     """
 
     since_ms: int = 0
-    due_ms: int = 0
     end_ms: int = 0
     changes: int = 0
     waiting: deque[WaitingHeartbeat] = field(default_factory=deque)

@@ -3,12 +3,13 @@
 The order of the checks is part of the protocol. "Not started yet" (15) stands between them, so
 each check takes `started`:
 
-    ConsumerGroupHeartbeat  35 -> 30 -> 29 -> 15 -> 42 -> 112    shard: 16, 14
-    JoinGroup               30 -> 15 -> 24 -> 26                 shard: 16, 14
+    ConsumerGroupHeartbeat  35 -> 30 -> 42 -> 29 -> 15 -> 42 -> 112    shard: 16, 14
+    JoinGroup               30 -> 15 -> 24 -> 26 -> 23 -> -1               shard: 16, 14
     SyncGroup               23 -> 30 -> 15 -> 24                 shard: 16, 14 (shown as 27)
     Heartbeat               30 -> 15 -> 24                       shard: 16, 14 (shown as 0)
     LeaveGroup              30 -> 15 -> 24                       shard: 16, 14
 
+Before 29 and after 26 come the bounds of what one request may name (42; 23, then -1).
 Every `check_*` raises ApiError with the first code that applies, before anything has changed. How
 the reply carries it is the route's business (`groupd.coordinator.runtime.routes`).
 """
@@ -32,8 +33,6 @@ from groupd.protocol.messages.consumer_group import (
     DescribedConsumerGroup,
 )
 from groupd.protocol.messages.groups import (
-    FindCoordinatorReply,
-    FindCoordinatorRequest,
     FoundCoordinator,
 )
 
@@ -45,6 +44,15 @@ FIRST_CLIENT_ID_VERSION = 1
 
 PROTOCOL_REQUIRED_FROM = 5
 """From this version of SyncGroup on it must name protocol type and protocol."""
+
+JOIN_PROTOCOLS_MAX = 100
+"""Protocols that a member may offer. Every vote looks at those of all members."""
+
+SUBSCRIBED_TOPICS_MAX = 10_000
+"""Topics that a member may name. Whoever wants more has a regular expression."""
+
+OWNED_PARTITIONS_MAX = 100_000
+"""Partitions that a member may say it owns, each topic counted as one."""
 
 NodeFor = Callable[[int, str], "Node | None"]
 """(key type, key) -> its coordinator; None while there is none."""
@@ -65,6 +73,8 @@ def check_consumer_heartbeat(
     allows = context.allows
     if not allows(Operation.READ, Resource.GROUP, request.group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if request.subscribed_topic_names or request.topic_partitions:
+        _check_sizes(request)
     for topic in request.subscribed_topic_names or ():
         if not allows(Operation.DESCRIBE, Resource.TOPIC, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -85,6 +95,18 @@ def check_consumer_heartbeat(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {assignor} is not supported. Supported assignors: {known}.",
         )
+
+
+def _check_sizes(request: ConsumerGroupHeartbeatRequest) -> None:
+    """Before any work that grows with them. Kafka would refuse their record, in the end."""
+    names, owned = request.subscribed_topic_names or (), request.topic_partitions or ()
+    if len(names) > SUBSCRIBED_TOPICS_MAX:
+        raise _invalid(f"{len(names)} SubscribedTopicNames; the most is {SUBSCRIBED_TOPICS_MAX}.")
+    count = len(owned)
+    if count <= OWNED_PARTITIONS_MAX:
+        count += sum([len(topic.partitions) for topic in owned])
+    if count > OWNED_PARTITIONS_MAX:
+        raise _invalid(f"More than {OWNED_PARTITIONS_MAX} partitions in TopicPartitions.")
 
 
 def _check_identity(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:
@@ -141,6 +163,12 @@ def check_join(
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not low <= request.session_timeout_ms <= high:
         raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    protocols = request.protocols
+    if len(protocols) > JOIN_PROTOCOLS_MAX:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if sum([len(protocol.metadata) for protocol in protocols]) > config.message_max_bytes:
+        # No record of the group could hold it: Kafka says so when the leader has synced.
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def check_sync(
@@ -184,16 +212,10 @@ _DENIED = {
 
 
 def find_coordinator(
-    context: RequestContext, request: FindCoordinatorRequest, node_for: NodeFor
-) -> FindCoordinatorReply:
-    """One entry per key asked for, duplicates included. Share keys are refused: groupd has no
-    share groups. Every node gives the same answer."""
-    return FindCoordinatorReply(
-        tuple(_find(context, request.key_type, key, node_for) for key in request.keys)
-    )
-
-
-def _find(context: RequestContext, key_type: int, key: str, node_for: NodeFor) -> FoundCoordinator:
+    context: RequestContext, key_type: int, node_for: NodeFor, key: str
+) -> FoundCoordinator:
+    """One key of the request. Share keys are refused: groupd has no share groups. Every node gives
+    the same answer."""
     if key_type not in _DENIED:
         return FoundCoordinator(
             key,

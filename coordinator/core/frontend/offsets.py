@@ -104,7 +104,7 @@ def _denied(refusal: Any, _: None) -> Any:
 
 
 def _merged(
-    make_reply: Callable[[tuple[TopicErrors, ...]], Any], failures: Failures, reply: Any
+    make_reply: Callable[[Sequence[TopicErrors]], Any], failures: Failures, reply: Any
 ) -> Any:
     """A `Finish`: what was refused here, then what the shard says of the rest."""
     return make_reply(failures.merged(reply.topics if reply else ()))
@@ -140,7 +140,7 @@ def _deleted(failures: Failures, reply: OffsetDeleteReply) -> OffsetDeleteReply:
 
 def admit_fetch(
     context: RequestContext, request: OffsetFetchGroup, image: MetadataImage
-) -> tuple[OffsetFetchGroup | None, Finish]:
+) -> tuple[OffsetFetchGroup | None, Finish | None]:
     """DESCRIBE on the group, else 30 for the group. The shard is asked even if no topic is left;
     its group error replaces the whole answer."""
     version = context.api_version
@@ -159,6 +159,8 @@ def admit_fetch(
         request.member_epoch,
         request.require_stable,
     )
+    if version >= 2 and not failed:
+        return kept, None
     return kept, partial(_fetched, version, request, failed)
 
 
@@ -284,7 +286,7 @@ class Failures:
         errors = tuple(PartitionError(partition, code) for partition in partitions)
         self._failed.append(TopicErrors(name, errors, topic_id))
 
-    def merged(self, answered: tuple[TopicErrors, ...]) -> tuple[TopicErrors, ...]:
+    def merged(self, answered: Sequence[TopicErrors]) -> Sequence[TopicErrors]:
         if not self._failed:
             return answered
         entries: dict[str | TopicId, TopicErrors] = {}
@@ -294,5 +296,6 @@ class Failures:
             if before is None:
                 entries[key] = topic
             else:
-                entries[key] = replace(before, partitions=before.partitions + topic.partitions)
+                both = (*before.partitions, *topic.partitions)
+                entries[key] = replace(before, partitions=both)
         return tuple(entries.values())

@@ -106,6 +106,8 @@ def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Gro
         raise ApiError(
             ErrorCode.GROUP_ID_NOT_FOUND if epochs_known else ErrorCode.ILLEGAL_GENERATION
         )
+    if group is None:
+        state.check_room()
     return group
 
 

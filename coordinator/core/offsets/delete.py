@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.offsets.store import OffsetStore, TopicPartition
 from groupd.coordinator.core.state import ShardState
@@ -30,6 +32,16 @@ def all_tombstones(store: OffsetStore, group_id: str) -> list[Record]:
     return [tombstone(group_id, *place) for place in committed + pending_only]
 
 
+def some_tombstones(store: OffsetStore, group_id: str, at_most: int) -> list[Record]:
+    """Tombstones of at most `at_most` committed offsets of a group."""
+    places = (
+        (topic, partition)
+        for topic, partitions in store.topics(group_id).items()
+        for partition in partitions
+    )
+    return [tombstone(group_id, *place) for place in islice(places, at_most)]
+
+
 def delete_offsets(
     state: ShardState, store: OffsetStore, context: RequestContext, request: OffsetDeleteRequest
 ) -> Outcome:
@@ -55,7 +67,7 @@ def delete_offsets(
                 if store.get(group_id, topic.name, partition) is not None
                 or store.is_pending(group_id, topic.name, partition)
             )
-        errors = tuple(PartitionError(partition, code) for partition in topic.partitions)
+        errors = tuple([PartitionError(partition, code) for partition in topic.partitions])
         results.append(TopicErrors(topic.name, errors, topic.topic_id))
     records = [tombstone(group_id, *place) for place in doomed]
     events = []

@@ -27,7 +27,7 @@ from groupd.protocol.messages.offsets import (
 _NOTHING: Mapping[int, StoredOffset] = {}
 _NONE: Set[int] = frozenset()
 
-MANY = 500
+MANY = 20
 """Offsets of one topic from which on they are read later, out of a copy."""
 
 
@@ -45,7 +45,7 @@ def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGro
             return FetchedGroup(group_id, error=error.code)
     reader = _Reader(store, group_id, stable=request.require_stable)
     if request.topics is None:
-        return FetchedGroup(group_id, reader.everything() if known else ())
+        return FetchedGroup(group_id, reader.everything(request.only) if known else ())
     return FetchedGroup(
         group_id,
         tuple(
@@ -67,16 +67,16 @@ class _Reader:
     def __init__(self, store: OffsetStore, group_id: str, *, stable: bool) -> None:
         self._store, self._group_id, self._stable = store, group_id, stable
 
-    def everything(self) -> tuple[FetchedTopic, ...]:
+    def everything(self, only: tuple[str, ...] | None) -> tuple[FetchedTopic, ...]:
+        """`only`: of these topics, which are sorted; None: of all."""
         topics = self._store.topics(self._group_id)
-        return tuple(
-            FetchedTopic(name, self._all_of(name, topics[name])) for name in sorted(topics)
-        )
+        names = sorted(topics) if only is None else [name for name in only if name in topics]
+        return tuple([FetchedTopic(name, self._all_of(name, topics[name])) for name in names])
 
     def _all_of(self, topic: str, committed: ByPartition) -> Sequence[FetchedOffset]:
         if len(committed) <= MANY:
             return self.partitions(topic, NO_TOPIC_ID, sorted(committed))
-        offsets, unstable = committed.copy(), self._unstable(topic)
+        offsets, unstable = committed.copy(), self._unstable(topic, committed)
         return Lazily(
             len(offsets),
             lambda: _offsets(offsets, unstable, NO_TOPIC_ID, ascending(offsets)),
@@ -86,17 +86,24 @@ class _Reader:
         self, topic: str, topic_id: TopicId, partitions: Sequence[int]
     ) -> Sequence[FetchedOffset]:
         offsets = self._store.topics(self._group_id).get(topic, _NOTHING)
-        unstable = self._unstable(topic)
+        unstable = self._unstable(topic, partitions)
         if len(partitions) <= MANY:
             return tuple(_offsets(offsets, unstable, topic_id, partitions))
-        copy = dict(offsets)
+        stored = list(map(offsets.get, partitions))
+        copy = {
+            partition: one
+            for partition, one in zip(partitions, stored, strict=True)
+            if one is not None
+        }
         return Lazily(len(partitions), lambda: _offsets(copy, unstable, topic_id, partitions))
 
-    def _unstable(self, topic: str) -> Set[int]:
+    def _unstable(self, topic: str, partitions: Iterable[int]) -> Set[int]:
+        """Those of `partitions` that wait for the end of a transaction. A group may have far more
+        of them than this request asks for, so they are looked up."""
         pending = self._store.pending(self._group_id) if self._stable else None
         if not pending:
             return _NONE
-        return {partition for name, partition in pending if name == topic}
+        return {partition for partition in partitions if (topic, partition) in pending}
 
 
 def _offsets(

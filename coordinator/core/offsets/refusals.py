@@ -7,14 +7,16 @@ failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.offsets import (
     CommitTopic,
     FetchedGroup,
     FetchedOffset,
     FetchedTopic,
+    FetchTopic,
     OffsetCommitReply,
     OffsetCommitRequest,
     OffsetDeleteReply,
@@ -26,15 +28,12 @@ from groupd.protocol.messages.offsets import (
 )
 
 
-def on_every_partition(topics: Iterable[CommitTopic], code: ErrorCode) -> tuple[TopicErrors, ...]:
-    return tuple(
-        TopicErrors(
-            topic.name,
-            tuple(PartitionError(entry.partition, code) for entry in topic.partitions),
-            topic.topic_id,
-        )
-        for topic in topics
-    )
+def on_every_partition(topics: Sequence[CommitTopic], code: ErrorCode) -> Sequence[TopicErrors]:
+    def refused(topic: CommitTopic) -> TopicErrors:
+        errors = mapped(lambda entry: PartitionError(entry.partition, code), topic.partitions)
+        return TopicErrors(topic.name, errors, topic.topic_id)
+
+    return mapped(refused, topics)
 
 
 def refuse_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitReply:
@@ -54,14 +53,12 @@ def refuse_fetch(request: OffsetFetchGroup, code: ErrorCode, api_version: int) -
     """v1 has no group error: it stands on each partition asked for."""
     if api_version >= 2:
         return FetchedGroup(request.group_id, error=code)
-    topics = tuple(
-        FetchedTopic(
-            topic.name,
-            tuple(FetchedOffset(partition, error=code) for partition in topic.partitions),
-        )
-        for topic in request.topics or ()
-    )
-    return FetchedGroup(request.group_id, topics, code)
+
+    def refused(topic: FetchTopic) -> FetchedTopic:
+        offsets = mapped(lambda number: FetchedOffset(number, error=code), topic.partitions)
+        return FetchedTopic(topic.name, offsets)
+
+    return FetchedGroup(request.group_id, mapped(refused, request.topics or ()), code)
 
 
 def refuse_delete(code: ErrorCode) -> OffsetDeleteReply:

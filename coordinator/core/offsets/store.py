@@ -98,6 +98,13 @@ class OffsetStore:
         """The groups in which a producer has a pending offset, sorted."""
         return sorted(self._pending.get(producer_id, ()))
 
+    def pending_count(self, producer_id: int) -> int:
+        """Offsets that wait for the marker of a producer."""
+        groups = self._pending.get(producer_id)
+        if groups is None:
+            return 0
+        return sum([len(places) for topics in groups.values() for places in topics.values()])
+
     def put(self, group_id: str, topic: str, partition: int, stored: StoredOffset) -> None:
         try:
             partitions = self._committed[group_id][topic]

@@ -4,8 +4,9 @@ TRANSACTION_ABORTABLE."""
 from __future__ import annotations
 
 from groupd.protocol.messages.transactions import AddOffsetsToTxnReply, AddOffsetsToTxnRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> AddOffsetsToTxnRequest:

@@ -7,7 +7,10 @@ v0-3 carry one transaction, which is read into the form of v4.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.transactions import (
     AddedTopic,
     AddedTransaction,
@@ -16,8 +19,10 @@ from groupd.protocol.messages.transactions import (
     AddPartitionsTransaction,
     TxnTopic,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
+from groupd.protocol.wire.outcomes import write_partition_error
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 _BATCHED_FROM = 4
 
@@ -46,24 +51,26 @@ def _read_topic(reader: Reader) -> TxnTopic:
     return TxnTopic(reader.string(), reader.int32_array())
 
 
-def write(writer: Writer, reply: AddPartitionsToTxnReply) -> None:
+def write(writer: Writer, reply: AddPartitionsToTxnReply) -> Generator[None, None, None]:
     writer.int32(0)
     if writer.version >= _BATCHED_FROM:
         writer.int16(reply.error)
         results = () if reply.error else reply.transactions
-        for transaction in writer.structs(results):
-            writer.string(transaction.transactional_id)
-            _write_topics(writer, transaction.topics)
+        yield from writer.long_structs_in_steps(results, _write_transaction)
     else:
-        _write_topics(writer, reply.transactions[0].topics)
+        yield from writer.long_structs_in_steps(reply.transactions[0].topics, _write_topic)
 
 
-def _write_topics(writer: Writer, topics: tuple[AddedTopic, ...]) -> None:
-    for topic in writer.structs(topics):
-        writer.string(topic.name)
-        for partition, error in writer.structs(topic.partitions):
-            writer.int32(partition)
-            writer.int16(error)
+def _write_transaction(
+    writer: Writer, transaction: AddedTransaction
+) -> Generator[None, None, None]:
+    writer.string(transaction.transactional_id)
+    yield from writer.long_structs_in_steps(transaction.topics, _write_topic)
+
+
+def _write_topic(writer: Writer, topic: AddedTopic) -> Generator[None, None, None]:
+    writer.string(topic.name)
+    yield from writer.structs_in_steps(topic.partitions, write_partition_error)
 
 
 def failure(
@@ -71,19 +78,17 @@ def failure(
 ) -> AddPartitionsToTxnReply:
     """The error on every partition in v0-3, on the whole request in later versions."""
     return AddPartitionsToTxnReply(
-        tuple(all_failed(transaction, code) for transaction in request.transactions), code
+        mapped(lambda transaction: all_failed(transaction, code), request.transactions), code
     )
 
 
 def all_failed(transaction: AddPartitionsTransaction, code: ErrorCode) -> AddedTransaction:
     """The error `code` on each partition of one transaction."""
-    return AddedTransaction(
-        transaction.transactional_id,
-        tuple(
-            AddedTopic(topic.name, tuple((partition, code) for partition in topic.partitions))
-            for topic in transaction.topics
-        ),
-    )
+
+    def topic(asked: TxnTopic) -> AddedTopic:
+        return AddedTopic(asked.name, mapped(lambda item: (item, code), asked.partitions))
+
+    return AddedTransaction(transaction.transactional_id, mapped(topic, transaction.topics))
 
 
 API = api(24, AddPartitionsToTxnRequest, "0-5", "3+", read, write, failure)

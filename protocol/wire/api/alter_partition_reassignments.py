@@ -3,7 +3,10 @@ replicas may change (KIP-860)."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.replicas import (
     AlterPartitionReassignmentsReply,
     AlterPartitionReassignmentsRequest,
@@ -11,9 +14,10 @@ from groupd.protocol.messages.replicas import (
     ReassignedTopic,
     TopicOutcomes,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.outcomes import write_topic_outcomes
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> AlterPartitionReassignmentsRequest:
@@ -35,29 +39,24 @@ def _partition(reader: Reader) -> tuple[int, tuple[int, ...] | None]:
     return partition, replicas
 
 
-def write(writer: Writer, reply: AlterPartitionReassignmentsReply) -> None:
+def write(writer: Writer, reply: AlterPartitionReassignmentsReply) -> Generator[None, None, None]:
     writer.int32(0)
     if writer.version >= 1:
         writer.boolean(reply.allow_replication_factor_change)
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
-    write_topic_outcomes(writer, reply.topics)
+    yield from write_topic_outcomes(writer, reply.topics)
 
 
 def failure(
     request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str | None
 ) -> AlterPartitionReassignmentsReply:
+    def topic(asked: ReassignedTopic) -> TopicOutcomes:
+        partitions = mapped(lambda item: PartitionOutcome(item[0], code, message), asked.partitions)
+        return TopicOutcomes(asked.name, partitions)
+
     return AlterPartitionReassignmentsReply(
-        request.allow_replication_factor_change,
-        code,
-        message,
-        tuple(
-            TopicOutcomes(
-                topic.name,
-                tuple(PartitionOutcome(number, code, message) for number, _ in topic.partitions),
-            )
-            for topic in request.topics
-        ),
+        request.allow_replication_factor_change, code, message, mapped(topic, request.topics)
     )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from itertools import chain
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.replicas import (
     AlterReplicaLogDirsReply,
     AlterReplicaLogDirsRequest,
     AskedPartitions,
 )
-from groupd.protocol.primitives import Reader, Writer
-from groupd.protocol.wire.outcomes import read_named_partitions
+from groupd.protocol.reader import Reader
+from groupd.protocol.wire.outcomes import read_named_partitions, write_partition_error
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> AlterReplicaLogDirsRequest:
@@ -24,24 +29,29 @@ def _dir(reader: Reader) -> tuple[str, AskedPartitions]:
     return path, topics
 
 
-def write(writer: Writer, reply: AlterReplicaLogDirsReply) -> None:
+def write(writer: Writer, reply: AlterReplicaLogDirsReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for name, partitions in writer.structs(reply.topics):
-        writer.string(name)
-        for partition, code in writer.structs(partitions):
-            writer.int32(partition)
-            writer.int16(code)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
+
+
+def _write_topic(
+    writer: Writer, topic: tuple[str, Sequence[tuple[int, ErrorCode]]]
+) -> Generator[None, None, None]:
+    name, partitions = topic
+    writer.string(name)
+    yield from writer.structs_in_steps(partitions, write_partition_error)
 
 
 def failure(
     request: AlterReplicaLogDirsRequest, code: ErrorCode, message: str | None
 ) -> AlterReplicaLogDirsReply:
+    def topic(
+        asked: tuple[str, tuple[int, ...]],
+    ) -> tuple[str, Sequence[tuple[int, ErrorCode]]]:
+        return asked[0], mapped(lambda item: (item, code), asked[1])
+
     return AlterReplicaLogDirsReply(
-        tuple(
-            (name, tuple((partition, code) for partition in partitions))
-            for _, topics in request.dirs
-            for name, partitions in topics
-        )
+        mapped(topic, list(chain.from_iterable([topics for _, topics in request.dirs])))
     )
 
 

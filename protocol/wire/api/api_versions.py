@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 _NO_FEATURES_EPOCH = -1
 

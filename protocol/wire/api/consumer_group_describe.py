@@ -12,8 +12,10 @@ from groupd.protocol.messages.consumer_group import (
     DescribedConsumerMember,
     NamedTopicPartitions,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> ConsumerGroupDescribeRequest:
@@ -22,8 +24,7 @@ def read(reader: Reader) -> ConsumerGroupDescribeRequest:
 
 def write(writer: Writer, reply: ConsumerGroupDescribeReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for group in writer.structs(reply.groups):
-        yield from _write_group(writer, group)
+    yield from writer.long_structs_in_steps(reply.groups, _write_group)
 
 
 def _write_group(writer: Writer, group: DescribedConsumerGroup) -> Generator[None, None, None]:
@@ -34,31 +35,36 @@ def _write_group(writer: Writer, group: DescribedConsumerGroup) -> Generator[Non
     writer.int32(group.group_epoch)
     writer.int32(group.assignment_epoch)
     writer.string(group.assignor_name)
-    yield from writer.structs_in_steps(group.members, _write_member)
+    yield from writer.long_structs_in_steps(group.members, _write_member)
     writer.int32(group.authorized_operations)
 
 
-def _write_member(writer: Writer, member: DescribedConsumerMember) -> None:
+def _write_member(writer: Writer, member: DescribedConsumerMember) -> Generator[None, None, None]:
     writer.string(member.member_id)
     writer.nullable_string(member.instance_id)
     writer.nullable_string(member.rack_id)
     writer.int32(member.member_epoch)
     writer.string(member.client_id)
     writer.string(member.client_host)
-    writer.array(member.subscribed_topic_names, Writer.string)
+    yield from writer.array_in_steps(member.subscribed_topic_names, Writer.string)
     writer.nullable_string(member.subscribed_topic_regex)
-    _write_assignment(writer, member.assignment)
-    _write_assignment(writer, member.target_assignment)
+    yield from _write_assignment(writer, member.assignment)
+    yield from _write_assignment(writer, member.target_assignment)
     if writer.version >= 1:
         writer.int8(member.member_type)
 
 
-def _write_assignment(writer: Writer, topics: tuple[NamedTopicPartitions, ...]) -> None:
-    for topic in writer.structs(topics):
-        writer.uuid(topic.topic_id)
-        writer.string(topic.topic_name)
-        writer.int32_array(topic.partitions)
+def _write_assignment(
+    writer: Writer, topics: tuple[NamedTopicPartitions, ...]
+) -> Generator[None, None, None]:
+    yield from writer.structs_in_steps(topics, _write_topic)
     writer.end()
+
+
+def _write_topic(writer: Writer, topic: NamedTopicPartitions) -> None:
+    writer.uuid(topic.topic_id)
+    writer.string(topic.topic_name)
+    writer.int32_array(topic.partitions)
 
 
 def failure(
@@ -66,7 +72,7 @@ def failure(
 ) -> ConsumerGroupDescribeReply:
     """Puts the error on every requested group."""
     return ConsumerGroupDescribeReply(
-        tuple(DescribedConsumerGroup(group_id, code, message) for group_id in request.group_ids)
+        mapped(lambda group_id: DescribedConsumerGroup(group_id, code, message), request.group_ids)
     )
 
 

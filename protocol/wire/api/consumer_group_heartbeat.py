@@ -10,8 +10,9 @@ from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_and_message
+from groupd.protocol.writer import Writer
 
 # Throttle time (always 0) and error; member epoch and heartbeat interval.
 _HEAD = Struct(">4xh")

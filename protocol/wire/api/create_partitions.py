@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.topics import (
     CreatePartitionsReply,
     CreatePartitionsRequest,
     CreatePartitionsResult,
     GrownTopic,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> CreatePartitionsRequest:
@@ -31,19 +35,22 @@ def _assignment(reader: Reader) -> tuple[int, ...]:
     return reader.int32_array()
 
 
-def write(writer: Writer, reply: CreatePartitionsReply) -> None:
+def write(writer: Writer, reply: CreatePartitionsReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for result in writer.structs(reply.results):
-        writer.string(result.name)
-        writer.int16(result.error)
-        writer.nullable_string(result.error_message)
+    yield from writer.structs_in_steps(reply.results, _write_result)
+
+
+def _write_result(writer: Writer, result: CreatePartitionsResult) -> None:
+    writer.string(result.name)
+    writer.int16(result.error)
+    writer.nullable_string(result.error_message)
 
 
 def failure(
     request: CreatePartitionsRequest, code: ErrorCode, message: str | None
 ) -> CreatePartitionsReply:
     return CreatePartitionsReply(
-        tuple(CreatePartitionsResult(topic.name, code, message) for topic in request.topics)
+        mapped(lambda topic: CreatePartitionsResult(topic.name, code, message), request.topics)
     )
 
 

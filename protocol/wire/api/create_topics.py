@@ -8,15 +8,20 @@ The configs array is nullable, but Java's Admin client fails on null: it is alwa
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.topics import (
+    ConfigValue,
     CreatedTopic,
     CreateTopicsReply,
     CreateTopicsRequest,
     NewTopic,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> CreateTopicsRequest:
@@ -48,37 +53,44 @@ def _config(reader: Reader) -> tuple[str, str | None]:
     return name, value
 
 
-def write(writer: Writer, reply: CreateTopicsReply) -> None:
+def write(writer: Writer, reply: CreateTopicsReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for topic in writer.structs(reply.topics):
-        writer.string(topic.name)
-        if writer.version >= 7:
-            writer.uuid(topic.topic_id)
-        writer.int16(topic.error)
-        writer.nullable_string(topic.error_message)
-        if writer.version >= 5:
-            _write_created(writer, topic)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
 
 
-def _write_created(writer: Writer, topic: CreatedTopic) -> None:
+def _write_topic(writer: Writer, topic: CreatedTopic) -> Generator[None, None, None]:
+    writer.string(topic.name)
+    if writer.version >= 7:
+        writer.uuid(topic.topic_id)
+    writer.int16(topic.error)
+    writer.nullable_string(topic.error_message)
+    if writer.version >= 5:
+        yield from _write_created(writer, topic)
+
+
+def _write_created(writer: Writer, topic: CreatedTopic) -> Generator[None, None, None]:
     writer.int32(topic.partitions)
     writer.int16(topic.replication_factor)
-    for config in writer.structs(topic.configs):
-        writer.string(config.name)
-        writer.nullable_string(config.value)
-        writer.boolean(config.read_only)
-        writer.int8(config.source)
-        writer.boolean(config.sensitive)
+    yield from writer.structs_in_steps(topic.configs, _write_config)
     if topic.config_error:
         writer.tagged_field(0, topic.config_error.to_bytes(2, "big", signed=True))
+
+
+def _write_config(writer: Writer, config: ConfigValue) -> None:
+    writer.string(config.name)
+    writer.nullable_string(config.value)
+    writer.boolean(config.read_only)
+    writer.int8(config.source)
+    writer.boolean(config.sensitive)
 
 
 def failure(
     request: CreateTopicsRequest, code: ErrorCode, message: str | None
 ) -> CreateTopicsReply:
     return CreateTopicsReply(
-        tuple(
-            CreatedTopic(topic.name, error=code, error_message=message) for topic in request.topics
+        mapped(
+            lambda topic: CreatedTopic(topic.name, error=code, error_message=message),
+            request.topics,
         )
     )
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import DeletedGroup, DeleteGroupsReply, DeleteGroupsRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DeleteGroupsRequest:
     return DeleteGroupsRequest(reader.array(Reader.string))
 
 
-def write(writer: Writer, reply: DeleteGroupsReply) -> None:
+def write(writer: Writer, reply: DeleteGroupsReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for result in writer.structs(reply.results):
-        writer.string(result.group_id)
-        writer.int16(result.error)
-        if writer.version >= 3:
-            writer.nullable_string(result.error_message)
+    yield from writer.structs_in_steps(reply.results, _write_result)
+
+
+def _write_result(writer: Writer, result: DeletedGroup) -> None:
+    writer.string(result.group_id)
+    writer.int16(result.error)
+    if writer.version >= 3:
+        writer.nullable_string(result.error_message)
 
 
 def failure(
@@ -26,7 +33,7 @@ def failure(
 ) -> DeleteGroupsReply:
     """Puts the error on every requested group."""
     return DeleteGroupsReply(
-        tuple(DeletedGroup(group_id, code, message) for group_id in request.group_ids)
+        mapped(lambda group_id: DeletedGroup(group_id, code, message), request.group_ids)
     )
 
 

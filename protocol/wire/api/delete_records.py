@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import (
     DeletedRecords,
@@ -10,8 +12,10 @@ from groupd.protocol.messages.data import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DeleteRecordsRequest:
@@ -32,26 +36,28 @@ def _partition(reader: Reader) -> tuple[int, int]:
     return partition, before_offset
 
 
-def write(writer: Writer, reply: DeleteRecordsReply) -> None:
+def write(writer: Writer, reply: DeleteRecordsReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for topic in writer.structs(reply.topics):
-        writer.string(topic.name)
-        for item in writer.structs(topic.partitions):
-            writer.int32(item.partition)
-            writer.int64(item.low_watermark)
-            writer.int16(item.error)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
+
+
+def _write_topic(writer: Writer, topic: DeletedRecordsTopic) -> Generator[None, None, None]:
+    writer.string(topic.name)
+    yield from writer.structs_in_steps(topic.partitions, _write_partition)
+
+
+def _write_partition(writer: Writer, item: DeletedRecords) -> None:
+    writer.int32(item.partition)
+    writer.int64(item.low_watermark)
+    writer.int16(item.error)
 
 
 def failure(request: DeleteRecordsRequest, code: ErrorCode, _: str | None) -> DeleteRecordsReply:
-    return DeleteRecordsReply(
-        tuple(
-            DeletedRecordsTopic(
-                topic.name,
-                tuple(DeletedRecords(partition, error=code) for partition, _ in topic.partitions),
-            )
-            for topic in request.topics
-        )
-    )
+    def topic(asked: DeleteRecordsTopic) -> DeletedRecordsTopic:
+        partitions = mapped(lambda item: DeletedRecords(item[0], error=code), asked.partitions)
+        return DeletedRecordsTopic(asked.name, partitions)
+
+    return DeleteRecordsReply(mapped(topic, request.topics))
 
 
 API = api(21, DeleteRecordsRequest, "0-2", "2+", read, write, failure)

@@ -5,11 +5,15 @@ v4 is flexible, v5 adds the error message, v6 gives topics by name or id.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.topics import DeletedTopic, DeleteTopicsReply, DeleteTopicsRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DeleteTopicsRequest:
@@ -29,24 +33,27 @@ def _topic(reader: Reader) -> tuple[str | None, TopicId]:
     return reader.nullable_string(), reader.uuid()
 
 
-def write(writer: Writer, reply: DeleteTopicsReply) -> None:
+def write(writer: Writer, reply: DeleteTopicsReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for topic in writer.structs(reply.topics):
-        if writer.version >= 6:
-            writer.nullable_string(topic.name)
-            writer.uuid(topic.topic_id)
-        else:
-            writer.string(topic.name or "")
-        writer.int16(topic.error)
-        if writer.version >= 5:
-            writer.nullable_string(topic.error_message)
+    yield from writer.structs_in_steps(reply.topics, _write_topic)
+
+
+def _write_topic(writer: Writer, topic: DeletedTopic) -> None:
+    if writer.version >= 6:
+        writer.nullable_string(topic.name)
+        writer.uuid(topic.topic_id)
+    else:
+        writer.string(topic.name or "")
+    writer.int16(topic.error)
+    if writer.version >= 5:
+        writer.nullable_string(topic.error_message)
 
 
 def failure(
     request: DeleteTopicsRequest, code: ErrorCode, message: str | None
 ) -> DeleteTopicsReply:
     return DeleteTopicsReply(
-        tuple(DeletedTopic(name, topic_id, code, message) for name, topic_id in request.topics)
+        mapped(lambda key: DeletedTopic(*key, error=code, error_message=message), request.topics)
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import DescribeClusterReply, DescribeClusterRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 _BROKERS = 1
 

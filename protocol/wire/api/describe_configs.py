@@ -6,7 +6,10 @@ documentation, v4 is flexible. The handler decides whether to give synonyms.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.topics import (
     ConfigResource,
     ConfigValue,
@@ -14,8 +17,9 @@ from groupd.protocol.messages.topics import (
     DescribeConfigsRequest,
     DescribedConfigs,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DescribeConfigsRequest:
@@ -32,15 +36,17 @@ def _resource(reader: Reader) -> ConfigResource:
     return ConfigResource(resource_type, name, keys)
 
 
-def write(writer: Writer, reply: DescribeConfigsReply) -> None:
+def write(writer: Writer, reply: DescribeConfigsReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for result in writer.structs(reply.results):
-        writer.int16(result.error)
-        writer.nullable_string(result.error_message)
-        writer.int8(result.resource_type)
-        writer.string(result.name)
-        for config in writer.structs(result.configs):
-            _write_config(writer, config)
+    yield from writer.long_structs_in_steps(reply.results, _write_resource)
+
+
+def _write_resource(writer: Writer, result: DescribedConfigs) -> Generator[None, None, None]:
+    writer.int16(result.error)
+    writer.nullable_string(result.error_message)
+    writer.int8(result.resource_type)
+    writer.string(result.name)
+    yield from writer.structs_in_steps(result.configs, _write_config)
 
 
 def _write_config(writer: Writer, config: ConfigValue) -> None:
@@ -61,12 +67,10 @@ def _write_config(writer: Writer, config: ConfigValue) -> None:
 def failure(
     request: DescribeConfigsRequest, code: ErrorCode, message: str | None
 ) -> DescribeConfigsReply:
-    return DescribeConfigsReply(
-        tuple(
-            DescribedConfigs(resource.resource_type, resource.name, code, message)
-            for resource in request.resources
-        )
-    )
+    def failed(asked: ConfigResource) -> DescribedConfigs:
+        return DescribedConfigs(asked.resource_type, asked.name, code, message)
+
+    return DescribeConfigsReply(mapped(failed, request.resources))
 
 
 API = api(32, DescribeConfigsRequest, "1-4", "4+", read, write, failure)

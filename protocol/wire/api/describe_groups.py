@@ -12,8 +12,10 @@ from groupd.protocol.messages.groups import (
     DescribeGroupsReply,
     DescribeGroupsRequest,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DescribeGroupsRequest:
@@ -26,8 +28,7 @@ def read(reader: Reader) -> DescribeGroupsRequest:
 def write(writer: Writer, reply: DescribeGroupsReply) -> Generator[None, None, None]:
     if writer.version >= 1:
         writer.int32(0)
-    for group in writer.structs(reply.groups):
-        yield from _write_group(writer, group)
+    yield from writer.long_structs_in_steps(reply.groups, _write_group)
 
 
 def _write_group(writer: Writer, group: DescribedGroup) -> Generator[None, None, None]:
@@ -58,7 +59,7 @@ def failure(
 ) -> DescribeGroupsReply:
     """Puts the error on every requested group."""
     return DescribeGroupsReply(
-        tuple(DescribedGroup(group_id, code, message) for group_id in request.groups)
+        mapped(lambda group_id: DescribedGroup(group_id, code, message), request.groups)
     )
 
 

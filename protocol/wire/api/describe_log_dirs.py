@@ -3,10 +3,13 @@ the volume, v5 whether new partitions may be placed there (KIP-1066)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Generator
+
 from groupd.protocol.messages.replicas import DescribeLogDirsReply, DescribeLogDirsRequest, LogDir
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.outcomes import read_named_partitions
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DescribeLogDirsRequest:
@@ -14,29 +17,37 @@ def read(reader: Reader) -> DescribeLogDirsRequest:
     return DescribeLogDirsRequest(topics)
 
 
-def write(writer: Writer, reply: DescribeLogDirsReply) -> None:
+def write(writer: Writer, reply: DescribeLogDirsReply) -> Generator[None, None, None]:
     writer.int32(0)
     if writer.version >= 3:
         writer.int16(reply.error)
-    for log_dir in writer.structs(reply.log_dirs):
-        _write_dir(writer, log_dir)
+    yield from writer.long_structs_in_steps(reply.log_dirs, _write_dir)
 
 
-def _write_dir(writer: Writer, log_dir: LogDir) -> None:
+def _write_dir(writer: Writer, log_dir: LogDir) -> Generator[None, None, None]:
     writer.int16(log_dir.error)
     writer.string(log_dir.path)
-    for name, partitions in writer.structs(log_dir.topics):
-        writer.string(name)
-        for partition, size in writer.structs(partitions):
-            writer.int32(partition)
-            writer.int64(size)
-            writer.int64(0)  # no lag: there is one replica
-            writer.boolean(False)
+    yield from writer.long_structs_in_steps(log_dir.topics, _write_topic)
     if writer.version >= 4:
         writer.int64(log_dir.total_bytes)
         writer.int64(log_dir.usable_bytes)
     if writer.version >= 5:
         writer.boolean(False)  # cordoned
+
+
+def _write_topic(
+    writer: Writer, topic: tuple[str, Collection[tuple[int, int]]]
+) -> Generator[None, None, None]:
+    name, partitions = topic
+    writer.string(name)
+    yield from writer.structs_in_steps(partitions, _write_size)
+
+
+def _write_size(writer: Writer, size: tuple[int, int]) -> None:
+    writer.int32(size[0])
+    writer.int64(size[1])
+    writer.int64(0)  # no lag: there is one replica
+    writer.boolean(False)
 
 
 API = api(35, DescribeLogDirsRequest, "1-5", "2+", read, write, code_only(DescribeLogDirsReply))

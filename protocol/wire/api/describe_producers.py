@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.producers import (
+    ActiveProducer,
     DescribedPartition,
     DescribedProducersTopic,
     DescribeProducersReply,
     DescribeProducersRequest,
     DescribeProducersTopic,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DescribeProducersRequest:
@@ -25,41 +30,40 @@ def _topic(reader: Reader) -> DescribeProducersTopic:
     return DescribeProducersTopic(name, partitions)
 
 
-def write(writer: Writer, reply: DescribeProducersReply) -> None:
+def write(writer: Writer, reply: DescribeProducersReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for topic in writer.structs(reply.topics):
-        writer.string(topic.name)
-        for partition in writer.structs(topic.partitions):
-            _write_partition(writer, partition)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
 
 
-def _write_partition(writer: Writer, partition: DescribedPartition) -> None:
+def _write_topic(writer: Writer, topic: DescribedProducersTopic) -> Generator[None, None, None]:
+    writer.string(topic.name)
+    yield from writer.long_structs_in_steps(topic.partitions, _write_partition)
+
+
+def _write_partition(writer: Writer, partition: DescribedPartition) -> Generator[None, None, None]:
     writer.int32(partition.partition)
     writer.int16(partition.error)
     writer.nullable_string(partition.error_message)
-    for producer in writer.structs(partition.producers):
-        writer.int64(producer.producer_id)
-        writer.int32(producer.producer_epoch)
-        writer.int32(producer.last_sequence)
-        writer.int64(producer.last_timestamp_ms)
-        writer.int32(producer.coordinator_epoch)
-        writer.int64(producer.transaction_offset)
+    yield from writer.structs_in_steps(partition.producers, _write_producer)
+
+
+def _write_producer(writer: Writer, producer: ActiveProducer) -> None:
+    writer.int64(producer.producer_id)
+    writer.int32(producer.producer_epoch)
+    writer.int32(producer.last_sequence)
+    writer.int64(producer.last_timestamp_ms)
+    writer.int32(producer.coordinator_epoch)
+    writer.int64(producer.transaction_offset)
 
 
 def failure(
     request: DescribeProducersRequest, code: ErrorCode, message: str | None
 ) -> DescribeProducersReply:
-    return DescribeProducersReply(
-        tuple(
-            DescribedProducersTopic(
-                topic.name,
-                tuple(
-                    DescribedPartition(partition, code, message) for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    )
+    def topic(asked: DescribeProducersTopic) -> DescribedProducersTopic:
+        partitions = mapped(lambda item: DescribedPartition(item, code, message), asked.partitions)
+        return DescribedProducersTopic(asked.name, partitions)
+
+    return DescribeProducersReply(mapped(topic, request.topics))
 
 
 API = api(61, DescribeProducersRequest, "0", "0+", read, write, failure)

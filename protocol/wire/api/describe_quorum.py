@@ -3,13 +3,16 @@ the controllers' addresses (KIP-853)."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.messages.quorum import (
     DescribeQuorumReply,
     DescribeQuorumRequest,
     QuorumPartition,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_and_message
+from groupd.protocol.writer import Writer
 
 _LISTENER = "PLAINTEXT"
 
@@ -25,14 +28,11 @@ def _topic(reader: Reader) -> tuple[str, tuple[int, ...]]:
     return name, partitions
 
 
-def write(writer: Writer, reply: DescribeQuorumReply) -> None:
+def write(writer: Writer, reply: DescribeQuorumReply) -> Generator[None, None, None]:
     writer.int16(reply.error)
     if writer.version >= 2:
         writer.nullable_string(reply.error_message)
-    for name, partitions in writer.structs(reply.topics):
-        writer.string(name)
-        for partition in writer.structs(partitions):
-            _write_partition(writer, partition)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
     if writer.version >= 2:
         for node in writer.structs(reply.nodes):
             writer.int32(node.node_id)
@@ -41,6 +41,14 @@ def write(writer: Writer, reply: DescribeQuorumReply) -> None:
             writer.string(node.host)
             writer.uint16(node.port)
             writer.end()
+
+
+def _write_topic(
+    writer: Writer, topic: tuple[str, tuple[QuorumPartition, ...]]
+) -> Generator[None, None, None]:
+    name, partitions = topic
+    writer.string(name)
+    yield from writer.structs_in_steps(partitions, _write_partition)
 
 
 def _write_partition(writer: Writer, partition: QuorumPartition) -> None:

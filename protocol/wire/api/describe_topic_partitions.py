@@ -6,14 +6,19 @@ Kafka cluster with the feature switched off.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import (
     DescribeTopicPartitionsReply,
     DescribeTopicPartitionsRequest,
+    PartitionRun,
     TopicInfo,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DescribeTopicPartitionsRequest:
@@ -31,10 +36,9 @@ def _cursor(reader: Reader) -> tuple[str, int]:
     return name, partition
 
 
-def write(writer: Writer, reply: DescribeTopicPartitionsReply) -> None:
+def write(writer: Writer, reply: DescribeTopicPartitionsReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for topic in writer.structs(reply.topics):
-        _write_topic(writer, topic)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
     if reply.next_cursor is None:
         writer.int8(-1)
     else:
@@ -45,28 +49,37 @@ def write(writer: Writer, reply: DescribeTopicPartitionsReply) -> None:
         writer.end()
 
 
-def _write_topic(writer: Writer, topic: TopicInfo) -> None:
+def _write_topic(writer: Writer, topic: TopicInfo) -> Generator[None, None, None]:
     writer.int16(topic.error)
     writer.nullable_string(topic.name)
     writer.uuid(topic.topic_id)
     writer.boolean(topic.internal)
-    for partition in writer.structs(topic.partitions):
-        writer.int16(partition.error)
-        writer.int32(partition.partition)
-        writer.int32(partition.leader)
-        writer.int32(partition.leader_epoch)
-        writer.int32_array(partition.replicas)
-        writer.int32_array(partition.isr)
-        for _ in ("eligible leader replicas", "last known ELR", "offline replicas"):
-            writer.array_length(0)
+    writer.array_length(topic.partition_count)
+    for run in topic.partitions:
+        for partition in range(run.first, run.end):
+            if writer.due():
+                yield
+            _write_partition(writer, run, partition)
     writer.int32(topic.authorized_operations)
+
+
+def _write_partition(writer: Writer, run: PartitionRun, partition: int) -> None:
+    writer.int16(run.error)
+    writer.int32(partition)
+    writer.int32(run.leader)
+    writer.int32(run.leader_epoch)
+    writer.int32_array(run.replicas)
+    writer.int32_array(run.isr)
+    for _ in ("eligible leader replicas", "last known ELR", "offline replicas"):
+        writer.array_length(0)
+    writer.end()
 
 
 def failure(
     request: DescribeTopicPartitionsRequest, code: ErrorCode, _: str | None
 ) -> DescribeTopicPartitionsReply:
     return DescribeTopicPartitionsReply(
-        tuple(TopicInfo(name, error=code) for name in request.topics)
+        mapped(lambda name: TopicInfo(name, error=code), request.topics)
     )
 
 

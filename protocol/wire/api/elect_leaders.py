@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.replicas import (
     ElectLeadersReply,
     ElectLeadersRequest,
     PartitionOutcome,
     TopicOutcomes,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.outcomes import read_named_partitions, write_topic_outcomes
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 _PREFERRED = 0
 
@@ -23,25 +27,21 @@ def read(reader: Reader) -> ElectLeadersRequest:
     return ElectLeadersRequest(election_type, topics, timeout_ms)
 
 
-def write(writer: Writer, reply: ElectLeadersReply) -> None:
+def write(writer: Writer, reply: ElectLeadersReply) -> Generator[None, None, None]:
     writer.int32(0)
     if writer.version >= 1:
         writer.int16(reply.error)
-    write_topic_outcomes(writer, reply.topics)
+    yield from write_topic_outcomes(writer, reply.topics)
 
 
 def failure(
     request: ElectLeadersRequest, code: ErrorCode, message: str | None
 ) -> ElectLeadersReply:
-    return ElectLeadersReply(
-        code,
-        tuple(
-            TopicOutcomes(
-                name, tuple(PartitionOutcome(partition, code, message) for partition in partitions)
-            )
-            for name, partitions in request.topics or ()
-        ),
-    )
+    def topic(asked: tuple[str, tuple[int, ...]]) -> TopicOutcomes:
+        partitions = mapped(lambda item: PartitionOutcome(item, code, message), asked[1])
+        return TopicOutcomes(asked[0], partitions)
+
+    return ElectLeadersReply(code, mapped(topic, request.topics or ()))
 
 
 API = api(43, ElectLeadersRequest, "0-2", "2+", read, write, failure)

@@ -4,8 +4,9 @@ v5 bumps the epoch of every transaction and answers with the new one (KIP-890)."
 from __future__ import annotations
 
 from groupd.protocol.messages.transactions import EndTxnReply, EndTxnRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> EndTxnRequest:

@@ -13,6 +13,7 @@ snapshot id (KRaft logs only).
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -26,9 +27,11 @@ from groupd.protocol.messages.data import (
     FetchRequest,
     ForgottenTopic,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.leaders import current_leader, node_endpoints
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 _FETCHED_V4 = Struct(">ihqq")
 _FETCHED_V5 = Struct(">ihqqq")
@@ -109,20 +112,22 @@ def _forgotten(reader: Reader) -> ForgottenTopic:
     return ForgottenTopic(name, topic_id, partitions)
 
 
-def write(writer: Writer, reply: FetchReply) -> None:
+def write(writer: Writer, reply: FetchReply) -> Generator[None, None, None]:
     writer.int32(0)
     if writer.version >= 7:
         writer.int16(reply.error)
         writer.int32(reply.session_id)
-    for topic in writer.structs(reply.topics):
-        if writer.version >= 13:
-            writer.uuid(topic.topic_id)
-        else:
-            writer.string(topic.name)
-        for partition in writer.structs(topic.partitions):
-            _write_partition(writer, partition)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
     if writer.version >= 16 and reply.node_endpoints:
         writer.tagged_field(0, node_endpoints(reply.node_endpoints))
+
+
+def _write_topic(writer: Writer, topic: FetchedDataTopic) -> Generator[None, None, None]:
+    if writer.version >= 13:
+        writer.uuid(topic.topic_id)
+    else:
+        writer.string(topic.name)
+    yield from writer.structs_in_steps(topic.partitions, _write_partition)
 
 
 def _write_partition(writer: Writer, partition: FetchedPartition) -> None:
@@ -144,6 +149,7 @@ def _write_partition(writer: Writer, partition: FetchedPartition) -> None:
     if writer.version >= 11:
         writer.int32(-1)
     writer.bytes_(partition.records)
+    writer.weigh(len(partition.records))
     if partition.diverging_epoch is not None:
         writer.tagged_field(0, _DIVERGING.pack(*partition.diverging_epoch))
     if partition.current_leader is not None:
@@ -153,17 +159,12 @@ def _write_partition(writer: Writer, partition: FetchedPartition) -> None:
 def failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply:
     """The error code at the top, for v7+, and on every partition, for versions without a top-level
     error."""
-    return FetchReply(
-        error=code,
-        topics=tuple(
-            FetchedDataTopic(
-                topic.name,
-                topic.topic_id,
-                tuple(FetchedPartition(item.partition, code) for item in topic.partitions),
-            )
-            for topic in request.topics
-        ),
-    )
+
+    def topic(asked: FetchDataTopic) -> FetchedDataTopic:
+        partitions = mapped(lambda item: FetchedPartition(item.partition, code), asked.partitions)
+        return FetchedDataTopic(asked.name, asked.topic_id, partitions)
+
+    return FetchReply(error=code, topics=mapped(topic, request.topics))
 
 
 API = api(1, FetchRequest, "4-18", "12+", read, write, failure)

@@ -3,14 +3,18 @@ flexible, v4 asks for many keys (KIP-699), v5 allows TRANSACTION_ABORTABLE, v6 s
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import (
     FindCoordinatorReply,
     FindCoordinatorRequest,
     FoundCoordinator,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> FindCoordinatorRequest:
@@ -20,21 +24,24 @@ def read(reader: Reader) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(keys, key_type)
 
 
-def write(writer: Writer, reply: FindCoordinatorReply) -> None:
+def write(writer: Writer, reply: FindCoordinatorReply) -> Generator[None, None, None]:
     if writer.version >= 1:
         writer.int32(0)
     if writer.version >= 4:
-        for found in writer.structs(reply.coordinators):
-            writer.string(found.key)
-            _write_node(writer, found)
-            writer.int16(found.error)
-            writer.nullable_string(found.error_message)
+        yield from writer.structs_in_steps(reply.coordinators, _write_found)
     else:
         found = reply.coordinators[0]
         writer.int16(found.error)
         if writer.version >= 1:
             writer.nullable_string(found.error_message)
         _write_node(writer, found)
+
+
+def _write_found(writer: Writer, found: FoundCoordinator) -> None:
+    writer.string(found.key)
+    _write_node(writer, found)
+    writer.int16(found.error)
+    writer.nullable_string(found.error_message)
 
 
 def _write_node(writer: Writer, found: FoundCoordinator) -> None:
@@ -48,7 +55,7 @@ def failure(
 ) -> FindCoordinatorReply:
     """Puts the error on every requested key."""
     return FindCoordinatorReply(
-        tuple(FoundCoordinator(key, error=code, error_message=message) for key in request.keys)
+        mapped(lambda key: FoundCoordinator(key, error=code, error_message=message), request.keys)
     )
 
 

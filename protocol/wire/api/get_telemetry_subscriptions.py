@@ -6,8 +6,9 @@ from groupd.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsReply,
     GetTelemetrySubscriptionsRequest,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> GetTelemetrySubscriptionsRequest:

@@ -7,7 +7,7 @@ from groupd.protocol.messages.topics import (
     AlterResource,
     IncrementalAlterConfigsRequest,
 )
-from groupd.protocol.primitives import Reader
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.outcomes import alter_failure, write_altered
 from groupd.protocol.wire.registry import api
 

@@ -7,8 +7,9 @@ v6 two-phase commit (KIP-939; still marked unstable in Kafka).
 from __future__ import annotations
 
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> InitProducerIdRequest:

@@ -4,10 +4,18 @@ reply and allows a null protocol name, v8 the reason, v9 skip_assignment."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest, JoinProtocol
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.classic_group import (
+    JoinGroupMember,
+    JoinGroupReply,
+    JoinGroupRequest,
+    JoinProtocol,
+)
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> JoinGroupRequest:
@@ -29,7 +37,7 @@ def _read_protocol(reader: Reader) -> JoinProtocol:
     return JoinProtocol(reader.string(), reader.bytes_())
 
 
-def write(writer: Writer, reply: JoinGroupReply) -> None:
+def write(writer: Writer, reply: JoinGroupReply) -> Generator[None, None, None]:
     if writer.version >= 2:
         writer.int32(0)
     writer.int16(reply.error)
@@ -43,11 +51,14 @@ def write(writer: Writer, reply: JoinGroupReply) -> None:
     if writer.version >= 9:
         writer.boolean(reply.skip_assignment)
     writer.string(reply.member_id)
-    for member in writer.structs(reply.members):
-        writer.string(member.member_id)
-        if writer.version >= 5:
-            writer.nullable_string(member.group_instance_id)
-        writer.bytes_(member.metadata)
+    yield from writer.structs_in_steps(reply.members, _write_member)
+
+
+def _write_member(writer: Writer, member: JoinGroupMember) -> None:
+    writer.string(member.member_id)
+    if writer.version >= 5:
+        writer.nullable_string(member.group_instance_id)
+    writer.bytes_(member.metadata)
 
 
 def failure(_: JoinGroupRequest, code: ErrorCode, __: str | None) -> JoinGroupReply:

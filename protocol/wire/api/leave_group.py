@@ -6,10 +6,18 @@ v0-2 name one member and give its error at the top.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.classic_group import LeaveGroupReply, LeaveGroupRequest, LeavingMember
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.classic_group import (
+    LeaveGroupReply,
+    LeaveGroupRequest,
+    LeavingMember,
+    LeftMember,
+)
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> LeaveGroupRequest:
@@ -28,7 +36,7 @@ def _read_member(reader: Reader) -> LeavingMember:
     )
 
 
-def write(writer: Writer, reply: LeaveGroupReply) -> None:
+def write(writer: Writer, reply: LeaveGroupReply) -> Generator[None, None, None]:
     if writer.version >= 1:
         writer.int32(0)
     if writer.version < 3:
@@ -36,10 +44,13 @@ def write(writer: Writer, reply: LeaveGroupReply) -> None:
         writer.int16(reply.members[0].error if lift else reply.error)
         return
     writer.int16(reply.error)
-    for member in writer.structs(reply.members):
-        writer.string(member.member_id)
-        writer.nullable_string(member.group_instance_id)
-        writer.int16(member.error)
+    yield from writer.structs_in_steps(reply.members, _write_member)
+
+
+def _write_member(writer: Writer, member: LeftMember) -> None:
+    writer.string(member.member_id)
+    writer.nullable_string(member.group_instance_id)
+    writer.int16(member.error)
 
 
 API = api(13, LeaveGroupRequest, "0-5", "4+", read, write, code_only(LeaveGroupReply))

@@ -3,13 +3,16 @@ which types to list (none = all) and gives the type of each resource."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.messages.topics import (
     RESOURCE_CLIENT_METRICS,
     ListConfigResourcesReply,
     ListConfigResourcesRequest,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> ListConfigResourcesRequest:
@@ -17,13 +20,17 @@ def read(reader: Reader) -> ListConfigResourcesRequest:
     return ListConfigResourcesRequest(types)
 
 
-def write(writer: Writer, reply: ListConfigResourcesReply) -> None:
+def write(writer: Writer, reply: ListConfigResourcesReply) -> Generator[None, None, None]:
     writer.int32(0)
     writer.int16(reply.error)
-    for resource_type, name in writer.structs(reply.resources):
-        writer.string(name)
-        if writer.version >= 1:
-            writer.int8(resource_type)
+    yield from writer.structs_in_steps(reply.resources, _write_resource)
+
+
+def _write_resource(writer: Writer, resource: tuple[int, str]) -> None:
+    resource_type, name = resource
+    writer.string(name)
+    if writer.version >= 1:
+        writer.int8(resource_type)
 
 
 API = api(

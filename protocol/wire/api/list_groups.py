@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from groupd.protocol.messages.groups import ListedGroup, ListGroupsReply, ListGroupsRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> ListGroupsRequest:

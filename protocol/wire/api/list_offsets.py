@@ -7,6 +7,8 @@ timestamp, -4 earliest local, -5 latest tiered, -6 earliest pending upload).
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import (
     READ_UNCOMMITTED,
@@ -17,8 +19,10 @@ from groupd.protocol.messages.data import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> ListOffsetsRequest:
@@ -42,30 +46,32 @@ def _partition(reader: Reader) -> ListOffsetsPartition:
     return ListOffsetsPartition(partition, timestamp_ms, leader_epoch)
 
 
-def write(writer: Writer, reply: ListOffsetsReply) -> None:
+def write(writer: Writer, reply: ListOffsetsReply) -> Generator[None, None, None]:
     if writer.version >= 2:
         writer.int32(0)
-    for topic in writer.structs(reply.topics):
-        writer.string(topic.name)
-        for item in writer.structs(topic.partitions):
-            writer.int32(item.partition)
-            writer.int16(item.error)
-            writer.int64(item.timestamp_ms)
-            writer.int64(item.offset)
-            if writer.version >= 4:
-                writer.int32(item.leader_epoch)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
+
+
+def _write_topic(writer: Writer, topic: ListedOffsetsTopic) -> Generator[None, None, None]:
+    writer.string(topic.name)
+    yield from writer.structs_in_steps(topic.partitions, _write_partition)
+
+
+def _write_partition(writer: Writer, item: ListedOffset) -> None:
+    writer.int32(item.partition)
+    writer.int16(item.error)
+    writer.int64(item.timestamp_ms)
+    writer.int64(item.offset)
+    if writer.version >= 4:
+        writer.int32(item.leader_epoch)
 
 
 def failure(request: ListOffsetsRequest, code: ErrorCode, _: str | None) -> ListOffsetsReply:
-    return ListOffsetsReply(
-        tuple(
-            ListedOffsetsTopic(
-                topic.name,
-                tuple(ListedOffset(item.partition, code) for item in topic.partitions),
-            )
-            for topic in request.topics
-        )
-    )
+    def topic(asked: ListOffsetsTopic) -> ListedOffsetsTopic:
+        partitions = mapped(lambda item: ListedOffset(item.partition, code), asked.partitions)
+        return ListedOffsetsTopic(asked.name, partitions)
+
+    return ListOffsetsReply(mapped(topic, request.topics))
 
 
 API = api(2, ListOffsetsRequest, "1-11", "6+", read, write, failure)

@@ -6,9 +6,10 @@ from groupd.protocol.messages.replicas import (
     ListPartitionReassignmentsReply,
     ListPartitionReassignmentsRequest,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.outcomes import read_named_partitions
 from groupd.protocol.wire.registry import api, code_and_message
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> ListPartitionReassignmentsRequest:

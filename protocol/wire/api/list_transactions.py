@@ -3,9 +3,16 @@ the one by a pattern of the transactional id (KIP-1152)."""
 
 from __future__ import annotations
 
-from groupd.protocol.messages.transactions import ListTransactionsReply, ListTransactionsRequest
-from groupd.protocol.primitives import Reader, Writer
+from collections.abc import Generator
+
+from groupd.protocol.messages.transactions import (
+    ListedTransaction,
+    ListTransactionsReply,
+    ListTransactionsRequest,
+)
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> ListTransactionsRequest:
@@ -17,14 +24,17 @@ def read(reader: Reader) -> ListTransactionsRequest:
     )
 
 
-def write(writer: Writer, reply: ListTransactionsReply) -> None:
+def write(writer: Writer, reply: ListTransactionsReply) -> Generator[None, None, None]:
     writer.int32(0)
     writer.int16(reply.error)
-    writer.array(reply.unknown_states, Writer.string)
-    for transaction in writer.structs(reply.transactions):
-        writer.string(transaction.transactional_id)
-        writer.int64(transaction.producer_id)
-        writer.string(transaction.state)
+    yield from writer.array_in_steps(reply.unknown_states, Writer.string)
+    yield from writer.structs_in_steps(reply.transactions, _write_transaction)
+
+
+def _write_transaction(writer: Writer, transaction: ListedTransaction) -> None:
+    writer.string(transaction.transactional_id)
+    writer.int64(transaction.producer_id)
+    writer.string(transaction.state)
 
 
 API = api(66, ListTransactionsRequest, "0-2", "0+", read, write, code_only(ListTransactionsReply))

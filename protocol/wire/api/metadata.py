@@ -12,8 +12,11 @@ client uses them. Here they are decoded as in later versions, so the handler may
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import lru_cache
 from struct import Struct
+
+from msgspec.structs import replace
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
@@ -21,11 +24,17 @@ from groupd.protocol.messages.cluster import (
     MetadataReply,
     MetadataRequest,
     Node,
-    PartitionInfo,
+    PartitionRun,
     TopicInfo,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
+
+_FLEXIBLE_FROM = 9
+_AT_ONCE = 50
+"""Partitions that are written in one step."""
 
 _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")
@@ -55,7 +64,7 @@ def _topic(reader: Reader) -> tuple[str | None, TopicId]:
     return name, topic_id
 
 
-def write(writer: Writer, reply: MetadataReply) -> None:
+def write(writer: Writer, reply: MetadataReply) -> Generator[None, None, None]:
     if writer.version >= 3:
         writer.int32(0)
     for node in writer.structs(reply.nodes):
@@ -64,8 +73,7 @@ def write(writer: Writer, reply: MetadataReply) -> None:
         writer.nullable_string(reply.cluster_id)
     if writer.version >= 1:
         writer.int32(reply.controller_id)
-    for topic in writer.structs(reply.topics):
-        _write_topic(writer, topic)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
     if 8 <= writer.version <= 10:
         writer.int32(reply.cluster_authorized_operations)
     if writer.version >= 13:
@@ -80,7 +88,7 @@ def _write_node(writer: Writer, node: Node) -> None:
         writer.nullable_string(node.rack)
 
 
-def _write_topic(writer: Writer, topic: TopicInfo) -> None:
+def _write_topic(writer: Writer, topic: TopicInfo) -> Generator[None, None, None]:
     writer.int16(topic.error)
     if writer.version >= 12:
         writer.nullable_string(topic.name)
@@ -90,36 +98,42 @@ def _write_topic(writer: Writer, topic: TopicInfo) -> None:
         writer.uuid(topic.topic_id)
     if writer.version >= 1:
         writer.boolean(topic.internal)
-    for partition in writer.structs(topic.partitions):
-        _write_partition(writer, partition)
+    writer.array_length(topic.partition_count)
+    for run in topic.partitions:
+        for first in range(run.first, run.end, _AT_ONCE):
+            if writer.due():
+                yield
+            end = min(run.end, first + _AT_ONCE)
+            writer.buffer += _partitions(replace(run, first=first, end=end), writer.version)
     if writer.version >= 8:
         writer.int32(topic.authorized_operations)
 
 
-# A reply may list thousands of partitions, and all of them have the same few node lists.
-@lru_cache(maxsize=1024)
-def _node_ids(node_ids: tuple[int, ...], flexible: bool) -> bytes:
-    writer = Writer(flexible)
-    writer.int32_array(node_ids)
-    return bytes(writer.buffer)
-
-
-def _write_partition(writer: Writer, partition: PartitionInfo) -> None:
-    head = (partition.error, partition.partition, partition.leader)
-    if writer.version >= 7:
-        writer.buffer += _PARTITION_V7.pack(*head, partition.leader_epoch)
-    else:
-        writer.buffer += _PARTITION_V0.pack(*head)
-    writer.buffer += _node_ids(partition.replicas, writer.flexible)
-    writer.buffer += _node_ids(partition.isr, writer.flexible)
-    if writer.version >= 5:
+# Most topics of a cluster have the same number of partitions, which lie alike. So a reply for a
+# thousand topics is made of the same few bytes.
+@lru_cache(maxsize=256)
+def _partitions(run: PartitionRun, version: int) -> bytes:
+    writer = Writer(version >= _FLEXIBLE_FROM)
+    writer.int32_array(run.replicas)
+    writer.int32_array(run.isr)
+    if version >= 5:
         writer.array_length(0)
+    writer.end()
+    nodes = bytes(writer.buffer)
+    head, leader = int(run.error), run.leader
+    if version >= 7:
+        pack, epoch = _PARTITION_V7.pack, run.leader_epoch
+        found = [pack(head, n, leader, epoch) + nodes for n in range(run.first, run.end)]
+    else:
+        pack = _PARTITION_V0.pack
+        found = [pack(head, n, leader) + nodes for n in range(run.first, run.end)]
+    return b"".join(found)
 
 
 def failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> MetadataReply:
     """The error code on each topic asked for by name or id, and at the top, which v13 has."""
-    topics = tuple(TopicInfo(name, topic_id, code) for name, topic_id in request.topics or ())
+    topics = mapped(lambda key: TopicInfo(*key, error=code), request.topics or ())
     return MetadataReply((), None, -1, topics, error=code)
 
 
-API = api(3, MetadataRequest, "0-13", "9+", read, write, failure)
+API = api(3, MetadataRequest, "0-13", f"{_FLEXIBLE_FROM}+", read, write, failure)

@@ -7,11 +7,14 @@ There are only errors of partitions: an error of the whole request is put on eac
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import OffsetCommitReply, OffsetCommitRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.outcomes import commit_failure, read_commit_topics, write_commit_topics
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 _ID_FROM = 10
 
@@ -29,10 +32,10 @@ def read(reader: Reader) -> OffsetCommitRequest:
     )
 
 
-def write(writer: Writer, reply: OffsetCommitReply) -> None:
+def write(writer: Writer, reply: OffsetCommitReply) -> Generator[None, None, None]:
     if writer.version >= 3:
         writer.int32(0)
-    write_commit_topics(writer, reply.topics, id_from=_ID_FROM)
+    yield from write_commit_topics(writer, reply.topics, id_from=_ID_FROM)
 
 
 def failure(request: OffsetCommitRequest, code: ErrorCode, _: str | None) -> OffsetCommitReply:

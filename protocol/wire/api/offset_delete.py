@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.messages.offsets import FetchTopic, OffsetDeleteReply, OffsetDeleteRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
+from groupd.protocol.wire.outcomes import write_commit_topics
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> OffsetDeleteRequest:
@@ -16,14 +20,10 @@ def _read_topic(reader: Reader) -> FetchTopic:
     return FetchTopic(reader.string(), reader.int32_array())
 
 
-def write(writer: Writer, reply: OffsetDeleteReply) -> None:
+def write(writer: Writer, reply: OffsetDeleteReply) -> Generator[None, None, None]:
     writer.int16(reply.error)
     writer.int32(0)
-    for topic in writer.structs(reply.topics):
-        writer.string(topic.name)
-        for partition in writer.structs(topic.partitions):
-            writer.int32(partition.partition)
-            writer.int16(partition.error)
+    yield from write_commit_topics(writer, reply.topics)
 
 
 API = api(47, OffsetDeleteRequest, "0", "none", read, write, code_only(OffsetDeleteReply))

@@ -15,6 +15,7 @@ from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.offsets import (
     FetchedGroup,
     FetchedOffset,
@@ -24,8 +25,9 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchRequest,
 )
-from groupd.protocol.primitives import STEP, Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import STEP, Writer
 
 _INT16 = Struct(">h").pack
 # Partition, offset and, from v5 on, leader epoch.
@@ -144,20 +146,17 @@ def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset]) -> None:
 
 def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
     """The answer for one group that failed as a whole, suitable for every version."""
-    topics = tuple(
-        FetchedTopic(
-            topic.name,
-            tuple(FetchedOffset(partition, error=code) for partition in topic.partitions),
-            topic.topic_id,
-        )
-        for topic in group.topics or ()
-    )
-    return FetchedGroup(group.group_id, topics, code)
+
+    def failed(topic: FetchTopic) -> FetchedTopic:
+        offsets = mapped(lambda number: FetchedOffset(number, error=code), topic.partitions)
+        return FetchedTopic(topic.name, offsets, topic.topic_id)
+
+    return FetchedGroup(group.group_id, mapped(failed, group.topics or ()), code)
 
 
 def failure(request: OffsetFetchRequest, code: ErrorCode, _: str | None) -> OffsetFetchReply:
     """Puts the error on every requested group."""
-    return OffsetFetchReply(tuple(group_failure(group, code) for group in request.groups))
+    return OffsetFetchReply(mapped(lambda group: group_failure(group, code), request.groups))
 
 
 API = api(9, OffsetFetchRequest, "1-10", "6+", read, write, failure)

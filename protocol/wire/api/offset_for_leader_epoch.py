@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import (
     EpochEndOffset,
@@ -11,8 +13,10 @@ from groupd.protocol.messages.data import (
     OffsetForLeaderEpochReply,
     OffsetForLeaderEpochRequest,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 _DEBUGGING_CONSUMER = -2
 
@@ -36,29 +40,31 @@ def _partition(reader: Reader) -> LeaderEpochPartition:
     return LeaderEpochPartition(partition, leader_epoch, current_leader_epoch)
 
 
-def write(writer: Writer, reply: OffsetForLeaderEpochReply) -> None:
+def write(writer: Writer, reply: OffsetForLeaderEpochReply) -> Generator[None, None, None]:
     writer.int32(0)
-    for topic in writer.structs(reply.topics):
-        writer.string(topic.name)
-        for item in writer.structs(topic.partitions):
-            writer.int16(item.error)
-            writer.int32(item.partition)
-            writer.int32(item.leader_epoch)
-            writer.int64(item.end_offset)
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
+
+
+def _write_topic(writer: Writer, topic: EpochEndTopic) -> Generator[None, None, None]:
+    writer.string(topic.name)
+    yield from writer.structs_in_steps(topic.partitions, _write_partition)
+
+
+def _write_partition(writer: Writer, item: EpochEndOffset) -> None:
+    writer.int16(item.error)
+    writer.int32(item.partition)
+    writer.int32(item.leader_epoch)
+    writer.int64(item.end_offset)
 
 
 def failure(
     request: OffsetForLeaderEpochRequest, code: ErrorCode, _: str | None
 ) -> OffsetForLeaderEpochReply:
-    return OffsetForLeaderEpochReply(
-        tuple(
-            EpochEndTopic(
-                topic.name,
-                tuple(EpochEndOffset(item.partition, code) for item in topic.partitions),
-            )
-            for topic in request.topics
-        )
-    )
+    def topic(asked: LeaderEpochTopic) -> EpochEndTopic:
+        partitions = mapped(lambda item: EpochEndOffset(item.partition, code), asked.partitions)
+        return EpochEndTopic(asked.name, partitions)
+
+    return OffsetForLeaderEpochReply(mapped(topic, request.topics))
 
 
 API = api(23, OffsetForLeaderEpochRequest, "2-4", "4+", read, write, failure)

@@ -14,6 +14,7 @@ partition, when they are appended.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -25,10 +26,13 @@ from groupd.protocol.messages.data import (
     ProduceReply,
     ProduceRequest,
     ProduceTopic,
+    RecordError,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.leaders import current_leader, node_endpoints
 from groupd.protocol.wire.registry import api, decoder
+from groupd.protocol.writer import Writer
 
 # Partition, error, base offset.
 _PARTITION = Struct(">ihq")
@@ -64,21 +68,23 @@ def _partition(reader: Reader) -> ProducePartition:
     return ProducePartition(partition, records)
 
 
-def write(writer: Writer, reply: ProduceReply) -> None:
-    for topic in writer.structs(reply.topics):
-        if writer.version >= 13:
-            writer.uuid(topic.topic_id)
-        else:
-            writer.string(topic.name)
-        for partition in writer.structs(topic.partitions):
-            _write_partition(writer, partition)
+def write(writer: Writer, reply: ProduceReply) -> Generator[None, None, None]:
+    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
     if writer.version >= 1:
         writer.int32(0)
     if writer.version >= 10 and reply.node_endpoints:
         writer.tagged_field(0, node_endpoints(reply.node_endpoints))
 
 
-def _write_partition(writer: Writer, partition: ProducedPartition) -> None:
+def _write_topic(writer: Writer, topic: ProducedTopic) -> Generator[None, None, None]:
+    if writer.version >= 13:
+        writer.uuid(topic.topic_id)
+    else:
+        writer.string(topic.name)
+    yield from writer.long_structs_in_steps(topic.partitions, _write_partition)
+
+
+def _write_partition(writer: Writer, partition: ProducedPartition) -> Generator[None, None, None]:
     writer.buffer += _PARTITION.pack(
         partition.partition,
         partition.error,
@@ -89,28 +95,26 @@ def _write_partition(writer: Writer, partition: ProducedPartition) -> None:
     if writer.version >= 5:
         writer.int64(partition.log_start_offset)
     if writer.version >= 8:
-        for error in writer.structs(partition.record_errors):
-            writer.int32(error.index)
-            writer.nullable_string(error.message)
+        yield from writer.structs_in_steps(partition.record_errors, _write_error)
         writer.nullable_string(partition.error_message)
     if writer.version >= 10 and partition.current_leader is not None:
         writer.tagged_field(0, current_leader(partition.current_leader))
 
 
+def _write_error(writer: Writer, error: RecordError) -> None:
+    writer.int32(error.index)
+    writer.nullable_string(error.message)
+
+
 def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply:
-    return ProduceReply(
-        tuple(
-            ProducedTopic(
-                topic.name,
-                topic.topic_id,
-                tuple(
-                    ProducedPartition(item.partition, code, error_message=message)
-                    for item in topic.partitions
-                ),
-            )
-            for topic in request.topics
+    def topic(asked: ProduceTopic) -> ProducedTopic:
+        partitions = mapped(
+            lambda item: ProducedPartition(item.partition, code, error_message=message),
+            asked.partitions,
         )
-    )
+        return ProducedTopic(asked.name, asked.topic_id, partitions)
+
+    return ProduceReply(mapped(topic, request.topics))
 
 
 API = api(0, ProduceRequest, "0-13", "9+", read, write, failure)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from groupd.protocol.messages.telemetry import PushTelemetryReply, PushTelemetryRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> PushTelemetryRequest:

@@ -4,8 +4,9 @@ protocol type and name on both sides (KIP-559)."""
 from __future__ import annotations
 
 from groupd.protocol.messages.classic_group import SyncAssignment, SyncGroupReply, SyncGroupRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> SyncGroupRequest:

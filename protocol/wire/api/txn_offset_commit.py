@@ -7,11 +7,14 @@ There are only errors of partitions: an error of the whole request is put on eac
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.outcomes import commit_failure, read_commit_topics, write_commit_topics
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 _ID_FROM = 6
 
@@ -30,9 +33,9 @@ def read(reader: Reader) -> TxnOffsetCommitRequest:
     )
 
 
-def write(writer: Writer, reply: TxnOffsetCommitReply) -> None:
+def write(writer: Writer, reply: TxnOffsetCommitReply) -> Generator[None, None, None]:
     writer.int32(0)
-    write_commit_topics(writer, reply.topics, id_from=_ID_FROM)
+    yield from write_commit_topics(writer, reply.topics, id_from=_ID_FROM)
 
 
 def failure(

@@ -3,14 +3,17 @@ drops the results of single features."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.quorum import (
     FeatureUpdate,
     UpdateFeaturesReply,
     UpdateFeaturesRequest,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_and_message
+from groupd.protocol.writer import Writer
 
 _UPGRADE, _UNSAFE_DOWNGRADE = 1, 3
 
@@ -32,15 +35,18 @@ def _update(reader: Reader) -> FeatureUpdate:
     return FeatureUpdate(feature, level, upgrade_type)
 
 
-def write(writer: Writer, reply: UpdateFeaturesReply) -> None:
+def write(writer: Writer, reply: UpdateFeaturesReply) -> Generator[None, None, None]:
     writer.int32(0)
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
     if writer.version <= 1:
-        for feature in writer.structs(reply.features):
-            writer.string(feature)
-            writer.int16(ErrorCode.NONE)
-            writer.nullable_string(None)
+        yield from writer.structs_in_steps(reply.features, _write_feature)
+
+
+def _write_feature(writer: Writer, feature: str) -> None:
+    writer.string(feature)
+    writer.int16(ErrorCode.NONE)
+    writer.nullable_string(None)
 
 
 API = api(

@@ -3,7 +3,10 @@ v2 adds the transaction version (KIP-1228). Both are flexible."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.producers import (
     MarkedTopic,
     MarkerTopic,
@@ -12,8 +15,10 @@ from groupd.protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WrittenMarker,
 )
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
+from groupd.protocol.wire.outcomes import write_partition_error
 from groupd.protocol.wire.registry import api
+from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> WriteTxnMarkersRequest:
@@ -38,34 +43,32 @@ def _topic(reader: Reader) -> MarkerTopic:
     return MarkerTopic(name, partitions)
 
 
-def write(writer: Writer, reply: WriteTxnMarkersReply) -> None:
-    for marker in writer.structs(reply.markers):
-        writer.int64(marker.producer_id)
-        for topic in writer.structs(marker.topics):
-            writer.string(topic.name)
-            for partition, error in writer.structs(topic.partitions):
-                writer.int32(partition)
-                writer.int16(error)
+def write(writer: Writer, reply: WriteTxnMarkersReply) -> Generator[None, None, None]:
+    yield from writer.long_structs_in_steps(reply.markers, _write_marker)
+
+
+def _write_marker(writer: Writer, marker: WrittenMarker) -> Generator[None, None, None]:
+    writer.int64(marker.producer_id)
+    yield from writer.long_structs_in_steps(marker.topics, _write_topic)
+
+
+def _write_topic(writer: Writer, topic: MarkedTopic) -> Generator[None, None, None]:
+    writer.string(topic.name)
+    yield from writer.structs_in_steps(topic.partitions, write_partition_error)
 
 
 def failure(
     request: WriteTxnMarkersRequest, code: ErrorCode, _: str | None
 ) -> WriteTxnMarkersReply:
     """The error code on every partition."""
-    return WriteTxnMarkersReply(
-        tuple(
-            WrittenMarker(
-                marker.producer_id,
-                tuple(
-                    MarkedTopic(
-                        topic.name, tuple((partition, code) for partition in topic.partitions)
-                    )
-                    for topic in marker.topics
-                ),
-            )
-            for marker in request.markers
-        )
-    )
+
+    def topic(asked: MarkerTopic) -> MarkedTopic:
+        return MarkedTopic(asked.name, mapped(lambda item: (item, code), asked.partitions))
+
+    def marker(asked: WritableMarker) -> WrittenMarker:
+        return WrittenMarker(asked.producer_id, mapped(topic, asked.topics))
+
+    return WriteTxnMarkersReply(mapped(marker, request.markers))
 
 
 API = api(27, WriteTxnMarkersRequest, "1-2", "1+", read, write, failure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.protocol.primitives import Writer
+from groupd.protocol.writer import Writer
 from tests.bench.frames import request_frame
 
 REBALANCE_MS = 60_000

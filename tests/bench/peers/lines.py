@@ -35,11 +35,21 @@ class LineProcess:
             raise RuntimeError(f"no answer from {self.command[0]}")
         return line.rstrip("\n")
 
-    def ask(self, command: str) -> str:
+    def send(self, command: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(command + "\n")
         self._process.stdin.flush()
+
+    def ask(self, command: str) -> str:
+        self.send(command)
         return self.read()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
 
     def close(self) -> None:
         """Ends it by the end of its input; kills it if that does not help."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from struct import Struct
 
-from groupd.protocol.primitives import Writer
+from groupd.protocol.writer import Writer
 from tests.bench import frames
 from tests.bench.fill import TOPIC
 from tests.bench.stalls.store import EPOCH, HUGE, member_id

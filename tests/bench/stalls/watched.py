@@ -25,7 +25,9 @@ def watch(path: Path) -> None:
         run(self)
         ms = (time.thread_time_ns() - started) / 1e6
         if ms >= LEAST_MS:
-            what = " ".join(repr(self).split())
+            # The step of a task does not say whose it is.
+            owner = getattr(self._callback, "__self__", None)
+            what = " ".join(repr(owner if isinstance(owner, asyncio.Task) else self).split())
             file.write(f"{time.monotonic() - ms / 1000:.4f} {ms:.2f} {what}\n")
 
     events.Handle._run = watched  # type: ignore[method-assign]

@@ -6,13 +6,14 @@ does over a real log, without tasks and sockets. What every input wrote stays in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import (
     AppendError,
     AppliedAt,
@@ -84,6 +85,10 @@ class CoreShard:
     @property
     def now(self) -> Instant:
         return Instant(self.now_ms, WALL_MS + self.now_ms)
+
+    def topics_of(self, group_id: str) -> Mapping[str, Sized]:
+        """The topics for which a group has committed offsets, and so many of each."""
+        return self.shard.offsets.store.topics(group_id)
 
     # Inputs -------------------------------------------------------------------------------
 
@@ -212,7 +217,7 @@ class CoreShard:
         while self.tasks:
             task = self.tasks.pop(0)
             try:
-                result = task.run()
+                result = run_through(task.steps())
             except Exception as error:  # noqa: BLE001 - the shard decides what it means
                 result = error
             self._settle(self.shard.task_done(task, result, self.now))

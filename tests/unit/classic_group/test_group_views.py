@@ -9,13 +9,13 @@ from groupd.coordinator.core.admin import list_groups
 from groupd.coordinator.core.classic_group.describe import describe
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.queries import ListSomeGroups
 from groupd.coordinator.core.types import Operation
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.groups import (
     OPERATIONS_NOT_ASKED,
     DescribedGroup,
     ListedGroup,
-    ListGroupsRequest,
 )
 from tests.support.replaying import apply
 from tests.unit.classic_group.harness import WALL_MS, Bench, subscription
@@ -85,7 +85,9 @@ def test_cl_69_as_listed():
     bench = Bench()
     bench.stable(1)
     bench.state.groups["s"] = ClassicGroup.simple("s")
-    outcome = list_groups(bench.state, bench.context(5), ListGroupsRequest(), bench.now)
+    outcome = list_groups(
+        bench.state, bench.context(5), ListSomeGroups(tuple(bench.state.groups)), bench.now
+    )
     assert outcome.replies[0][1].groups == (
         ListedGroup("g", "consumer", "Stable", "classic"),
         ListedGroup("s", "", "Empty", "classic"),

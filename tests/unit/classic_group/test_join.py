@@ -349,7 +349,7 @@ def test_cl_47_pending_ids_do_not_count_but_parked_joins_do():
     ids = [bench.pending_id(client) for client in "abc"]
     tokens = [bench.join(member_id) for member_id in ids]
     assert bench.replies[tokens[2]] == JoinGroupReply(ErrorCode.GROUP_MAX_SIZE_REACHED)
-    assert bench.group.pending_members == set()
+    assert not bench.group.pending_members
     assert bench.session_due_in(ids[2]) is None
     bench.end_initial_rebalance()
     assert [bench.replies[token].generation_id for token in tokens[:2]] == [1, 1]

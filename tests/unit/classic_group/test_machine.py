@@ -295,7 +295,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         assert +Counter(group._supporters) == supporters
         statics = {m.group_instance_id: m.member_id for m in members if m.is_static}
         assert group.static_members == statics
-        assert not group.pending_members & set(group.members)
+        assert not set(group.pending_members) & set(group.members)
         assert group.pending_sync <= set(group.members)
         assert (group.leader_id in group.members) == bool(members)
 
@@ -315,7 +315,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         assert (("classic-join", "g", "") in set_now) == joining
         assert (("classic-sync", "g", "") in set_now) == bool(group.pending_sync)
         sessions = {key[2] for key in set_now if key[0] == "classic-session"}
-        assert sessions <= group.pending_members | set(group.members)
+        assert sessions <= {*group.pending_members, *group.members}
         if group.state is State.COMPLETING_REBALANCE and not group.pending_sync:
             assert self.bench.appending
         assert (group.state is State.EMPTY) <= (not group.members)

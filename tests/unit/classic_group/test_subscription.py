@@ -65,8 +65,9 @@ def test_truncated_anywhere(length):
         pack(">hi", 0, 2**31 - 1),
         pack(">hih", 0, 1, -1) + pack(">i", -1),
         pack(">hih1s", 0, 1, 1, b"\xff") + pack(">i", -1),
+        pack(">hi", 0, 2) + pack(">h", 0) + pack(">b", 0),
     ],
-    ids=["version", "null array", "huge array", "null name", "not utf-8"],
+    ids=["version", "null array", "huge array", "null name", "not utf-8", "more than fit"],
 )
 def test_malformed(raw):
     with pytest.raises(MalformedSubscription):

@@ -58,7 +58,7 @@ async def daemon(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeDaemon]:
 
 
 async def running(daemon: Any) -> asyncio.Task[None]:
-    task = asyncio.ensure_future(serve._run(daemon))
+    task = asyncio.ensure_future(serve._run(daemon, lambda: None))
     while "start" not in daemon.steps:
         await asyncio.sleep(0)
     return task
@@ -106,7 +106,7 @@ async def test_further_signals_change_nothing(daemon: FakeDaemon, first: signal.
 async def test_a_signal_from_before_the_loop_counts(daemon: FakeDaemon) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     async with asyncio.timeout(5):
-        await serve._run(daemon)  # type: ignore[arg-type]
+        await serve._run(daemon, lambda: None)  # type: ignore[arg-type]
     assert "started" not in daemon.steps
 
 
@@ -115,7 +115,7 @@ async def test_a_daemon_whose_store_is_taken_over_stops(daemon: FakeDaemon) -> N
     daemon.taken.set()
     with pytest.raises(DaemonFailed, match="another has it"):
         async with asyncio.timeout(5):
-            await serve._run(daemon)  # type: ignore[arg-type]
+            await serve._run(daemon, lambda: None)  # type: ignore[arg-type]
     assert daemon.steps == ["start", "started", "stop"]
 
 
@@ -123,5 +123,5 @@ async def test_a_start_that_fails_is_told_and_not_stopped(daemon: FakeDaemon) ->
     daemon.error = CannotStart("because")
     daemon.go.set()
     with pytest.raises(CannotStart, match="because"):
-        await serve._run(daemon)  # type: ignore[arg-type]
+        await serve._run(daemon, lambda: None)  # type: ignore[arg-type]
     assert daemon.steps == ["start"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import Outcome, RequestContext, Task
 from tests.unit.consumer_group.harness import Shard
 
@@ -30,4 +31,4 @@ class CountedShard(Shard):
 
     def turn(self) -> None:
         task = self.tasks.pop(0)
-        self.apply(self.shard.task_done(task, task.run(), self.now))
+        self.apply(self.shard.task_done(task, run_through(task.steps()), self.now))

@@ -24,6 +24,7 @@ from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     Event,
@@ -231,7 +232,7 @@ class Shard:
     def finish_task(self, result: Any = None) -> Outcome:
         """Run the last outcome's task and feed its result back."""
         (task,) = self.outcome.tasks
-        found = task.run() if result is None else result
+        found = run_through(task.steps()) if result is None else result
         self.apply(regex.complete(self.state, task, found, self.now))
         return self.outcome
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.consumer_group import deferred_target, regex, target_limits
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS, STALE_MS
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import EventKind, Outcome, Task
 from tests.unit.consumer_group.harness import (
     BAR,
@@ -41,7 +42,7 @@ class DeferringShard(Shard):
     def turn(self) -> Outcome:
         task = self.tasks.pop(0)
         kind = deferred_target if task.kind == deferred_target.TASK_KIND else regex
-        self.apply(kind.complete(self.state, task, task.run(), self.now))
+        self.apply(kind.complete(self.state, task, run_through(task.steps()), self.now))
         return self.outcome
 
     def turns(self) -> list[Outcome]:

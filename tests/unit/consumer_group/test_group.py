@@ -11,10 +11,11 @@ from groupd.coordinator.core.admin import list_groups
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group import describe
 from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.queries import ListSomeGroups
 from groupd.coordinator.core.types import Operation, RequestContext, Resource, allow_all
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.consumer_group import DescribedConsumerGroup, NamedTopicPartitions
-from groupd.protocol.messages.groups import ListedGroup, ListGroupsRequest
+from groupd.protocol.messages.groups import ListedGroup
 from groupd.protocol.messages.lazily import Lazily
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic
 from groupd.protocol.records.schema import ClassicMemberMetadata
@@ -191,7 +192,9 @@ def test_cg_87_what_is_not_applied_is_not_described() -> None:
 
 
 def listed(shard: Shard) -> ListedGroup:
-    outcome = list_groups(shard.state, RequestContext(1, 5), ListGroupsRequest(), shard.now)
+    outcome = list_groups(
+        shard.state, RequestContext(1, 5), ListSomeGroups(tuple(shard.state.groups)), shard.now
+    )
     (group,) = outcome.replies[0][1].groups
     return group
 

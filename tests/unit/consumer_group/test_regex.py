@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import EventKind, Operation, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.schema import ConsumerGroupRegexKey, ConsumerGroupRegexValue
@@ -207,7 +208,7 @@ def test_loaded_unusable_expression_matches_nothing() -> None:
     shard.put_member("m1", subscribed_topic_names=(), subscribed_topic_regex="[")
     shard.settle(m1={})
     shard.beat(10)
-    found: Any = shard.outcome.tasks[0].run()
+    found: Any = run_through(shard.outcome.tasks[0].steps())
     assert found["["].topics == ()
     shard.finish_task()
     assert shard.outcome.records[0].key == ConsumerGroupRegexKey(GROUP, "[")

@@ -14,8 +14,11 @@ from prometheus_client.exposition import generate_latest
 
 from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_types import GROUP_TYPES
+from groupd.coordinator.core.inspected_offsets import offsets_steps
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
+from groupd.coordinator.core.queries import ListSomeGroups
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext, Task
 from groupd.coordinator.history.authors import Authors
@@ -35,7 +38,6 @@ from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReques
 from groupd.protocol.messages.groups import (
     DeleteGroupsRequest,
     ListedGroup,
-    ListGroupsRequest,
 )
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
@@ -79,7 +81,7 @@ def replayed(log: LoggedShard) -> GroupCoordinatorShard:
 
 def test_it_joins_is_described_and_listed(log: LoggedShard) -> None:
     assert log.request(DescribeRaffle("r")) == {"m1": 1, "m2": 2}
-    reply = log.request(ListGroupsRequest(types_filter=("Raffle",)))
+    reply = log.request(ListSomeGroups(("r",), types=frozenset({"raffle"})))
     assert reply.groups == (ListedGroup("r", "raffle", "Open", "raffle"),)
 
 
@@ -112,9 +114,10 @@ def test_it_is_inspected(log: LoggedShard) -> None:
     assert inspection.list_group_summaries(state) == [
         {"group_id": "r", "type": "raffle", "state": "Open"}
     ]
-    offsets = inspection.inspect_offsets(state, log.shard.offsets.store, "r", {}, log.now)
-    assert offsets is not None
-    owners = [(one["topic"], one["partition"], one["member_id"]) for one in offsets["partitions"]]
+    store = log.shard.offsets.store
+    found = run_through(offsets_steps(state, store, "r", {}.get, log.now))
+    assert found is not None
+    owners = [(one["topic"], one["partition"], one["member_id"]) for one in found[0]["partitions"]]
     assert owners == [("prizes", 1, "m1"), ("prizes", 2, "m2")]
 
 

@@ -182,7 +182,7 @@ def test_cg_73_bad_heartbeat_on_a_group_that_could_be_upgraded_changes_nothing()
 def test_cg_74_empty_group_makes_way_under_any_policy() -> None:
     bench = Bench(consumer_migration_policy="disabled")
     pending = bench.join().member_id
-    assert bench.classic.pending_members == {pending}
+    assert set(bench.classic.pending_members) == {pending}
     assert bench.beat("m", 0).member_epoch == 2
     assert bench.shape() == ["T2", "R5", "R3", "R7", "R6", "R8"]
     assert bench.due("classic-session", pending) is None

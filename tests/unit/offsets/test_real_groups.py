@@ -239,7 +239,7 @@ def test_sweep(shard: Shard, state: State, protocol_type: str, gone: bool) -> No
 def test_a_group_that_somebody_is_about_to_join_outlives_the_sweep(shard: Shard) -> None:
     """Its member was told to come again with an id (KIP-394)."""
     group = classic(shard, State.EMPTY)
-    group.pending_members.add("asked")
+    group.pending_members["asked"] = None
     assert shard.offsets.sweep(shard.now).records == []
     group.pending_members.clear()
     assert shard.offsets.sweep(shard.now).records == [Record(GroupMetadataKey("g"))]

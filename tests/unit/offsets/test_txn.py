@@ -3,6 +3,8 @@ transaction coordinator's)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
@@ -128,3 +130,19 @@ def test_unknown_topics_by_name_and_id(shard: Shard) -> None:
     reply = shard.txn_commit(topic("t1", b"?" * 16, p0=1), version=6)
     assert codes(reply) == {("", 0): 100}
     assert reply.topics[0].topic_id == b"?" * 16
+
+
+def test_a_stable_fetch_looks_up_what_it_asks_for_among_all_that_is_pending(shard: Shard) -> None:
+    """To go through all of it for each topic took a second with 100,000."""
+
+    class LookedUp(dict[Any, Any]):
+        def __iter__(self) -> Any:
+            raise AssertionError("all of it is gone through")
+
+    shard.commit(topic(p0=5))
+    shard.txn_commit(topic(p0=9))
+    pending = shard.offsets.store._producers
+    pending["g"] = LookedUp(pending["g"])
+    unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert codes(shard.fetch(P0, require_stable=True)) == {("t1", 0): unstable}
+    assert codes(shard.fetch_all(require_stable=True)) == {("t1", 0): unstable}

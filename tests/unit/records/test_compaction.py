@@ -20,8 +20,16 @@ from groupd.protocol.records.batch import (
     decode_marker,
     iter_records,
     parse_header,
+    records_data,
 )
-from groupd.protocol.records.batch_builder import encode_batch, encode_marker, pack_batch
+from groupd.protocol.records.batch_builder import (
+    encode_batch,
+    encode_headers,
+    encode_marker,
+    encode_record,
+    new_header,
+    pack_batch,
+)
 from groupd.protocol.records.codec import decode_record, encode_key, encode_value
 from groupd.protocol.records.compaction import (
     KEY_BYTES,
@@ -32,7 +40,7 @@ from groupd.protocol.records.compaction import (
     offsets_identity,
     plain_identity,
 )
-from groupd.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
+from groupd.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, Plain, compress
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 T = TypeVar("T")
@@ -92,10 +100,14 @@ def whole(batch: bytes) -> Batch:
     return Batch(parse_header(batch), batch)
 
 
+def with_records(batch: bytes) -> tuple[Batch, Plain]:
+    return whole(batch), records_data(*whole(batch))
+
+
 def survey(batches: Sequence[bytes]) -> Survey:
     found = Survey(offsets_identity)
     for batch in batches:
-        drain(found.add(whole(batch)))
+        drain(found.add(*with_records(batch)))
     return found
 
 
@@ -115,7 +127,7 @@ def clean_each(
         last_offset = parse_header(batches[-1]).last_offset
     rules = Rules(now_ms, RETENTION_MS, last_offset, PRODUCER_EXPIRATION_MS)
     compaction = Compaction(survey(batches[dirty:]), rules)
-    return [drain(compaction.clean(whole(batch))) for batch in batches]
+    return [drain(compaction.clean(*with_records(batch))) for batch in batches]
 
 
 def clean(batches: Sequence[bytes], dirty: int = 0, now_ms: int = NOW_MS) -> list[bytes]:
@@ -278,7 +290,7 @@ def test_aborted_batches_leave_headers_where_their_records_can_still_be_read() -
     log.marker(8, commit=False).plain(offset(2, 1))
     rules = Rules(MUCH_LATER_MS, RETENTION_MS, log.end - 1, PRODUCER_EXPIRATION_MS, aborted_from=2)
     compaction = Compaction(survey(log.batches), rules)
-    left = [drain(compaction.clean(whole(batch))) for batch in log.batches]
+    left = [drain(compaction.clean(*with_records(batch))) for batch in log.batches]
     assert left[0] is None
     header = check(left[2] or b"")
     assert (header.producer_id, header.base_offset, header.record_count) == (8, 2, 0)
@@ -290,7 +302,7 @@ def test_aborted_batches_leave_headers_where_their_records_can_still_be_read() -
         survey([]),
         Rules(MUCH_LATER_MS, RETENTION_MS, log.end - 1, PRODUCER_EXPIRATION_MS, aborted_from=2),
     )
-    assert [drain(again.clean(whole(batch))) for batch in rest][1:] == rest[1:]
+    assert [drain(again.clean(*with_records(batch))) for batch in rest][1:] == rest[1:]
     folded = clean(rest, len(rest), MUCH_LATER_MS)
     assert [parse_header(batch).base_offset for batch in folded][-1] == 4
     assert not any(parse_header(b).record_count == 0 for b in folded[:-1])
@@ -325,17 +337,48 @@ def test_keys_of_a_topic_are_what_they_are() -> None:
     batches.append(encode_batch(4, 0, NOW_MS, [(b"k", b"w"), (b"", b"w")]))
     found = Survey(plain_identity)
     for batch in batches:
-        drain(found.add(whole(batch)))
+        drain(found.add(*with_records(batch)))
     assert found.keys == {b"\x00\x00a": 0, b"\x00\x01a": 1, b"k": 4, b"": 5}
     assert found.size == sum(len(key) + KEY_BYTES for key in keys)
+
+
+def test_of_long_keys_a_digest_is_noted() -> None:
+    long = b"k" * 300_000
+    keys = [long + b"a", long + b"b", b"\x00\x00" + long, b"\x00\x01" + long]
+    batch = encode_batch(0, 0, NOW_MS, [(key, b"v") for key in keys])
+    topic, shard = Survey(plain_identity), Survey(offsets_identity)
+    for found in (topic, shard):
+        drain(found.add(*with_records(batch)))
+    assert sorted(topic.keys.values()) == [0, 1, 2, 3]
+    assert sorted(shard.keys.values()) == [0, 1, 3], "key types 0 and 1 mean the same"
+    assert topic.size < 20_000
+    newer = encode_batch(4, 0, NOW_MS, [(keys[1], None)])
+    left = clean([batch, newer])
+    assert [record.key for record in iter_records(left[0])] == [keys[0], keys[3]]
+    assert [record.key for record in iter_records(left[1])] == [keys[1]]
+
+
+@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4, ZSTD])
+def test_records_that_get_other_deltas_keep_everything_else(codec: int) -> None:
+    """A tombstone gives the batch a delete horizon, in its base timestamp."""
+    headers = encode_headers([("h", b"1"), ("h", None)])
+    body = encode_record(0, b"a" * 70, bytes(40_000), 5, headers)
+    body += encode_record(1, offset(1, None)[0], None, 9000) + encode_record(2, None, b"gone")
+    header = new_header(0, 2, NOW_MS, NOW_MS + 9000, attributes=codec, record_count=3)
+    batch = pack_batch(header, compress(codec, body))
+    (left,) = clean([batch])
+    assert check(left).codec == codec
+    before = list(iter_records(batch))
+    assert list(iter_records(left)) == before[:2]
+    assert check(left).base_timestamp_ms == NOW_MS + RETENTION_MS
 
 
 def test_a_large_batch_gives_others_their_turn() -> None:
     batch = encode_batch(0, 0, NOW_MS, [offset(n, 1) for n in range(4 * TURN_RECORDS)])
     found = Survey(offsets_identity)
-    assert sum(1 for _ in found.add(whole(batch))) == 4
+    assert sum(1 for _ in found.add(*with_records(batch))) == 4
     rules = Rules(NOW_MS, RETENTION_MS, 0, PRODUCER_EXPIRATION_MS)
-    assert sum(1 for _ in Compaction(found, rules).clean(whole(batch))) == 4
+    assert sum(1 for _ in Compaction(found, rules).clean(*with_records(batch))) == 4
 
 
 # Properties

@@ -13,6 +13,7 @@ from groupd.protocol.records.batch import (
     CorruptBatch,
     iter_records,
     parse_header,
+    records_data,
 )
 from groupd.protocol.records.batch_builder import encode_batch, pack_batch
 from groupd.protocol.records.varints import zigzag
@@ -53,7 +54,7 @@ def by_records(header: BatchHeader, payload: bytes) -> ProducedRecords | None:
 def surveyed(header: BatchHeader, payload: bytes) -> tuple[ProducedRecords | None, int]:
     """The result, None if they are wrong; and how often others had a turn."""
     turns = 0
-    steps = survey_produced(header, payload[61:])
+    steps = survey_produced(header, records_data(header, payload))
     try:
         while True:
             next(steps)

@@ -17,6 +17,7 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import RequestContext, allow_all
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.waiting import Callback
@@ -58,6 +59,7 @@ class Bench:
         store: MemoryStore | None = None,
         shards: int = 1,
         change: Callable[[GroupCoordinatorShard], None] | None = None,
+        work: LongWork | None = None,
         **config: Any,
     ) -> None:
         self.store = store or MemoryStore()
@@ -66,7 +68,9 @@ class Bench:
         self._change = change
         self._ids = count(1)
         self._assignors = load_assignors(self.config.consumer_assignors)
-        self.broker = Broker(self.config, self._make_shard, self.store, self.clock, ROUTES)
+        self.broker = Broker(
+            self.config, self._make_shard, self.store, self.clock, ROUTES, work=work
+        )
         self.broker.image = IMAGE
 
     def _make_shard(

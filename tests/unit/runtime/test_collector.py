@@ -10,6 +10,8 @@ import gc
 from groupd.coordinator.runtime import collector
 
 gc.disable()
+collector.keep(collector.FREEZE_RECORDS)
+assert gc.get_freeze_count() == 0, "not a serving process yet"
 collector.serve()
 collector.serve()
 assert gc.isenabled()
@@ -31,6 +33,10 @@ del kept[:1000]
 before = gc.get_freeze_count()
 del died
 assert before - gc.get_freeze_count() == 1000, "frozen objects die as ever"
+loaded = [[] for _ in range(100)]
+before = gc.get_freeze_count()
+collector.keep(collector.FREEZE_RECORDS)
+assert gc.get_freeze_count() - before >= 100
 """
 
 

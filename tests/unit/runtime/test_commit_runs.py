@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,9 +11,11 @@ from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.runtime.commit_runs import CommitRun, take_run
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.batch import (
+    HEADER_BYTES,
     Batch,
     CorruptBatch,
     iter_batches,
+    iter_records,
     read_records,
     records_data,
 )
@@ -61,16 +65,14 @@ def offsets_of(run: CommitRun) -> Offsets:
     }
 
 
-def one_by_one(batch: Batch, at: int = 0, index: int = 0) -> Offsets:
-    header, found, decoder = batch.header, Offsets(), RecordDecoder()
-    data = records_data(header, batch.payload)
-    for delta, _, key, value, *_ in read_records(header, data, at, index):
+def one_by_one(batch: Batch, index: int = 0) -> Offsets:
+    found, decoder = Offsets(), RecordDecoder()
+    for log_offset, _, key, value, _ in islice(iter_records(batch), index, None):
         assert key is not None
         record = decoder.decode(key, value)
         assert isinstance(record.key, OffsetCommitKey)
         committed = record.value
         assert committed is None or isinstance(committed, OffsetCommitValue)
-        log_offset = header.base_offset + delta
         stored = None if committed is None else StoredOffset.of(committed, log_offset)
         found[record.key] = stored
     return found
@@ -79,12 +81,14 @@ def one_by_one(batch: Batch, at: int = 0, index: int = 0) -> Offsets:
 def in_runs(batch: Batch, most: int = 500) -> tuple[Offsets, int]:
     """What is read with runs wherever there is one, and how many records runs have read."""
     header, found, decoder = batch.header, Offsets(), RecordDecoder()
-    data = records_data(header, batch.payload)
-    at = index = taken = 0
+    records = records_data(header, batch.payload)
+    at, index, taken = records.start, 0, 0
+    alone = list(iter_records(batch))
     while index < header.record_count:
-        run = take_run(decoder, header, data, at, index, min(most, header.record_count - index))
+        run = take_run(decoder, header, records, at, index, min(most, header.record_count - index))
         if run is None:
-            _, _, key, value, _, _, at = next(read_records(header, data, at, index))
+            *_, at = next(read_records(header, records, at, index))
+            _, _, key, value, _ = alone[index]
             assert key is not None
             record = decoder.decode(key, value)
             assert isinstance(record.key, OffsetCommitKey)
@@ -96,7 +100,7 @@ def in_runs(batch: Batch, most: int = 500) -> tuple[Offsets, int]:
             continue
         found.update(offsets_of(run))
         at, index, taken = run.position, index + run.records, taken + run.records
-    assert at == len(data)
+    assert at == records.end
     return found, taken
 
 
@@ -135,22 +139,23 @@ def test_a_changed_byte_is_never_read_in_another_way(at: int, byte: int) -> None
     ordinary way takes, too, or that one refuses."""
     value = OffsetCommitValue(9, 3, "", 1000, -1, T_ID)
     batch = one_batch([(OffsetCommitKey("group", "topic", p), value) for p in range(20)])
-    data = bytearray(records_data(batch.header, batch.payload))
+    data = bytearray(batch.payload[HEADER_BYTES:])
     data[at % len(data)] = byte
-    damaged = Batch(batch.header, batch.payload[:61] + bytes(data))
+    damaged = Batch(batch.header, batch.payload[:HEADER_BYTES] + bytes(data))
     try:
         expected = one_by_one(damaged)
     except (CorruptBatch, CorruptRecord, UnknownRecordType, AssertionError):
         return
     found, decoder, header = Offsets(), RecordDecoder(), damaged.header
-    position = index = 0
+    records, index = records_data(header, damaged.payload), 0
+    position = records.start
     while index < header.record_count:
-        run = take_run(decoder, header, bytes(data), position, index, header.record_count - index)
+        run = take_run(decoder, header, records, position, index, header.record_count - index)
         if run is None:
             break
         found.update(offsets_of(run))
         position, index = run.position, index + run.records
-    found.update(one_by_one(damaged, position, index))
+    found.update(one_by_one(damaged, index))
     assert found == expected
 
 
@@ -163,5 +168,5 @@ def test_an_overlong_length_of_no_metadata_is_no_run() -> None:
     overlong = value[:14] + b"\x81\x00" + value[15:23] + b"\x01\x05\x0f" + bytes(15)
     assert len(overlong) == len(value)
     (batch,) = iter_batches(encode_batch(0, 0, 0, [(encode_key(key), overlong)] * 2))
-    data = records_data(batch.header, batch.payload)
-    assert take_run(RecordDecoder(), batch.header, data, 0, 0, 2) is None
+    records = records_data(batch.header, batch.payload)
+    assert take_run(RecordDecoder(), batch.header, records, records.start, 0, 2) is None

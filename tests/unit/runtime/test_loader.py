@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from structlog.testing import capture_logs
 from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Outcome
-from groupd.coordinator.runtime import loader
+from groupd.coordinator.runtime import collector, loader
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.batch_builder import encode_batch
@@ -63,6 +64,16 @@ async def test_an_unknown_record_type_is_skipped_with_one_warning() -> None:
     assert [(entry["type"], entry["records"]) for entry in warnings] == [(99, 2)]
     assert bench.shard.loaded_records == 2
     assert bench.shard.durable_offset == 4
+    await bench.broker.close()
+
+
+async def test_an_embedded_broker_hides_nothing_from_its_users_collector() -> None:
+    records = 2 * collector.FREEZE_RECORDS
+    store = await store_with([offset(f"g{n}", n) for n in range(records)])
+    before = gc.get_freeze_count()
+    bench = await Bench(store).start()
+    assert bench.shard.loaded_records == records
+    assert gc.get_freeze_count() <= before
     await bench.broker.close()
 
 

@@ -28,7 +28,7 @@ class Elapsed:
 
 async def test_a_stall_is_what_a_timer_comes_too_late_and_is_forgotten_after_a_minute() -> None:
     elapsed = Elapsed()
-    stalls = LoopStalls(elapsed)
+    stalls = LoopStalls(elapsed=elapsed)
     stalls.start()
     for late_ns in (0, DELAY_NS - 1, DELAY_NS, STALL_NS - 1, STALL_NS, 3 * STALL_NS, 5):
         elapsed.ns += INTERVAL_NS + late_ns

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from groupd.coordinator.core.queries import ListSomeGroups
 from groupd.coordinator.core.types import Operation, RequestContext
-from groupd.coordinator.runtime import routes
+from groupd.coordinator.runtime import group_routes
 from groupd.coordinator.runtime.broker import Route
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part
@@ -225,13 +226,14 @@ async def test_offsets_of_many_groups_come_in_the_order_asked_duplicates_include
     await bench.broker.close()
 
 
-async def test_describe_keeps_the_order_asked_duplicates_included() -> None:
+async def test_describe_answers_each_group_once_in_the_order_of_first_mention() -> None:
     bench = await filled()
-    asked = (GROUPS[3], "nobody", GROUPS[1], GROUPS[3])
-    reply = await bench.answer(DescribeGroupsRequest(asked), 5)
+    asked = (GROUPS[3], "nobody", GROUPS[1])
+    again = (*asked, GROUPS[3], "nobody")
+    reply = await bench.answer(DescribeGroupsRequest(again), 5)
     assert [group.group_id for group in reply.groups] == list(asked)
-    assert [group.state for group in reply.groups] == ["Empty", "Dead", "Empty", "Empty"]
-    reply = await bench.answer(ConsumerGroupDescribeRequest(asked))
+    assert [group.state for group in reply.groups] == ["Empty", "Dead", "Empty"]
+    reply = await bench.answer(ConsumerGroupDescribeRequest(again))
     assert [group.group_id for group in reply.groups] == list(asked)
     assert {group.error for group in reply.groups} == {ErrorCode.GROUP_ID_NOT_FOUND}
     await bench.broker.close()
@@ -249,10 +251,20 @@ async def test_describe_puts_refused_groups_first() -> None:
     await bench.broker.close()
 
 
+async def test_filters_of_lists_ignore_case_and_spaces() -> None:
+    bench = await filled()
+    for states, types in (((" EMPTY ",), ()), ((), ("CLASSIC", "x")), (("empty",), ("classic ",))):
+        reply = await bench.answer(ListGroupsRequest(states, types))
+        assert len(reply.groups) == len(GROUPS)
+    for states, types in ((("stable",), ()), ((), ("consumer",)), (("",), ())):
+        assert len((await bench.answer(ListGroupsRequest(states, types))).groups) == 0
+    await bench.broker.close()
+
+
 async def test_many_groups_are_listed_shard_by_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = await filled()
     at_once = await bench.answer(ListGroupsRequest())
-    monkeypatch.setattr(routes, "LISTED_AT_ONCE", 1)
+    monkeypatch.setattr(group_routes, "LISTED_AT_ONCE", 1)
     replies = bench.ask(ListGroupsRequest())
     assert replies == [], "others have their turn first"
     first, *_, last = (shard for shard in bench.broker.shards if shard.shard.state.groups)
@@ -360,7 +372,7 @@ async def test_an_answer_that_cannot_be_put_together_is_an_error_not_a_lost_repl
             raise RuntimeError("bug")
 
         gather = Gather(context.token, 1, broken)
-        part = Part(ListGroupsRequest(), context.token.failure, gather, 0)
+        part = Part(ListSomeGroups(()), context.token.failure, gather, 0)
         broker.ask(broker.shards[0], context, part)
 
     bench.broker._routes[FindCoordinatorRequest] = Route(None, place)

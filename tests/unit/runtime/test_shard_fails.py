@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.reload import BACKOFF_MS
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.errors import ErrorCode
@@ -331,3 +332,52 @@ async def first_epoch() -> int:
     reply = await bench.answer(consumer_join("g", "m1"))
     await bench.broker.close()
     return int(reply.member_epoch)
+
+
+async def test_memory_that_is_ahead_of_the_journal_is_rebuilt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For want of memory a record is replayed but does not get into the journal."""
+
+    def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    bench = await Bench().start()
+    await bench.answer(commit("g", 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "accept", no_memory)
+        replies = bench.ask(commit("g", 2))
+    await settle()
+    assert [commit_errors(reply) for reply in replies] == [REFUSED]
+    assert bench.shard.state is CoordinatorState.ACTIVE
+    assert committed(await bench.answer(fetch("g"))) == [1]
+    assert commit_errors(await bench.answer(commit("g", 3))) == [ErrorCode.NONE]
+    again = await bench.restart()
+    assert committed(await again.answer(fetch("g"))) == [3]
+    await again.broker.close()
+
+
+async def test_a_handler_without_memory_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    bench = await Bench().start()
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.shard.shard, "handle", no_memory)
+        replies = bench.ask(commit("g", 2))
+    assert [commit_errors(reply) for reply in replies] == [[ErrorCode.UNKNOWN_SERVER_ERROR]]
+    assert commit_errors(await bench.answer(commit("g", 3))) == [ErrorCode.NONE]
+    await bench.broker.close()
+
+
+async def test_a_store_without_memory_refuses_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    bench = await Bench().start()
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.store, "append", no_memory)
+        assert commit_errors(await bench.answer(commit("g", 2))) == REFUSED
+    await settle()
+    assert commit_errors(await bench.answer(commit("g", 3))) == [ErrorCode.NONE]
+    await bench.broker.close()

@@ -7,8 +7,12 @@ import struct
 from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.fairness import Fairness, fairness
+from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.slot import Slot
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
@@ -109,21 +113,35 @@ class FakeTransport(asyncio.Transport):
         self.aborted = self.closing = True
 
 
-class Client:
-    """The test's side of one connection. `requests`: what reached the broker, oldest first."""
+def a_fairness(
+    config: CoordinatorConfig | None = None,
+    work: LongWork | None = None,
+    clock: ManualClock | None = None,
+) -> Fairness:
+    """That of a process of its own."""
+    return fairness(
+        config or CoordinatorConfig(), LoopStalls(), work or LongWork(), clock or ManualClock()
+    )
 
-    def __init__(self, **config: Any) -> None:
+
+class Client:
+    """The test's side of one connection. `slots`: what reached the broker, oldest first."""
+
+    def __init__(self, work: LongWork | None = None, **config: Any) -> None:
         self.clock = ManualClock()
         self.stats = ConnectionStats()
-        self.registry: set[Connection] = set()
         self.config = CoordinatorConfig(**config)
+        self.registry: OpenConnections[Connection] = OpenConnections(self.config)
+        self.fairness = a_fairness(self.config, work, self.clock)
         self.slots: list[Slot] = []
         self.forgotten: list[Slot] = []
         self.at_once = False
         self.transport, self.connection = self.connect()
 
     def connect(self) -> tuple[FakeTransport, Connection]:
-        connection = Connection(self.config, self.clock, self, self.stats, self.registry)
+        connection = Connection(
+            self.config, self.clock, self, self.stats, self.registry, self.fairness
+        )
         transport = FakeTransport()
         transport.connection = connection
         connection.connection_made(transport)
@@ -147,6 +165,12 @@ class Client:
     async def answer(self, correlation: int) -> None:
         slot = next(s for s in self.slots if s.header.correlation_id == correlation)
         slot.send(reply_to(slot))
+        await asyncio.sleep(0)
+
+    async def answer_empty(self, correlation: int) -> None:
+        """Answers with no bytes at all."""
+        slot = next(s for s in self.slots if s.header.correlation_id == correlation)
+        slot.send_frame(b"")
         await asyncio.sleep(0)
 
     def received(self) -> list[int]:

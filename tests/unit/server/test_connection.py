@@ -220,7 +220,7 @@ async def test_a_reply_that_cannot_be_encoded_closes_the_connection_and_harms_no
     with capture_logs() as logs:
         client.slots[0].send(object())
     assert client.transport.aborted
-    assert [line["event"] for line in logs] == ["reply cannot be encoded"]
+    assert [line["event"] for line in logs] == ["reply cannot be sent"]
 
 
 async def test_what_comes_after_the_end_is_ignored() -> None:
@@ -237,7 +237,7 @@ async def test_a_lost_connection_forgets_its_open_requests_only() -> None:
     await client.answer(2)
     client.connection.connection_lost(None)
     assert [slot.header.correlation_id for slot in client.forgotten] == [1, 3]
-    assert (client.stats.open, client.registry) == (0, set())
+    assert (client.stats.open, len(client.registry)) == (0, 0)
     await client.answer(1)
     await client.answer(3)
     assert client.pending() == [1, 2, 3], "what waited behind them is never looked at"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.exposition import generate_latest
 
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server import group_metrics
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.metrics import MetricsRegistry, make_registry
@@ -28,7 +29,7 @@ async def test_prepared_or_not_a_scrape_says_the_same() -> None:
     assert f'{COUNT}group_count{{protocol="classic"}} 4.0' in at_once
     assert f'{COUNT}group_count{{protocol="consumer"}} 1.0' in at_once
     assert f"{COUNT}offset_count 4.0" in at_once
-    await registry.prepare()
+    await registry.prepare(LongWork())
     assert counted(registry) == at_once
     await bench.answer(commit("simple-new", 5))
     assert counted(registry) != at_once, "what was counted is for one scrape"

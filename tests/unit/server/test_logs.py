@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from enum import Enum, IntEnum
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from groupd.coordinator.core.types import Event, EventKind
 from groupd.coordinator.runtime import event_log
-from groupd.coordinator.server.logs import configure_logging
+from groupd.coordinator.server.logs import configure_logging, log_loop_errors
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +123,19 @@ def test_lines_below_the_level_are_left_out(
     log.warning("c")
     log.error("d")
     assert len(capsys.readouterr().err.splitlines()) == shown
+
+
+async def test_what_goes_wrong_in_a_callback_is_a_line_like_any_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging("text", "info")
+    loop = asyncio.get_running_loop()
+    log_loop_errors(loop)
+    loop.call_soon(lambda: 1 // 0)
+    await asyncio.sleep(0)
+    written = capsys.readouterr().err
+    assert 'event="callback failed"' in written
+    assert "ZeroDivisionError" in written
 
 
 def test_events_an_operator_acts_on_are_info_others_debug_failures_warnings() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.listener import KafkaListener
-from groupd.coordinator.server.long_replies import LongReplies, LongReply
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupDescribeReply,
     DescribedConsumerGroup,
@@ -33,9 +33,9 @@ from groupd.protocol.messages.offsets import (
     FetchedTopic,
     OffsetFetchReply,
 )
-from groupd.protocol.primitives import STEP
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.registry import Steps
+from groupd.protocol.writer import STEP
 from tests.support.raw import frame, request, string
 from tests.unit.server.harness import Client, FakeTransport, correlations, heartbeat
 
@@ -112,10 +112,12 @@ class Work:
         return self.now_ns
 
 
-def client_with_slices(at_most: int = 64) -> Client:
-    client = Client()
-    client.connection.long_replies = LongReplies(at_most, Work())
-    return client
+def in_slices() -> LongWork:
+    return LongWork(Work())
+
+
+def client_with_slices() -> Client:
+    return Client(in_slices())
 
 
 async def rounds(count: int) -> None:
@@ -182,7 +184,7 @@ def test_items_made_later_are_the_same_bytes(key: int, whole: Any, lazily: Any) 
 @pytest.mark.parametrize("key", FIRST)
 async def test_a_connection_sends_the_same_in_slices_and_at_once(key: int) -> None:
     sent = []
-    for client in (Client(), client_with_slices()):
+    for client in (Client(LongWork(lambda: 0)), client_with_slices()):
         client.send(ask(key, FIRST[key], 1))
         client.slots[0].send(LONG[key])
         await until_sent(client, 1)
@@ -208,9 +210,8 @@ async def test_the_order_stays_and_nothing_new_starts_meanwhile() -> None:
 
 
 async def test_another_connection_is_served_between_the_slices() -> None:
-    long_replies = LongReplies(64, Work())
-    slow, quick = Client(), Client()
-    slow.connection.long_replies = quick.connection.long_replies = long_replies
+    work = in_slices()
+    slow, quick = Client(work), Client(work)
     slow.send(ask(FETCH, 1, 1))
     slow.slots[0].send(LONG[FETCH])
     await rounds(1)
@@ -222,7 +223,7 @@ async def test_another_connection_is_served_between_the_slices() -> None:
 
 
 async def test_two_long_replies_take_turns() -> None:
-    long_replies, log = LongReplies(64, Work()), []
+    work, log = in_slices(), []
 
     def steps(name: str) -> Steps:
         for _ in range(4):
@@ -232,24 +233,11 @@ async def test_two_long_replies_take_turns() -> None:
 
     done: list[Any] = []
     for name in "ab":
-        long_replies.add(LongReply(steps(name), lambda: True, done.append))
-    while len(long_replies):
+        work.add_reply(steps(name), done.append, lambda: True)
+    while work.under_way:
         await asyncio.sleep(0)
     assert done == [b"a", b"b"]
     assert "".join(log) == "aabbaabb"
-
-
-async def test_beyond_the_bound_a_reply_is_made_at_once() -> None:
-    long_replies = LongReplies(1, Work())
-    first, second = Client(), Client()
-    for client in (first, second):
-        client.connection.long_replies = long_replies
-        client.send(ask(FETCH, 1, 1))
-        client.slots[0].send(LONG[FETCH])
-    assert len(long_replies) == 1
-    assert (first.received(), second.received()) == ([], [1])
-    await until_sent(first, 1)
-    assert first.transport.sent == second.transport.sent
 
 
 async def test_nobody_works_for_a_client_that_is_gone() -> None:
@@ -267,8 +255,7 @@ async def test_nobody_works_for_a_client_that_is_gone() -> None:
     client.connection.connection_lost(None)
     await rounds(10)
     assert len(made) == STEP, "what came before the first stop"
-    assert client.connection.long_replies is not None
-    assert len(client.connection.long_replies) == 0
+    assert client.fairness.work.under_way == 0
 
 
 async def test_a_reply_that_fails_half_way_closes_its_connection() -> None:
@@ -283,7 +270,7 @@ async def test_a_reply_that_fails_half_way_closes_its_connection() -> None:
         client.slots[0].send(fetched(Lazily(MANY, broken)))
         await rounds(10)
     assert client.transport.aborted
-    assert [entry["event"] for entry in logs] == ["reply cannot be encoded"]
+    assert [entry["event"] for entry in logs] == ["reply cannot be sent"]
     assert client.received() == []
 
 
@@ -296,11 +283,11 @@ async def test_a_reply_sent_twice_is_whole_twice() -> None:
 
 
 async def test_a_daemon_that_stops_finishes_what_it_is_encoding() -> None:
-    client = Client()
-    listener = KafkaListener(client.config, client.clock, client, ConnectionStats())
+    client = client_with_slices()
+    listener = KafkaListener(
+        client.config, client.clock, client, ConnectionStats(), client.fairness
+    )
     connection, transport = listener._connection(), FakeTransport()
-    assert connection.long_replies is not None, "a listener's connections encode in slices"
-    connection.long_replies = LongReplies(64, Work())
     connection.connection_made(transport)
     connection.data_received(ask(FETCH, 1, 1))
     client.slots[0].send(LONG[FETCH])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import WaitingRequests
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.slot import Slot
@@ -21,7 +22,7 @@ class Client:
     closed = False
     host = "/127.0.0.1"
     software = ("", "")
-    long_replies = None
+    long_work = LongWork()
 
     def __init__(self) -> None:
         self.stored_replies = StoredReplies(ConnectionStats())
@@ -31,8 +32,6 @@ class Client:
         self.sent.append(bytes(slot.frame))
 
     def hold(self) -> None: ...
-
-    def let_go(self, slot: Slot) -> None: ...
 
     def abort(self) -> None: ...
 

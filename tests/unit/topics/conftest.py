@@ -12,6 +12,9 @@ from msgspec.structs import astuple
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext, allow_all
 from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.runtime.broker import no_reply
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.topics.coordinator_logs import NoCoordinatorLogs
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
@@ -185,7 +188,7 @@ class Cluster:
             offsets_view=self.shards,
             offsets_markers=NoMarkers(),
             wait=self.clock.wait,
-            **{"writer": self.store.append, **parts},
+            **{"work": LongWork(), "writer": self.store.append, **parts},
         )
         self.plane.verify_with(self.verifier, NoCoordinatorLogs())
         await self.store.start()
@@ -200,8 +203,8 @@ class Cluster:
         await self.stop()
         await self.start()
 
-    async def ask(self, request, version=LATEST_VERSION, allows=allow_all):
-        context = RequestContext(0, version, allows=allows)
+    async def ask(self, request, version=LATEST_VERSION, allows=allow_all, waiter=Waiter):
+        context = RequestContext(waiter(request, no_reply), version, allows=allows)
         return await data_handlers(self.plane)[type(request)](context, request)
 
     async def create(self, name, partitions=1, **configs):

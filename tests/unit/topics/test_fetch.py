@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from groupd.coordinator.core.types import Operation
+from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.topics.fetch import wait_for_event
 from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
 from groupd.protocol.errors import ErrorCode
@@ -217,6 +218,24 @@ async def test_a_long_poll_ends_with_its_time(filled):
     filled.clock.advance(1)
     fetched = await poll
     assert (fetched.error, fetched.records, fetched.high_watermark) == (ErrorCode.NONE, b"", 5)
+
+
+async def test_a_long_poll_ends_when_others_wait_for_its_memory(filled):
+    request = filled.fetch_request("t", (0, 4), max_wait_ms=60000, min_bytes=10**6)
+    told = []
+
+    class ToldWhenShort(Waiter):
+        def when_short(self, callback):
+            told.append(callback)
+
+    poll = asyncio.create_task(filled.ask(request, waiter=ToldWhenShort))
+    await filled.settle()
+    assert not poll.done()
+    told[0]()
+    reply = await poll
+    assert values(reply.topics[0].partitions[0].records) == [b"4"], "what there is"
+    assert told[1:] == [None]
+    assert filled.clock.waiting == 0
 
 
 async def test_the_broker_may_end_a_long_poll_before_its_time(make_cluster):

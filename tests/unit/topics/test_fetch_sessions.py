@@ -8,6 +8,8 @@ import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Operation
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.fetch_sessions import EVICTION_MS, FetchSessions, next_epoch
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
@@ -302,11 +304,14 @@ class Cache:
             session_epoch=epoch,
             forgotten=(ForgottenTopic("t", bytes(16), tuple(forget)),),
         )
-        return self.sessions.begin(request, by_id=False, now_ms=self.now_ms)
+        pace = Pace(LongWork())
+        begun = self.sessions.begin(request, by_id=False, now_ms=self.now_ms, pace=pace)
+        return asyncio.run(begun)
 
     def open(self, size):
         """A new session's id, 0 without room."""
-        return self.begin(0, 0, *range(size)).finish([], self.now_ms)[0]
+        finished = self.begin(0, 0, *range(size)).finish([], self.now_ms, Pace(LongWork()))
+        return asyncio.run(finished)[0]
 
     def alive(self, *session_ids):
         return [session_id in self.sessions._sessions for session_id in session_ids]

@@ -15,6 +15,7 @@ from groupd.protocol.messages.cluster import (
     DescribeTopicPartitionsRequest,
     MetadataRequest,
     Node,
+    PartitionRun,
 )
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
 from groupd.storage.memory import MemoryStore
@@ -28,16 +29,14 @@ async def test_all_topics_with_the_internal_one(cluster):
     await cluster.create("b", 2)
     await cluster.create("a")
     reply = await cluster.ask(MetadataRequest(None))
-    assert [(info.name, info.internal, len(info.partitions)) for info in reply.topics] == [
+    assert [(info.name, info.internal, info.partition_count) for info in reply.topics] == [
         (OFFSETS_TOPIC, True, 50),
         ("a", False, 1),
         ("b", False, 2),
     ]
     assert (reply.nodes, reply.controller_id) == ((Node(0, "127.0.0.1", 9092),), 0)
     assert len(reply.cluster_id) == 22
-    partition = reply.topics[2].partitions[1]
-    assert (partition.partition, partition.leader, partition.leader_epoch) == (1, 0, 0)
-    assert (partition.replicas, partition.isr) == ((0,), (0,))
+    assert reply.topics[2].partitions == (PartitionRun(0, 2, 0, 0, (0,), (0,)),)
 
 
 async def test_no_topics_is_not_all_topics(cluster):
@@ -51,7 +50,7 @@ async def test_nodes_may_be_known_later(cluster):
 
 async def test_auto_creation_answers_at_once(cluster):
     reply = await cluster.ask(named("new"))
-    assert (reply.topics[0].error, len(reply.topics[0].partitions)) == (ErrorCode.NONE, 1)
+    assert (reply.topics[0].error, reply.topics[0].partition_count) == (ErrorCode.NONE, 1)
     assert reply.topics[0].topic_id == cluster.plane.catalogue.topic("new").topic_id
 
 
@@ -63,7 +62,7 @@ async def test_concurrent_auto_creations_agree(cluster):
 
 async def test_auto_creation_has_the_configured_partitions(make_cluster):
     cluster = await make_cluster(MemoryStore(), num_partitions=7).start()
-    assert len((await cluster.ask(named("new"))).topics[0].partitions) == 7
+    assert (await cluster.ask(named("new"))).topics[0].partition_count == 7
     await cluster.stop()
 
 
@@ -161,12 +160,21 @@ async def test_describe_cluster(cluster):
         assert reply.error == code
 
 
+def numbers(info):
+    return [number for run in info.partitions for number in range(run.first, run.end)]
+
+
 async def pages(cluster, topics, limit):
     """All pages as [(topic, partitions)] each, following the cursor."""
     cursor, result = None, []
     while True:
         reply = await cluster.ask(DescribeTopicPartitionsRequest(topics, limit, cursor))
-        result.append([(i.name, [p.partition for p in i.partitions]) for i in reply.topics])
+        result.append(
+            [
+                (i.name, [n for run in i.partitions for n in range(run.first, run.end)])
+                for i in reply.topics
+            ]
+        )
         cursor = reply.next_cursor
         if cursor is None:
             return result

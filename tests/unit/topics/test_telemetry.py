@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.topics import telemetry
+from groupd.coordinator.topics.client_metrics import SUBSCRIPTIONS_MAX
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.telemetry import (
     NO_CLIENT,
@@ -53,7 +54,8 @@ async def test_pushes_keep_their_interval(cluster):
     assert await push(cluster, told) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     cluster.clock.advance(1)
     assert await push(cluster, told) == ErrorCode.NONE
-    (shown,) = cluster.plane.telemetry.shown()
+    (instance,) = cluster.plane.telemetry.instances()
+    shown = cluster.plane.telemetry.shown(instance)
     assert (shown["pushes"], shown["bytes"]) == (2, 2)
     assert (cluster.plane.telemetry.pushes, cluster.plane.telemetry.refused) == (2, 1)
 
@@ -106,13 +108,12 @@ async def test_there_is_a_most_of_clients(cluster, monkeypatch):
     for _ in range(3):
         await ask(cluster)
     assert cluster.plane.telemetry.clients == 3
-    assert telemetry.shown_id(first.client) not in {
-        shown["client_instance_id"] for shown in cluster.plane.telemetry.shown()
-    }
+    assert first.client not in cluster.plane.telemetry.instances()
+    assert cluster.plane.telemetry.shown(first.client) is None
 
 
-async def test_there_is_a_most_of_subscriptions(cluster, monkeypatch):
-    monkeypatch.setattr("groupd.coordinator.topics.client_metrics.SUBSCRIPTIONS_MAX", 1)
-    assert await subscribe(cluster, "one", metrics="a") == ErrorCode.NONE
-    assert await subscribe(cluster, "two", metrics="a") == ErrorCode.POLICY_VIOLATION
-    assert await subscribe(cluster, "one", metrics="b") == ErrorCode.NONE
+async def test_there_is_a_most_of_subscriptions(cluster):
+    for number in range(SUBSCRIPTIONS_MAX):
+        assert await subscribe(cluster, f"s{number}", metrics="a") == ErrorCode.NONE
+    assert await subscribe(cluster, "more", metrics="a") == ErrorCode.POLICY_VIOLATION
+    assert await subscribe(cluster, "s1", metrics="b") == ErrorCode.NONE

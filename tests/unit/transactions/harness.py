@@ -11,6 +11,7 @@ from typing import Any
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import NO_TOKEN, RequestContext, allow_all
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers, describe_transaction
@@ -84,7 +85,7 @@ class Bench:
             self.config, self.store, self.writer, self.clock, self.next_id, self.markers
         )
         self.handlers = TransactionHandlers(
-            self.config, self.coordinator, self.exists, self.idempotent
+            self.config, self.coordinator, self.exists, self.idempotent, LongWork()
         ).handlers
 
     async def next_id(self) -> int:

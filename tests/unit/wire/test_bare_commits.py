@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.protocol.messages.offsets import CommitPartition, OffsetCommitRequest
-from groupd.protocol.primitives import Writer
 from groupd.protocol.wire import outcomes
 from groupd.protocol.wire.api import offset_commit
 from groupd.protocol.wire.registry import MalformedRequest
+from groupd.protocol.writer import Writer
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)

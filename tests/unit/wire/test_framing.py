@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupd.protocol.wire.framing import FrameError, FrameSplitter, FrameTooLarge, MalformedFrame
+from groupd.protocol.wire.framing import (
+    LARGE,
+    FrameError,
+    FrameSplitter,
+    FrameTooLarge,
+    MalformedFrame,
+)
 
 
 def framed(*frames: bytes) -> bytes:
@@ -111,3 +117,41 @@ def test_large_frame_in_small_pieces_costs_linear_time() -> None:
         frames += splitter.feed(stream[at : at + 4096])
     assert time.process_time() - started < 2
     assert frames == [payload]
+
+
+@pytest.mark.parametrize("step", [1000, 70_000, 256_000])
+def test_large_frames_between_small_ones(step: int) -> None:
+    frames = [b"a", bytes(LARGE - 1), bytes(LARGE), b"b", bytes(3 * LARGE + 7), b""]
+    stream = framed(*frames)
+    splitter = FrameSplitter(4 * LARGE)
+    found = []
+    for at in range(0, len(stream), step):
+        found += splitter.feed(stream[at : at + step])
+    assert found == frames
+    assert (splitter.announced, splitter.buffer) == (0, b"")
+
+
+def test_a_large_frame_is_announced_until_it_is_there() -> None:
+    splitter = FrameSplitter(4 * LARGE)
+    stream = framed(bytes(LARGE), b"x")
+    assert splitter.feed(stream[:100]) == []
+    assert splitter.announced == LARGE
+    splitter.feed(stream[100:])
+    assert splitter.announced == 0
+
+
+def test_a_large_frame_is_there_once() -> None:
+    splitter = FrameSplitter(64 << 20)
+    stream = framed(bytes(32 << 20))
+    splitter.feed(stream[:1000])
+    found = []
+    tracemalloc.start()
+    try:
+        for at in range(1000, len(stream), 1 << 18):
+            found += splitter.feed(stream[at : at + (1 << 18)])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    (frame,) = found
+    assert len(frame) == 32 << 20
+    assert peak < 1.4 * len(frame)

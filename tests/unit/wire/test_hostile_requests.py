@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupd.protocol.primitives import BadBytes, Reader
+from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.registry import MalformedRequest
 from tests.unit.wire.kio_oracle import request_entities, to_bytes

@@ -175,8 +175,8 @@ def metadata_none(version: int) -> Sample:
 
 def metadata_reply(version: int) -> Sample:
     partitions = (
-        c.PartitionInfo(0, 1, 5, (1, 2), (1,)),
-        c.PartitionInfo(1, -1, -1, (), (), ErrorCode.LEADER_NOT_AVAILABLE),
+        c.PartitionRun(0, 1, 1, 5, (1, 2), (1,)),
+        c.PartitionRun(1, 2, -1, -1, (), (), ErrorCode.LEADER_NOT_AVAILABLE),
     )
     unknown = c.TopicInfo(None, TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID)
     message = c.MetadataReply(

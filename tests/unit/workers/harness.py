@@ -13,16 +13,10 @@ from groupd.coordinator.workers.link import WorkerLink, WorkerNode
 from groupd.coordinator.workers.messages import Health, Start, WorkerOperation, encode
 from groupd.protocol.messages.cluster import Node
 from groupd.testing.clock import ManualClock
+from tests.support.loop_turns import until
 from tests.support.remote_store import connect, nothing
 
 TIMEOUT_MS = 2000
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Sockets and tasks have their turns until it is true."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 class StubWorker:

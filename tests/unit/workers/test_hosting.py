@@ -16,7 +16,6 @@ import groupd.coordinator.workers.hosting
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
 from groupd.coordinator.daemon import Daemon, DaemonOptions
-from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.workers.channel import Channel
 from groupd.coordinator.workers.cluster import Cluster
@@ -62,7 +61,7 @@ class Spawned:
 
     async def __call__(self, node_id: int, bound: socket, channel: Channel) -> InProcess:
         await self.go_on.wait()
-        worker = Worker(bound.dup(), SystemClock(), lambda: None)
+        worker = Worker(bound.dup(), lambda: None)
         await connect(channel, worker.channel)
         self.workers[node_id] = worker
         self.lives += 1

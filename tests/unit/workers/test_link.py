@@ -19,7 +19,8 @@ from groupd.coordinator.workers.link import (
 )
 from groupd.coordinator.workers.messages import Health, WorkerOperation, encode
 from groupd.storage.log import LogError, LogUnavailable
-from tests.unit.workers.harness import TIMEOUT_MS, Lives, StubWorker, until
+from tests.support.loop_turns import until
+from tests.unit.workers.harness import TIMEOUT_MS, Lives, StubWorker
 
 Make = Callable[..., Lives]
 

@@ -11,7 +11,9 @@ from prometheus_client.exposition import generate_latest
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
+from groupd.coordinator.server.families import text_steps
 from groupd.coordinator.workers.messages import (
     CALLS,
     AdminAnswer,
@@ -33,7 +35,7 @@ from groupd.coordinator.workers.messages import (
     encode,
     encode_failure,
 )
-from groupd.coordinator.workers.reports import MergedFamilies, families_of, to_metrics
+from groupd.coordinator.workers.reports import MergedFamilies, family_steps
 from groupd.protocol.errors import ErrorCode
 from groupd.storage.log import Append, LogState, LogUnavailable, Replacement, StoredBatch
 
@@ -220,9 +222,12 @@ def test_metrics_of_several_processes_make_one_page() -> None:
         registry = CollectorRegistry()
         Counter("requests", "Requests.", ["api"], registry=registry).labels("Fetch").inc(node + 1)
         Gauge("members", "Members.", registry=registry).set(node)
-        families = decode_answer(WorkerOperation.METRICS, encode(families_of(registry)))
-        pages[node] = to_metrics(families)
-    page = generate_latest(MergedFamilies(pages)).decode()
+        families = decode_answer(
+            WorkerOperation.METRICS, encode(run_through(family_steps(registry)))
+        )
+        pages[node] = families
+    page = run_through(text_steps(MergedFamilies(pages))).decode()
+    assert page.encode() == generate_latest(MergedFamilies(pages))
     assert page.count("# TYPE requests_total counter") == 1
     assert 'requests_total{api="Fetch",node="0"} 1.0' in page
     assert 'requests_total{api="Fetch",node="2"} 3.0' in page

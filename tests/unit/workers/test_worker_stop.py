@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.workers.channel import Answer, Channel
 from groupd.coordinator.workers.messages import Start, WorkerOperation, encode
 from groupd.coordinator.workers.worker import Worker
@@ -28,7 +27,7 @@ class Main:
     def __init__(self) -> None:
         self.channel = Channel(self._serve)
         self.bound = socket.create_server(("127.0.0.1", 0))
-        self.worker = Worker(self.bound.dup(), SystemClock(), self._orphaned)
+        self.worker = Worker(self.bound.dup(), self._orphaned)
         self.asked = asyncio.Event()
         self.orphaned = False
 

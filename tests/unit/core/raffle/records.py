@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.reader import Reader
 from groupd.protocol.records.codec import make_record_type
+from groupd.protocol.writer import Writer
 from tests.unit.core.raffle.group import RaffleKey, RaffleValue, TicketKey, TicketValue
 
 

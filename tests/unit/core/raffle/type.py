@@ -10,11 +10,11 @@ from msgspec import Struct
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_type import (
     GroupType,
+    Holding,
     LoggedEvent,
     LoggedEventKind,
     MemberIdentity,
     Meter,
-    Place,
 )
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.state import ShardState
@@ -108,7 +108,9 @@ def unload(state: ShardState) -> Outcome:
     return Outcome(urgent=[(7, "closed")])
 
 
-def inspect(state: ShardState, group: Raffle, now: Instant) -> dict[str, Any]:
+def inspect(
+    state: ShardState, group: Raffle, now: Instant, after: str | None = None
+) -> dict[str, Any]:
     left_ms = due_in(state.deadlines, (DRAW, group.group_id, ""), now)
     return {
         "epoch": group.epoch,
@@ -122,9 +124,9 @@ def identify(group: Raffle, member_id: str) -> MemberIdentity:
     return MemberIdentity(member_id, None, ticket.client_id, ticket.client_host, group.epoch)
 
 
-def places(group: Raffle, member_id: str) -> frozenset[Place]:
+def places(group: Raffle, member_id: str) -> list[Holding]:
     """The number is a partition of the topic "prizes"."""
-    return frozenset({("prizes", group.members[member_id].number)})
+    return [("prizes", [group.members[member_id].number])]
 
 
 def bought(before: Any, key: TicketKey, value: TicketValue | None) -> Iterator[LoggedEvent]:

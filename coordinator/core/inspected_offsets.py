@@ -1,0 +1,176 @@
+"""Who owns each partition of a group, what is committed there, and since when: a page of it, made
+in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any
+
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.offsets.store import OffsetStore
+from groupd.coordinator.core.slices import LISTED_MAX, Work, smallest
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.waiting import topic_name
+
+Partition = tuple[str, int]
+"""Topic name and number."""
+
+Owners = dict[str, dict[int, Any]]
+"""Members by topic name and partition."""
+
+
+def offsets_steps(
+    state: ShardState,
+    store: OffsetStore,
+    group_id: str,
+    owned_since: Callable[[str], int | None],
+    now: Instant,
+    after: Partition | None = None,
+    limit: int = LISTED_MAX,
+) -> Generator[None, None, tuple[dict[str, Any], bool] | None]:
+    """The page, and whether more partitions follow; None when there is no such group.
+
+    `partitions`: those that a member owns or that an offset is committed for, by topic and number,
+    `limit` of them at most, behind `after`; `members`: those that own some of them. `owned_since`:
+    by member id, wall ms of the last time it was given partitions, as far as that is known."""
+    group = state.groups.get(group_id)
+    if group is None:
+        return None
+    owners = yield from _Owners(state, group, after, limit).steps()
+    rows: list[dict[str, Any]] = []
+    members: dict[str, dict[str, Any]] = {}
+    more = False
+    for place in _places(store.topics(group_id), owners, after):
+        if place is None:
+            yield
+            continue
+        if len(rows) == limit:
+            more = True
+            break
+        topic, number = place
+        owner = owners.get(topic, {}).get(number)
+        row = _row(store, group_id, place, owner)
+        rows.append(row)
+        if owner is not None:
+            member = members.setdefault(owner.member_id, _member(owner, owned_since))
+            member["partitions"] += 1
+            times = (member["last_commit_ms"], row["last_commit_ms"])
+            member["last_commit_ms"] = max((one for one in times if one is not None), default=None)
+    shown = {
+        "group_id": group_id,
+        "now_ms": now.wall_ms,
+        "partitions": rows,
+        "members": [members[member_id] for member_id in sorted(members)],
+    }
+    return shown, more
+
+
+class _Owners:
+    """Finds the owners of the partitions behind `after`. It remembers those of the first `limit`
+    partitions and not many more, however many the members own."""
+
+    def __init__(
+        self, state: ShardState, group: Group, after: Partition | None, limit: int
+    ) -> None:
+        self._image = state.image
+        self._group = group
+        self._first = after[0] if after is not None else ""
+        self._last: str | None = None
+        """Topics behind this one do not matter: there is enough before."""
+        self._limit = limit
+        self._after = after
+        self._found: Owners = {}
+        self._count = 0
+        self._room = 2 * limit
+
+    def steps(self) -> Generator[None, None, Owners]:
+        places_of = type_of(self._group).places
+        work = Work()
+        for member_id in list(self._group.members):
+            member = self._group.members.get(member_id)
+            if member is None:
+                continue  # gone meanwhile
+            if work.enough():
+                yield
+            for topic, numbers in places_of(self._group, member_id):
+                self._add(topic_name(topic, self._image), numbers, member)
+                if work.enough(1 + len(numbers)):
+                    yield
+        return self._found
+
+    def _add(self, topic: str, numbers: Any, member: Any) -> None:
+        if topic < self._first or (self._last is not None and topic > self._last):
+            return
+        of_topic = self._found.setdefault(topic, {})
+        self._count -= len(of_topic)
+        of_topic.update(dict.fromkeys(numbers, member))
+        self._count += len(of_topic)
+        if self._count > self._room:
+            self._forget()
+
+    def _forget(self) -> None:
+        """The topics that are not needed."""
+        needed = self._limit + 1
+        kept: Owners = {}
+        for topic in sorted(self._found):
+            if needed <= 0:
+                break
+            of_topic = kept[topic] = self._found[topic]
+            self._last = topic
+            needed -= len(_behind(of_topic, topic, self._after))
+        else:
+            self._last = None
+        self._found = kept
+        self._count = sum(map(len, kept.values()))
+        self._room = max(2 * self._limit, 2 * self._count)
+
+
+def _behind(numbers: Mapping[int, Any], topic: str, after: Partition | None) -> list[int]:
+    if after is None or topic != after[0]:
+        return list(numbers)
+    return [number for number in numbers if number > after[1]]
+
+
+def _places(
+    committed: Mapping[str, Mapping[int, Any]], owners: Owners, after: Partition | None
+) -> Iterator[Partition | None]:
+    """All of them behind `after`, in order. None: a stop."""
+    topics = [*committed, *(topic for topic in owners if topic not in committed)]
+    first = "" if after is None else after[0]
+    work = Work()
+    for topic in (yield from smallest(topics, LISTED_MAX + 2, lambda one: one >= first)):
+        numbers = {**committed.get(topic, {}), **owners.get(topic, {})}
+        if work.enough(1 + len(numbers)):
+            yield None
+        for number in sorted(_behind(numbers, topic, after)):
+            yield topic, number
+            if work.enough(8):
+                yield None
+
+
+def _row(store: OffsetStore, group_id: str, place: Partition, owner: Any) -> dict[str, Any]:
+    topic, number = place
+    stored = store.get(group_id, topic, number)
+    return {
+        "topic": topic,
+        "partition": number,
+        "committed_offset": None if stored is None else stored.offset,
+        "last_commit_ms": None if stored is None else stored.commit_timestamp_ms,
+        "in_transaction": store.is_pending(group_id, topic, number),
+        "member_id": None if owner is None else owner.member_id,
+        "client_id": None if owner is None else owner.client_id,
+        "client_host": None if owner is None else owner.client_host,
+    }
+
+
+def _member(member: Any, owned_since: Callable[[str], int | None]) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "partitions": 0,
+        "last_commit_ms": None,
+        "owned_since_ms": owned_since(member.member_id),
+    }

@@ -1,0 +1,263 @@
+"""The way of requests about many groups or members: FindCoordinator, DescribeGroups,
+ConsumerGroupDescribe, ListGroups, DeleteGroups and LeaveGroup.
+
+An id that stands several times in a request is answered once, where it stands first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import merge
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+
+from msgspec.structs import replace
+
+from groupd.coordinator.core.frontend import groups
+from groupd.coordinator.core.queries import (
+    DeleteSomeOffsets,
+    DescribeClassicGroup,
+    DescribeConsumerGroup,
+    ListSomeGroups,
+)
+from groupd.coordinator.core.slices import (
+    Steps,
+    distinct_in_steps,
+    mapped_in_steps,
+    spans,
+)
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.runtime.asking import to_group
+from groupd.coordinator.runtime.broker import Broker, no_reply
+from groupd.coordinator.runtime.pieces import PIECE, ask_in_pieces
+from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import LeaveGroupReply, LeaveGroupRequest
+from groupd.protocol.messages.consumer_group import (
+    ConsumerGroupDescribeReply,
+    ConsumerGroupDescribeRequest,
+    DescribedConsumerGroup,
+)
+from groupd.protocol.messages.groups import (
+    DeletedGroup,
+    DeleteGroupsReply,
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribeGroupsReply,
+    DescribeGroupsRequest,
+    FindCoordinatorReply,
+    FindCoordinatorRequest,
+    ListedGroup,
+    ListGroupsReply,
+    ListGroupsRequest,
+)
+from groupd.protocol.messages.lazily import Lazily
+
+GROUPS_AT_ONCE = 50
+"""Groups that are asked for in one step: each is a question to its shard."""
+LISTED_AT_ONCE = 300
+MEMBERS_AT_ONCE = 50
+"""Members that leave in one piece."""
+
+
+# FindCoordinator ----------------------------------------------------------------------------
+
+
+def find_coordinator(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> None:
+    broker.work_on(context.token, _find(broker, context, request))
+
+
+def _find(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> Steps[None]:
+    keys = yield from distinct_in_steps(request.keys)
+    find = partial(groups.find_coordinator, context, request.key_type, broker.node_for)
+    found = yield from mapped_in_steps(find, keys)
+    context.token.answer(FindCoordinatorReply(tuple(found)))
+
+
+# Describe -----------------------------------------------------------------------------------
+
+
+def describe_groups(
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+) -> None:
+    def failure(one: Any, code: ErrorCode, message: str | None) -> DescribedGroup:
+        return DescribedGroup(one.group_id, code, message)
+
+    def steps() -> Steps[None]:
+        ids = yield from distinct_in_steps(request.groups)
+        with_operations = request.include_authorized_operations
+        asked = [DescribeClassicGroup(group, with_operations) for group in ids]
+        yield from _ask_groups(
+            broker, context, asked, failure, lambda parts: DescribeGroupsReply(tuple(parts))
+        )
+
+    broker.work_on(context.token, steps())
+
+
+def describe_consumer_groups(
+    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> None:
+    def failure(one: Any, code: ErrorCode, message: str | None) -> DescribedConsumerGroup:
+        return DescribedConsumerGroup(one.group_id, code, message)
+
+    def steps() -> Steps[None]:
+        ids = yield from distinct_in_steps(request.group_ids)
+        check = partial(groups.check_describe, broker.config, context)
+        refusals = yield from mapped_in_steps(check, ids)
+        refused = [refusal for refusal in refusals if refusal is not None]
+        with_operations = request.include_authorized_operations
+        asked = [
+            DescribeConsumerGroup(group, with_operations)
+            for group, refusal in zip(ids, refusals, strict=True)
+            if refusal is None
+        ]
+        yield from _ask_groups(
+            broker,
+            context,
+            asked,
+            failure,
+            lambda parts: ConsumerGroupDescribeReply((*refused, *parts)),
+        )
+
+    broker.work_on(context.token, steps())
+
+
+def _ask_groups(
+    broker: Broker,
+    context: RequestContext,
+    asked: Sequence[Any],
+    failure: Failure,
+    reply: Callable[[list[Any]], Any],
+) -> Steps[None]:
+    """Ask each group's shard; the answers in the order of the questions."""
+    waiter = context.token
+    gather = Gather(waiter, len(asked), reply)
+    for index, one in enumerate(asked):
+        if index and index % GROUPS_AT_ONCE == 0:
+            yield
+            if waiter not in broker.waiting:
+                return  # the client is gone
+        broker.ask(broker.shard_of(one.group_id), context, Part(one, failure, gather, index))
+
+
+# List ---------------------------------------------------------------------------------------
+
+
+def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
+    """Every shard that serves; one that is loading fails the whole call
+    (docs/spec/classic-group.md#6, docs/spec/consumer-group.md#9). With many groups, other requests
+    are served in between: a group that comes or goes meanwhile may be listed or not."""
+    waiter = context.token
+    if not broker.started:
+        waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    elif any(shard.state is CoordinatorState.LOADING for shard in broker.shards):
+        waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    else:
+        broker.work_on(waiter, _list(broker, context, request))
+
+
+def _list(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> Steps[None]:
+    waiter = context.token
+    states = yield from distinct_in_steps(request.states_filter)
+    types = yield from distinct_in_steps(request.types_filter)
+    wanted_states = frozenset((yield from mapped_in_steps(_plain, states)))
+    wanted_types = frozenset((yield from mapped_in_steps(_plain, types)))
+    asked = []
+    for shard in broker.shards:
+        if shard.state is CoordinatorState.ACTIVE:
+            ids = tuple(shard.shard.state.groups)
+            asked += [(shard, ids[span]) for span in spans(len(ids), LISTED_AT_ONCE)]
+    gather = Gather(waiter, len(asked), _listed)
+    listed = 0
+    for index, (shard, ids) in enumerate(asked):
+        if listed + len(ids) > LISTED_AT_ONCE:
+            yield
+            listed = 0
+            if waiter not in broker.waiting:
+                return  # the client is gone
+        listed += 10 + len(ids)
+        question = ListSomeGroups(ids, wanted_states, wanted_types)
+        broker.ask(shard, context, Part(question, _list_failure, gather, index))
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower()
+
+
+def _listed(parts: list[ListGroupsReply]) -> ListGroupsReply:
+    """All groups by id; each part is in that order."""
+    failed = next((part.error for part in parts if part.error), None)
+    if failed is not None:
+        return ListGroupsReply(failed)
+    listed: list[Sequence[ListedGroup]] = [part.groups for part in parts]
+    count = sum(map(len, listed))
+    return ListGroupsReply(groups=Lazily(count, lambda: merge(*listed, key=attrgetter("group_id"))))
+
+
+def _list_failure(_: Any, code: ErrorCode, __: str | None) -> ListGroupsReply:
+    return ListGroupsReply(code)
+
+
+# Delete -------------------------------------------------------------------------------------
+
+
+def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> None:
+    broker.work_on(context.token, _delete(broker, context, request))
+
+
+def _delete(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> Steps[None]:
+    """A group with many offsets loses them first, in pieces; then it goes with what is left."""
+    wanted = yield from distinct_in_steps(request.group_ids)
+    gather = Gather(context.token, len(wanted), _deleted)
+    room = PIECE
+    for index, group in enumerate(wanted):
+        if room <= 0:
+            yield
+            room = PIECE
+        shard = broker.shard_of(group)
+        offsets = sum(map(len, shard.topics_of(group).values()))
+        for _ in range(offsets // PIECE):
+            yield
+            broker.ask(shard, context, Callback(DeleteSomeOffsets(group, PIECE), no_reply, _heard))
+            room = 0
+        room -= 10 + offsets % PIECE
+        part = Part(DeleteGroupsRequest((group,)), _delete_failure, gather, index)
+        broker.ask(shard, context, part)
+
+
+def _heard(_: None) -> None:
+    """Answers of the pieces are not used: the DeleteGroups behind them has the one that counts."""
+
+
+def _deleted(parts: list[DeleteGroupsReply]) -> DeleteGroupsReply:
+    return DeleteGroupsReply(tuple(chain.from_iterable([part.results for part in parts])))
+
+
+def _delete_failure(request: Any, code: ErrorCode, message: str | None) -> DeleteGroupsReply:
+    return DeleteGroupsReply((DeletedGroup(request.group_ids[0], code, message),))
+
+
+# Leave --------------------------------------------------------------------------------------
+
+
+def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> None:
+    if len(request.members) <= MEMBERS_AT_ONCE:
+        to_group(broker, context, request)
+        return
+    some = [request.members[span] for span in spans(len(request.members), MEMBERS_AT_ONCE)]
+    requests = [replace(request, members=members) for members in some]
+    steps = ask_in_pieces(broker, context, requests, to_group, _left)
+    broker.work_on(context.token, steps)
+
+
+def _left(parts: list[LeaveGroupReply]) -> Steps[LeaveGroupReply]:
+    error = next((part.error for part in parts if part.error), None)
+    if error is not None:
+        return LeaveGroupReply(error)
+    return LeaveGroupReply(members=tuple(chain.from_iterable([part.members for part in parts])))
+    yield

@@ -1,0 +1,190 @@
+"""Work that may take long, a slice at a time, so that everybody else is served in between.
+
+Whatever grows with what a client sends or asks for (the parts of a request about many groups or
+topics, the bytes of a long reply) is a generator that yields where other work may run; one step of
+it takes well below a millisecond. All of them share this one queue, so that a hundred long requests
+delay a short one by no more than one of them does. Each turn of the event loop works one slice of
+`SLICE_NS` on one of them, and then the next one has its turn.
+
+A piece of work keeps its results in memory until it is done. So at most `AT_ONCE` pieces are under
+way, and the others wait in line. A reply that is being encoded is the end of a request that has had
+its place already, so it does not wait again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from groupd.coordinator.core.slices import Steps
+from groupd.coordinator.runtime.clock import elapsed_ns
+
+SLICE_NS = 2_000_000
+AT_ONCE = 16
+
+T = TypeVar("T")
+
+
+class _Piece(Struct, frozen=True):
+    steps: Steps[Any]
+    wanted: Callable[[], bool]
+    done: Callable[[Any], None]
+    limited: bool
+
+
+def _always() -> bool:
+    return True
+
+
+class _Awaited(Generic[T]):
+    """The result of work that a coroutine waits for. `future` None: it has been taken."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[T] | None = asyncio.get_running_loop().create_future()
+
+    def wanted(self) -> bool:
+        return self.future is not None and not self.future.done()
+
+    def set(self, result: T | Exception) -> None:
+        if self.future is None or self.future.done():
+            return
+        if isinstance(result, Exception):
+            self.future.set_exception(result)
+        else:
+            self.future.set_result(result)
+
+
+class LongWork:
+    """The queue. `elapsed`: a clock in nanoseconds, which measures the slices. One that stands
+    still makes every piece run to its end in one go, as a recording needs it."""
+
+    def __init__(self, elapsed: Callable[[], int] = elapsed_ns, at_once: int = AT_ONCE) -> None:
+        self._elapsed = elapsed
+        self._at_once = at_once
+        self._active: deque[_Piece] = deque()
+        self._waiting: deque[_Piece] = deque()
+        self._limited = 0
+        """Active pieces that count against `at_once`."""
+        self._scheduled = False
+
+    @property
+    def under_way(self) -> int:
+        """Pieces that are worked on, without those in line."""
+        return len(self._active)
+
+    def add(
+        self,
+        steps: Steps[T],
+        done: Callable[[T | Exception], None],
+        wanted: Callable[[], bool] = _always,
+    ) -> bool:
+        """Work on `steps`. `done` takes what it returns, or the exception that ended it. As soon as
+        `wanted()` is false the work is dropped, and `done` is never called. Returns whether it has
+        ended at once, before its first yield."""
+        ended = _step(steps)
+        if ended is not None:
+            done(ended.pop())
+            return True
+        self.add_later(steps, done, wanted)
+        return False
+
+    def add_later(
+        self,
+        steps: Steps[T],
+        done: Callable[[T | Exception], None],
+        wanted: Callable[[], bool] = _always,
+    ) -> None:
+        """As `add`, for a caller who has other work to finish: nothing is done at once."""
+        self._waiting.append(_Piece(steps, wanted, done, True))
+        self._admit()
+
+    def add_reply(
+        self,
+        steps: Steps[T],
+        done: Callable[[T | Exception], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """As `add`, for the bytes of a reply: the end of a request that does not wait again."""
+        self._active.append(_Piece(steps, wanted, done, False))
+        self._schedule()
+
+    async def run(self, steps: Steps[T]) -> T:
+        """What `steps` returns; its exceptions are raised. Cancelling the caller drops the work."""
+        result = _Awaited[T]()
+        self.add(steps, result.set, result.wanted)
+        assert result.future is not None
+        try:
+            return await result.future
+        finally:
+            # An error knows the frames that it has passed. If one of them still led to the error,
+            # it would stay until Python looks for cycles, with whatever the steps had at hand.
+            result.future = None
+
+    def turn(self) -> asyncio.Future[None]:
+        """Done when it is the caller's turn. For a coroutine, which cannot be a piece because it
+        waits for other things, too: it works one step after each turn (`Pace`)."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(_: object) -> None:
+            if not future.done():
+                future.set_result(None)
+
+        self.add_reply(_nothing(), done, lambda: not future.done())
+        return future
+
+    def _admit(self) -> None:
+        while self._waiting and self._limited < self._at_once:
+            piece = self._waiting.popleft()
+            if piece.wanted():
+                self._active.append(piece)
+                self._limited += 1
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._active and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        piece = self._active.popleft()
+        ended = self._work_on(piece) if piece.wanted() else []
+        if ended is None:
+            self._active.append(piece)
+        elif piece.limited:
+            self._limited -= 1
+        try:
+            if ended:
+                piece.done(ended.pop())
+        finally:
+            self._admit()
+
+    def _work_on(self, piece: _Piece) -> list[Any] | None:
+        """Works one slice. Returns the result after the last slice, else None."""
+        until = self._elapsed() + SLICE_NS
+        ended = None
+        while ended is None and self._elapsed() < until:
+            ended = _step(piece.steps)
+        return ended
+
+
+def _nothing() -> Steps[None]:
+    yield from ()
+
+
+def _step(steps: Steps[T]) -> list[T | Exception] | None:
+    """The result or the error if that was the last step. Whoever takes it out leaves the list
+    empty: see `LongWork.run`."""
+    try:
+        next(steps)
+    except StopIteration as ended:
+        return [ended.value]
+    except Exception as error:  # noqa: BLE001 - `done` deals with it
+        return [error]
+    return None

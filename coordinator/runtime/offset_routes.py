@@ -1,0 +1,185 @@
+"""The way of requests about offsets: OffsetCommit, OffsetDelete and OffsetFetch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from groupd.coordinator.core.frontend import offsets
+from groupd.coordinator.core.offsets.refusals import refuse_delete, refuse_fetch
+from groupd.coordinator.core.slices import Steps, chunks, sorted_in_steps
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.runtime.asking import ask_admitted
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.pieces import PIECE, ask_in_pieces, cut, is_long, joined
+from groupd.coordinator.runtime.waiting import Gather, Part
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.offsets import (
+    FetchedGroup,
+    OffsetCommitReply,
+    OffsetCommitRequest,
+    OffsetDeleteReply,
+    OffsetDeleteRequest,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+    OffsetFetchRequest,
+)
+
+Request = TypeVar("Request", OffsetCommitRequest, OffsetDeleteRequest)
+
+TOPICS_AT_ONCE = 50
+"""Topics of a fetch-all that one piece is about."""
+
+
+# Commit and delete --------------------------------------------------------------------------
+
+
+def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> None:
+    topics = request.topics
+    # As `is_long`, without a call: commits are frequent.
+    if len(topics) > PIECE or (
+        len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
+    ):
+        broker.work_on(context.token, _commit_in_pieces(broker, context, request))
+    else:
+        ask_admitted(broker, context, *offsets.admit_commit(context, request, broker.image))
+
+
+def _pieces_of(request: Request) -> Steps[list[Request]]:
+    """The same request for some topics and partitions at a time."""
+    pieces = yield from cut(request.topics)
+    return [replace(request, topics=topics) for topics in pieces]
+
+
+def _commit_in_pieces(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+) -> Steps[None]:
+    requests = yield from _pieces_of(request)
+
+    def merge(parts: list[OffsetCommitReply]) -> Steps[OffsetCommitReply]:
+        return OffsetCommitReply((yield from joined(part.topics for part in parts)))
+
+    yield from ask_in_pieces(broker, context, requests, offset_commit, merge)
+
+
+def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> None:
+    if is_long(request.topics):
+        broker.work_on(context.token, _delete_in_pieces(broker, context, request))
+    else:
+        ask_admitted(broker, context, *offsets.admit_delete(context, request, broker.image))
+
+
+def _delete_in_pieces(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> Steps[None]:
+    requests = yield from _pieces_of(request)
+
+    def merge(parts: list[OffsetDeleteReply]) -> Steps[OffsetDeleteReply]:
+        error = next((part.error for part in parts if part.error), None)
+        if error is not None:
+            return refuse_delete(error)
+        return OffsetDeleteReply(topics=(yield from joined(part.topics for part in parts)))
+
+    yield from ask_in_pieces(broker, context, requests, offset_delete, merge)
+
+
+# Fetch --------------------------------------------------------------------------------------
+
+
+def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> None:
+    """Groups in the order of the request. A group that is named more than once with null topics
+    is answered once."""
+    groups = request.groups
+    if len(groups) == 1 and not _is_long(broker, groups[0]):
+        _ask_fetch(broker, _fetches(broker, context, 1)(0, groups[0]), groups[0])
+    else:
+        broker.work_on(context.token, _fetch_in_pieces(broker, context, groups))
+
+
+def _fetches(
+    broker: Broker, context: RequestContext, count: int
+) -> Callable[[int, OffsetFetchGroup], RequestContext]:
+    """(index, group) -> the context of that part of an OffsetFetch of `count` groups."""
+    gather = Gather(context.token, count, lambda parts: OffsetFetchReply(tuple(parts)))
+    failure = partial(_failure, context.api_version)
+
+    def part(index: int, group: OffsetFetchGroup) -> RequestContext:
+        return broker.part(context, Part(group, failure, gather, index))
+
+    return part
+
+
+def _failure(
+    version: int, request: OffsetFetchGroup, code: ErrorCode, _: str | None
+) -> FetchedGroup:
+    return refuse_fetch(request, code, version)
+
+
+def _ask_fetch(broker: Broker, context: RequestContext, group: OffsetFetchGroup) -> None:
+    ask_admitted(broker, context, *offsets.admit_fetch(context, group, broker.image))
+
+
+def _is_long(broker: Broker, group: OffsetFetchGroup) -> bool:
+    if group.topics is None:
+        return len(broker.shard_of(group.group_id).topics_of(group.group_id)) > TOPICS_AT_ONCE
+    return is_long(group.topics)
+
+
+def _fetch_in_pieces(
+    broker: Broker, context: RequestContext, groups: tuple[OffsetFetchGroup, ...]
+) -> Steps[None]:
+    wanted: list[OffsetFetchGroup] = []
+    whole: set[str] = set()
+    for chunk in chunks(groups, PIECE):
+        if wanted:
+            yield
+        for group in chunk:
+            if group.topics is None and group.group_id in whole:
+                continue
+            if group.topics is None:
+                whole.add(group.group_id)
+            wanted.append(group)
+    part = _fetches(broker, context, len(wanted))
+    room = PIECE
+    for index, group in enumerate(wanted):
+        if room <= 0:
+            yield
+            room = PIECE
+        of_group = part(index, group)
+        if _is_long(broker, group):
+            yield
+            yield from _fetch_group_in_pieces(broker, of_group, group)
+            room = 0
+        else:
+            _ask_fetch(broker, of_group, group)
+            room -= _weight(broker, group)
+
+
+def _weight(broker: Broker, group: OffsetFetchGroup) -> int:
+    """What a short request about one group costs, counted in partitions."""
+    if group.topics is None:
+        return 20 * (1 + len(broker.shard_of(group.group_id).topics_of(group.group_id)))
+    return 20 + len(group.topics) + sum([len(topic.partitions) for topic in group.topics])
+
+
+def _fetch_group_in_pieces(
+    broker: Broker, context: RequestContext, group: OffsetFetchGroup
+) -> Steps[None]:
+    if group.topics is None:
+        topics = broker.shard_of(group.group_id).topics_of(group.group_id)
+        names = yield from sorted_in_steps(tuple(topics))
+        parts = [replace(group, only=tuple(some)) for some in chunks(names, TOPICS_AT_ONCE)]
+    else:
+        pieces = yield from cut(group.topics)
+        parts = [replace(group, topics=topics) for topics in pieces]
+
+    def merge(found: list[FetchedGroup]) -> Steps[FetchedGroup]:
+        error = next((one.error for one in found if one.error), None)
+        if error is not None:
+            return refuse_fetch(group, error, context.api_version)
+        return FetchedGroup(group.group_id, (yield from joined(one.topics for one in found)))
+
+    yield from ask_in_pieces(broker, context, parts, _ask_fetch, merge)

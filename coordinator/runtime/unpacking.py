@@ -1,0 +1,90 @@
+"""Unpacks record batches without stopping the loop: small ones at once, large ones in a thread.
+
+In a recording that is the loop's own thread, because the end of another one is not an input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from groupd.coordinator.core.slices import Steps, T
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.protocol.records.batch import BatchHeader, records_data
+from groupd.protocol.records.compression import GZIP, Plain, UnpacksTooLarge
+
+_AT_ONCE_BYTES = 1 << 20
+"""A batch of up to so many unpacked bytes is unpacked at once: that takes one or two ms."""
+_GZIP_AT_ONCE_BYTES = 1 << 19
+"""The same for gzip, which is slow."""
+
+
+class TakesLong(Exception):
+    """The batch unpacks to more than is unpacked at once."""
+
+
+def unpacked_at_once(header: BatchHeader, payload: bytes, limit: int) -> Plain:
+    """As `records_data`. Raises TakesLong."""
+    quick = _GZIP_AT_ONCE_BYTES if header.codec == GZIP else _AT_ONCE_BYTES
+    try:
+        return records_data(header, payload, min(quick, limit))
+    except UnpacksTooLarge:
+        if quick >= limit:
+            raise
+        raise TakesLong from None
+
+
+async def unpacked(header: BatchHeader, payload: bytes, limit: int) -> Plain:
+    """As `records_data`."""
+    try:
+        return unpacked_at_once(header, payload, limit)
+    except TakesLong:
+        return await _in_thread(header, payload, limit)
+
+
+async def _in_thread(header: BatchHeader, payload: bytes, limit: int) -> Plain:
+    found: list[Plain] = []
+
+    def unpack() -> None:
+        found.append(records_data(header, payload, limit))
+
+    await asyncio.get_running_loop().run_in_executor(None, unpack)
+    # A thread may keep what it returns for a while. It does not know this list's content any more.
+    return found.pop()
+
+
+class Unpacking:
+    """Long work on the records of batches that requests bring or ask for.
+
+    The memory is bounded: small batches are unpacked when their work begins, of which only so many
+    are under way (see `LongWork`), and of the large ones there is one at a time. The others wait
+    for it in order.
+    """
+
+    def __init__(self, work: LongWork) -> None:
+        self.work = work
+        self._large = asyncio.Lock()
+
+    async def run(
+        self, header: BatchHeader, payload: bytes, limit: int, steps: Callable[[Plain], Steps[T]]
+    ) -> T:
+        """What `steps(records)` returns for the records of a batch. Raises what `records_data` and
+        the steps raise."""
+        try:
+            return await self.work.run(_small(header, payload, limit, steps))
+        except TakesLong:
+            return await self.run_large(header, payload, limit, steps)
+
+    async def run_large(
+        self, header: BatchHeader, payload: bytes, limit: int, steps: Callable[[Plain], Steps[T]]
+    ) -> T:
+        """As `run`, for a batch that is known to take long."""
+        async with self._large:
+            return await self.work.run(steps(await _in_thread(header, payload, limit)))
+
+
+def _small(
+    header: BatchHeader, payload: bytes, limit: int, steps: Callable[[Plain], Steps[T]]
+) -> Steps[T]:
+    yield  # what waits in line holds nothing unpacked
+    return (yield from steps(unpacked_at_once(header, payload, limit)))

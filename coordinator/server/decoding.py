@@ -1,0 +1,80 @@
+"""Decodes requests: short ones at once, long ones in a thread.
+
+Most of the time of decoding goes to the items of arrays. A request with more than `AT_ONCE` of them
+is decoded again in a thread of its own, where Python gives the event loop its turn every few
+milliseconds. There is one such thread, so only one request at a time takes the memory of being
+decoded. Beyond `groupd.request.max.items` a request is refused like a frame that is too large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, cast
+
+from groupd.protocol.wire.header import RequestHeader
+from groupd.protocol.wire.registry import Api, LongRequest, MalformedRequest
+
+AT_ONCE = 4000
+"""Items: takes about two milliseconds."""
+
+Decoded = tuple[Any, int]
+"""(request, number of its items)."""
+
+Done = Callable[[Decoded | Exception], None]
+
+
+class Decoder:
+    """`max_items`: the most items that a request may have."""
+
+    def __init__(self, max_items: int) -> None:
+        self._max_items = max_items
+        self._thread: ThreadPoolExecutor | None = None
+        self._line: dict[Hashable, tuple[Callable[[], Decoded], Done]] = {}
+        self._busy = False
+
+    def in_thread(
+        self, owner: Hashable, frame: bytes, header: RequestHeader, api: Api, done: Done
+    ) -> None:
+        """Calls `done` with the request and the number of its items, or with a MalformedRequest, in
+        a later turn of the running loop. `owner` has one request at a time here."""
+        self._line[owner] = partial(self._whole, frame, header, api), done
+        self._next()
+
+    def forget(self, owner: Hashable) -> None:
+        """The request of `owner` is not wanted any more; if its turn has come, `done` is called all
+        the same."""
+        self._line.pop(owner, None)
+
+    def _next(self) -> None:
+        if self._busy or not self._line:
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "decoding")
+        work, done = self._line.pop(next(iter(self._line)))
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        # Only now: if there is no thread to be had, the next request tries again.
+        self._busy = True
+        future.add_done_callback(partial(self._told, done))
+
+    def _told(self, done: Done, future: asyncio.Future[Decoded]) -> None:
+        self._busy = False
+        if future.cancelled():
+            return
+        error = future.exception()
+        try:
+            done(future.result() if error is None else cast(Exception, error))
+        finally:
+            self._next()
+
+    def _whole(self, frame: bytes, header: RequestHeader, api: Api) -> Decoded:
+        try:
+            return api.counted(frame, header.body_offset, header.api_version, self._max_items)
+        except LongRequest as error:
+            raise MalformedRequest(f"{api.name} with {error} (groupd.request.max.items)") from error
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)

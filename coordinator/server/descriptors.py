@@ -1,0 +1,50 @@
+"""File descriptors: a process that has none left can accept no connection and open no file, and no
+error tells it so (uvloop closes new connections silently). So fewer connections are allowed than
+there are descriptors.
+"""
+
+from __future__ import annotations
+
+import resource
+from contextlib import suppress
+
+import structlog
+
+RESERVED = 384
+"""For all but clients: the store, the admin port (`admin_http` has places for 240
+connections), workers, files."""
+
+log = structlog.get_logger("groupd.daemon")
+
+
+def raise_limit(max_connections: int) -> None:
+    """Raises the soft limit of this process, as far as `max.connections` needs it and the hard one
+    allows."""
+    wanted = max_connections + RESERVED
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _finite(soft) < wanted:
+        with suppress(OSError, ValueError):  # a system may allow less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, _finite(hard)), hard))
+
+
+def warn_if_few(max_connections: int) -> None:
+    """One line if the limit is too low for `max.connections`."""
+    allowed = most_connections(max_connections)
+    if allowed < max_connections:
+        log.warning(
+            "too few file descriptors for max.connections",
+            descriptors=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            max_connections=max_connections,
+            connections_allowed=allowed,
+            needed=max_connections + RESERVED,
+        )
+
+
+def most_connections(max_connections: int) -> int:
+    """`max.connections`, or fewer if the descriptors of this process do not allow so many."""
+    soft = _finite(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return min(max_connections, soft - min(RESERVED, soft // 2))
+
+
+def _finite(limit: int) -> int:
+    return 2**31 - 1 if limit == resource.RLIM_INFINITY else limit

@@ -1,0 +1,202 @@
+"""How long a log line may be, and how many lines one event may have.
+
+Clients cause lines, so without limits one client could fill the disk or hide the lines of others.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from typing import Any
+
+import structlog
+from msgspec import Struct, structs
+from structlog.typing import EventDict, WrappedLogger
+
+VALUES_MAX = 4000
+"""Characters of all values of a line together, written as JSON."""
+TRACEBACK_MAX = 3500
+"""Characters of a traceback, written as JSON; what is cut off is its middle."""
+LINES_MAX = 100
+"""Lines of one event in a window; those at DEBUG do not count."""
+WINDOW_S = 10.0
+EVENTS_MAX = 1000
+"""Different events in a window; further ones share one limit."""
+
+_DEPTH_MAX = 6
+_CUT = "..."
+_FIRST = ("timestamp", "level", "event")
+
+log = structlog.get_logger("groupd.log")
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    """On a thread: the event loop may stand still, and a replay has no loop in real time."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+
+
+class LineLimit:
+    """A processor of structlog that lets `LINES_MAX` lines of each event pass in every window. One
+    line behind the window says how many were left out. `elapsed`: a clock in seconds.
+    `later(seconds, call)`: calls once, on any thread."""
+
+    def __init__(
+        self,
+        elapsed: Callable[[], float] = time.monotonic,
+        later: Callable[[float, Callable[[], None]], None] = _later,
+    ) -> None:
+        self._elapsed = elapsed
+        self._later = later
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._seen: Counter[str] = Counter()
+        self._armed = False
+
+    def __call__(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        if method == "debug":
+            return event
+        name = str(event.get("event"))
+        with self._lock:
+            now = self._elapsed()
+            ended = self._take() if now >= self._until else {}
+            if not self._seen:
+                self._until = now + WINDOW_S
+            if name not in self._seen and len(self._seen) >= EVENTS_MAX:
+                name = ""
+            self._seen[name] += 1
+            passes = self._seen[name] <= LINES_MAX
+            arm = not passes and not self._armed
+            self._armed = self._armed or arm
+        self._tell(ended)
+        if arm:
+            self._arm(self._until - now)
+        if not passes:
+            raise structlog.DropEvent
+        return event
+
+    def _arm(self, seconds: float) -> None:
+        try:
+            self._later(seconds, self.end)
+        except Exception:  # noqa: BLE001 - no thread can be started: the next line tells
+            self._armed = False
+
+    def end(self) -> None:
+        """Ends the window: says what was left out in it."""
+        with self._lock:
+            self._armed = False
+            ended = self._take()
+        self._tell(ended)
+
+    def _take(self) -> dict[str, int]:
+        """The number of lines left out by event; all counts begin again."""
+        ended = {name: seen - LINES_MAX for name, seen in self._seen.items() if seen > LINES_MAX}
+        self._seen.clear()
+        return ended
+
+    def _tell(self, ended: dict[str, int]) -> None:
+        for name, count in sorted(ended.items()):
+            log.warning("log lines left out", of=name or "other events", left_out=count)
+
+
+def limit_lines() -> LineLimit:
+    """A limit in real time, which also says at the end of the process what it left out."""
+    limit = LineLimit()
+    atexit.register(limit.end)
+    return limit
+
+
+def bounded(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """A processor of structlog that shortens values and tracebacks; it stands behind the one that
+    makes text of tracebacks. The cost does not grow with the size of a value."""
+    room = _Room(VALUES_MAX)
+    short = {name: room.fit(event[name]) for name in _FIRST if name in event}
+    for name, value in event.items():
+        if name == "exception":
+            short[name] = _without_middle(value)
+        elif name not in short:
+            short[name] = room.fit(value)
+    return short
+
+
+class _Room:
+    """Counts how many more characters the values of a line may have."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def fit(self, value: Any, depth: int = 0) -> Any:
+        """The value, or the beginning of it: text as text, a list as a list, a class of ours as the
+        same class with shorter fields."""
+        self._left -= 4  # what stands between values
+        match value:
+            case None | bool() | int() | float() | Enum() | type():
+                self._left -= 8
+                return value
+            case str():
+                return self._text(value)
+            case bytes() | bytearray() | memoryview():
+                most = max(self._left, 0) // 2
+                self._left -= 2 * min(len(value), most)
+                return value if len(value) <= most else bytes(value[:most])
+        if depth >= _DEPTH_MAX:
+            return _CUT
+        if isinstance(value, Struct):
+            names = value.__struct_fields__
+            return structs.replace(
+                value, **{name: self.fit(getattr(value, name), depth + 1) for name in names}
+            )
+        if isinstance(value, Mapping):
+            found: dict[str, Any] = {}
+            for key in value:
+                if self._left <= 0:
+                    found[_CUT] = f"{len(value) - len(found)} more"
+                    break
+                found[self._text(str(key))] = self.fit(value[key], depth + 1)
+            return found
+        if isinstance(value, Collection):
+            return self._items(value, depth)
+        text = str(value)
+        return value if len(text) <= self._left and text.isascii() else self._text(text)
+
+    def _items(self, value: Collection[Any], depth: int) -> Collection[Any]:
+        found: list[Any] = []
+        for item in value:
+            if self._left <= 0:
+                found.append(f"{_CUT} {len(value) - len(found)} more")
+                break
+            found.append(self.fit(item, depth + 1))
+        return tuple(found) if isinstance(value, tuple) else found
+
+    def _text(self, text: str) -> str:
+        most = max(self._left, 0)
+        shown = _beginning(text, most)
+        self._left -= _length(shown)
+        return text if len(shown) == len(text) else shown + _CUT
+
+
+def _length(text: str) -> int:
+    """How long `text` is in JSON, where it needs most."""
+    return len(json.dumps(text)) - 2
+
+
+def _beginning(text: str, most: int) -> str:
+    """The beginning of `text`, with at most `most` characters once it is JSON."""
+    shown = text[:most]
+    while (length := _length(shown)) > most:
+        shown = shown[: len(shown) * most // length]
+    return shown
+
+
+def _without_middle(traceback: str) -> str:
+    half = TRACEBACK_MAX // 2
+    first = _beginning(traceback, half)
+    last = _beginning(traceback[len(first) :][::-1], half)[::-1]
+    cut = len(traceback) - len(first) - len(last)
+    return traceback if cut <= 0 else f"{first}\n{_CUT} {cut} characters {_CUT}\n{last}"

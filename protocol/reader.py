@@ -1,0 +1,294 @@
+"""Reads Kafka's primitive types (`primitives`): requests, coordinator records, replies of brokers.
+
+The limits are Kafka's: a string has at most 32767 bytes, a varint at most five. Text must be valid
+UTF-8. An array may announce no more items than fit into the bytes that are left, each with empty
+strings and arrays (in Kafka: no more items than bytes), so memory is in proportion to the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from struct import Struct, unpack_from
+from struct import error as StructError
+from typing import Any, TypeVar
+
+from groupd.protocol.primitives import INT16, INT32, INT64, STRING_BYTES_MAX, layout
+
+_VARINT_SHIFT_MAX = 28
+_LONGEST_EMPTY = 1000
+"""More bytes than any item has whose strings and arrays are empty."""
+
+T = TypeVar("T")
+
+
+class BadBytes(ValueError):
+    """The bytes are not in the expected format."""
+
+
+class TooManyItems(BadBytes):
+    """The arrays have more items than the reader was told to take."""
+
+
+NO_LIMIT = 1 << 62
+"""For a reader that takes any number of items."""
+
+READ_ERRORS = (StructError, IndexError, ValueError, OverflowError)
+"""What a Reader raises on bytes that are cut off or wrong."""
+
+
+class Reader:
+    """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: of API or record.
+    `max_items`: how many items all arrays together may have. Fixed-width numbers, which are read
+    at once, count an eighth."""
+
+    __slots__ = ("_end", "at", "data", "flexible", "items", "max_items", "version")
+
+    def __init__(
+        self, data: bytes, at: int, version: int, flexible: bool, max_items: int = NO_LIMIT
+    ) -> None:
+        self.data = data
+        self.at = at
+        self.version = version
+        self.flexible = flexible
+        self.items = 0
+        self.max_items = max_items
+        self._end = 0  # end of the struct whose tagged fields were asked for last
+
+    def unpack(self, layout: Struct) -> tuple[int, ...]:
+        """Reads several fixed-width fields at once."""
+        values = layout.unpack_from(self.data, self.at)
+        self.at += layout.size
+        return values
+
+    def int8(self) -> int:
+        value = self.data[self.at]
+        self.at += 1
+        return value - 256 if value > 127 else value
+
+    def boolean(self) -> bool:
+        """Any byte but 0 is true, as in Kafka."""
+        value = self.data[self.at]
+        self.at += 1
+        return value != 0
+
+    def int16(self) -> int:
+        value: int = INT16.unpack_from(self.data, self.at)[0]
+        self.at += 2
+        return value
+
+    def int32(self) -> int:
+        value: int = INT32.unpack_from(self.data, self.at)[0]
+        self.at += 4
+        return value
+
+    def int64(self) -> int:
+        value: int = INT64.unpack_from(self.data, self.at)[0]
+        self.at += 8
+        return value
+
+    def uuid(self) -> bytes:
+        return self.take(16)
+
+    def uvarint(self) -> int:
+        """Unsigned varint of at most five bytes."""
+        at = self.at + 1
+        value = self.data[at - 1]
+        if value >= 0x80:
+            value &= 0x7F
+            shift = 7
+            while True:
+                byte = self.data[at]
+                value |= (byte & 0x7F) << shift
+                at += 1
+                if byte < 0x80:
+                    break
+                if shift == _VARINT_SHIFT_MAX:
+                    raise BadBytes("varint longer than five bytes")
+                shift += 7
+        self.at = at
+        return value
+
+    def nullable_string(self) -> str | None:
+        data = self.data
+        if not self.flexible:
+            length: int = INT16.unpack_from(data, self.at)[0]
+            at = self.at + 2
+        elif data[self.at] < 0x80:
+            # The usual case: one length byte, no further call.
+            length = data[self.at] - 1
+            at = self.at + 1
+        else:
+            length = self.uvarint() - 1
+            at = self.at
+        end = at + length
+        if length < 0:
+            if length != -1:
+                raise BadBytes(f"string of {length} bytes")
+            self.at = at
+            return None
+        if length > STRING_BYTES_MAX or end > len(data):
+            raise BadBytes(f"string of {length} bytes, {len(data) - at} left")
+        self.at = end
+        return data[at:end].decode()
+
+    def string(self) -> str:
+        value = self.nullable_string()
+        if value is None:
+            raise BadBytes("null string")
+        return value
+
+    def nullable_bytes(self) -> bytes | None:
+        """Copies the bytes once."""
+        length = self.length()
+        return None if length < 0 else self.take(length)
+
+    def bytes_(self) -> bytes:
+        value = self.nullable_bytes()
+        if value is None:
+            raise BadBytes("null bytes")
+        return value
+
+    def take(self, length: int) -> bytes:
+        """The next `length` bytes."""
+        at = self.at
+        end = at + length
+        if end > len(self.data):
+            raise BadBytes(f"{length} bytes announced, {len(self.data) - at} left")
+        self.at = end
+        return self.data[at:end]
+
+    def length(self) -> int:
+        """The length of an array or of bytes; -1 for null."""
+        if self.flexible:
+            return self.uvarint() - 1
+        length: int = INT32.unpack_from(self.data, self.at)[0]
+        self.at += 4
+        if length < -1:
+            raise BadBytes(f"length {length}")
+        return length
+
+    def nullable_array(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
+        """Calls `item(reader)` for each item; None for null. For primitives."""
+        length = self._array_length(item)
+        return None if length < 0 else tuple([item(self) for _ in range(length)])
+
+    def array(self, item: Callable[[Reader], T]) -> tuple[T, ...]:
+        return _present(self.nullable_array(item))
+
+    def nullable_structs(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
+        """Reads an array of structs: `item(reader)` reads the fields of one, this its end."""
+        length = self._array_length(item, self.flexible)
+        if length < 0:
+            return None
+        found = []
+        for _ in range(length):
+            found.append(item(self))
+            self.end()
+        return tuple(found)
+
+    def structs(self, item: Callable[[Reader], T]) -> tuple[T, ...]:
+        return _present(self.nullable_structs(item))
+
+    def _array_length(self, item: Callable[[Reader], Any], end: int = 0) -> int:
+        """`end`: the bytes that end an item without tagged fields."""
+        length = self.length()
+        if length <= 0:
+            return length
+        least = least_size(item, self.version, self.flexible) + end
+        if length * least > len(self.data) - self.at:
+            raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
+        self.items += length
+        if self.items > self.max_items:
+            raise TooManyItems(f"more than {self.max_items} items in its arrays")
+        return length
+
+    def count(self, items: int) -> None:
+        """Notes that an array has `items` more items. Raises TooManyItems."""
+        self.items += items
+        if self.items > self.max_items:
+            raise TooManyItems(f"more than {self.max_items} items in its arrays")
+
+    def rows(self, fields: str) -> list[tuple[Any, ...]]:
+        """Reads an array of structs whose fields all have a fixed width, at once: a tuple for each.
+        `fields`: as for `struct`, such as "iqi"."""
+        length = self.length()
+        if length < 0:
+            raise BadBytes("null array")
+        at, data = self.at, self.data
+        row = layout(fields, self.flexible)
+        end = at + length * row.size
+        if end > len(data):
+            raise BadBytes(f"array of {length} structs, {len(data) - at} bytes left")
+        self.count(length)
+        rows = list(row.iter_unpack(data[at:end]))
+        self.at = end
+        if not self.flexible:
+            return rows
+        # The last byte of each is the number of its tagged fields, nearly always 0.
+        if not any(values[-1] for values in rows):
+            return [values[:-1] for values in rows]
+        self.at = at
+        row, rows = layout(fields, False), []
+        for _ in range(length):
+            rows.append(self.unpack(row))
+            self.end()
+        return rows
+
+    def nullable_int32_array(self) -> tuple[int, ...] | None:
+        length = self.length()
+        if length < 0:
+            return None
+        at = self.at
+        if length > (len(self.data) - at) // 4:
+            raise BadBytes(f"array of {length} int32, {len(self.data) - at} bytes left")
+        self.count(length >> 3)
+        self.at = at + 4 * length
+        return unpack_from(f">{length}i", self.data, at)
+
+    def int32_array(self) -> tuple[int, ...]:
+        return _present(self.nullable_int32_array())
+
+    def end(self) -> None:
+        """Ends a struct: skips its tagged fields in the flexible encoding."""
+        if not self.flexible:
+            return
+        if self.data[self.at] == 0:
+            self.at += 1
+        elif self._end > self.at:
+            self.at = self._end
+        else:
+            self._tagged_fields()
+
+    def tagged_fields(self) -> dict[int, bytes]:
+        """The tagged fields of a struct that ends next: payload by tag. `end` skips them; a reader
+        ignores unknown tags (KIP-482)."""
+        at = self.at
+        if not self.flexible or self.data[at] == 0:
+            return {}
+        fields = self._tagged_fields()
+        self.at, self._end = at, self.at
+        return fields
+
+    def _tagged_fields(self) -> dict[int, bytes]:
+        return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
+
+    def finish(self) -> None:
+        """Raises if bytes are left over."""
+        if self.at != len(self.data):
+            raise BadBytes(f"{len(self.data) - self.at} bytes too many")
+
+
+@lru_cache(maxsize=1024)
+def least_size(item: Callable[[Reader], Any], version: int, flexible: bool) -> int:
+    """The fewest bytes that `item` reads: those of empty strings and arrays. Measured once, by
+    reading an item whose lengths are all 0 (in the flexible encoding 0 stands as 1)."""
+    reader = Reader((b"\x01" if flexible else b"\x00") * _LONGEST_EMPTY, 0, version, flexible)
+    item(reader)
+    return reader.at
+
+
+def _present(value: tuple[T, ...] | None) -> tuple[T, ...]:
+    if value is None:
+        raise BadBytes("null array")
+    return value

@@ -1,0 +1,169 @@
+"""Writes Kafka's primitive types (`primitives`): replies, coordinator records, requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from struct import Struct, pack
+from typing import TypeVar
+
+from groupd.protocol.primitives import INT16, INT32, INT64, STRING_BYTES_MAX, layout, uvarint
+
+_UINT16 = Struct(">H")
+
+STEP = 100
+"""Items of a long array to write before other work may run: takes well below a millisecond."""
+
+ROWS = 1000
+"""The same for rows, which are structs whose fields all have a fixed width."""
+
+T = TypeVar("T")
+
+
+class Writer:
+    """Appends primitives to `buffer`. `version`: of the API or the record value."""
+
+    __slots__ = ("_left", "_tagged", "buffer", "flexible", "version")
+
+    def __init__(self, flexible: bool, version: int = 0) -> None:
+        self.buffer = bytearray()
+        self.flexible = flexible
+        self.version = version
+        self._tagged: dict[int, bytes] = {}
+        self._left = STEP
+
+    def int8(self, value: int) -> None:
+        self.buffer.append(value & 0xFF)
+
+    def boolean(self, value: bool) -> None:
+        self.buffer.append(1 if value else 0)
+
+    def int16(self, value: int) -> None:
+        self.buffer += INT16.pack(value)
+
+    def uint16(self, value: int) -> None:
+        self.buffer += _UINT16.pack(value)
+
+    def int32(self, value: int) -> None:
+        self.buffer += INT32.pack(value)
+
+    def int64(self, value: int) -> None:
+        self.buffer += INT64.pack(value)
+
+    def uuid(self, value: bytes) -> None:
+        self.buffer += value
+
+    def string(self, value: str) -> None:
+        """Raises ValueError beyond 32767 bytes in the older encoding, which cannot hold more."""
+        raw = value.encode()
+        if self.flexible:
+            self.buffer += uvarint(len(raw) + 1)
+        elif len(raw) <= STRING_BYTES_MAX:
+            self.buffer += INT16.pack(len(raw))
+        else:
+            raise ValueError(f"a string of {len(raw)} bytes (at most {STRING_BYTES_MAX})")
+        self.buffer += raw
+
+    def nullable_string(self, value: str | None) -> None:
+        if value is None:
+            self.buffer += b"\x00" if self.flexible else b"\xff\xff"
+        else:
+            self.string(value)
+
+    def bytes_(self, value: bytes | memoryview) -> None:
+        self.array_length(len(value))
+        self.buffer += value
+
+    def nullable_bytes(self, value: bytes | memoryview | None) -> None:
+        if value is None:
+            self.null_array()
+        else:
+            self.bytes_(value)
+
+    def array_length(self, length: int) -> None:
+        self.buffer += uvarint(length + 1) if self.flexible else INT32.pack(length)
+
+    def null_array(self) -> None:
+        self.buffer += b"\x00" if self.flexible else b"\xff\xff\xff\xff"
+
+    def array(self, items: Collection[T], write: Callable[[Writer, T], None]) -> None:
+        """Writes the length, then calls `write(writer, item)` for each item. For primitives."""
+        self.array_length(len(items))
+        for item in items:
+            write(self, item)
+
+    def structs(self, items: Collection[T]) -> Iterator[T]:
+        """Writes an array of structs: yields the items one by one, and the loop writes their
+        fields. The length and the end of each struct are written here."""
+        self.array_length(len(items))
+        for item in items:
+            yield item
+            self.end()
+
+    def structs_in_steps(
+        self, items: Collection[T], write: Callable[[Writer, T], None]
+    ) -> Generator[None, None, None]:
+        """Writes an array of structs; `write(writer, item)` writes the fields of each. Yields after
+        every `STEP` items so that other work can run. All arrays of a message count together, so
+        that many short ones have stops, too."""
+        for item in self.structs(items):
+            if self.due():
+                yield
+            write(self, item)
+
+    def long_structs_in_steps(
+        self, items: Collection[T], write: Callable[[Writer, T], Generator[None, None, None]]
+    ) -> Generator[None, None, None]:
+        """As `structs_in_steps` for structs that have long arrays of their own, which
+        `write(writer, item)` writes in steps."""
+        for item in self.structs(items):
+            if self.due():
+                yield
+            yield from write(self, item)
+
+    def array_in_steps(
+        self, items: Collection[T], write: Callable[[Writer, T], None]
+    ) -> Generator[None, None, None]:
+        """`array` with stops."""
+        self.array_length(len(items))
+        for item in items:
+            if self.due():
+                yield
+            write(self, item)
+
+    def due(self) -> bool:
+        """Counts an item. True if `STEP` items were written since other work could run."""
+        self._left -= 1
+        if self._left >= 0:
+            return False
+        self._left = STEP
+        return True
+
+    def weigh(self, size: int) -> None:
+        """Counts `size` bytes that were written, as items of 4 KiB."""
+        self._left -= size >> 12
+
+    def packer(self, fields: str) -> Callable[..., bytes]:
+        """A function that packs one struct whose fields all have a fixed width, with its end;
+        `fields` as for `struct`. For long arrays, behind `array_length`."""
+        return layout(f"{fields}x" if self.flexible else fields, False).pack
+
+    def int32_array(self, values: Iterable[int]) -> None:
+        items = tuple(values)
+        self.array_length(len(items))
+        self.buffer += pack(f">{len(items)}i", *items)
+
+    def end(self) -> None:
+        """Ends a struct: with tagged fields in the flexible encoding, nothing in the older one."""
+        if not self.flexible:
+            return
+        if not self._tagged:
+            self.buffer.append(0)
+            return
+        self.buffer += uvarint(len(self._tagged))
+        for tag, payload in self._tagged.items():
+            self.buffer += uvarint(tag) + uvarint(len(payload)) + payload
+        self._tagged = {}
+
+    def tagged_field(self, tag: int, payload: bytes) -> None:
+        """Adds a tagged field to the struct that ends next; call it in ascending order of tags."""
+        self._tagged[tag] = payload

@@ -1,0 +1,33 @@
+"""Files and directories that only their owner may read, whatever the umask: they hold the records,
+offsets and client ids of others. What is there already keeps its rights, because somebody may share
+it on purpose."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_FILE, _DIRECTORY = 0o600, 0o700
+_OTHERS = 0o007
+
+
+def private(path: str | Path, flags: int) -> int:
+    """`os.open` for a file that may be new. Raises OSError."""
+    return os.open(path, flags, _FILE)
+
+
+def make_private_directory(path: Path) -> None:
+    """With its parents, which get the usual rights. Raises OSError."""
+    path.mkdir(_DIRECTORY, parents=True, exist_ok=True)
+
+
+def open_to_others(database: Path) -> list[str]:
+    """The database and the files beside it, as far as every user of the machine may read or change
+    them. Empty if the directory keeps other users out."""
+    try:
+        if not database.parent.stat().st_mode & _OTHERS:
+            return []
+        beside = sorted(database.parent.glob(f"{database.name}*"))
+        return [str(path) for path in beside if path.stat().st_mode & _OTHERS]
+    except OSError:
+        return []

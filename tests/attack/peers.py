@@ -1,0 +1,161 @@
+"""Brokers to attack: groupd with any store and number of workers, Apache Kafka, kfake. Each fresh,
+with the same short sessions, and otherwise at its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+
+import msgspec
+
+from tests.attack.honest_clients import PARTITIONS, SESSION_MS, TOPIC
+from tests.attack.victim import Kind, Victim
+from tests.bench.peers.embedded import kfake_command
+from tests.bench.peers.lines import LineProcess
+from tests.bench.proc import descendants
+from tests.support.daemon import Daemon
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.toolchain import oracle_classpath
+
+TOPICS = {TOPIC: PARTITIONS}
+SETTINGS: Mapping[str, str] = {
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
+KAFKA_JVM_FLAGS = ("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+"""As Kafka's own start script has them."""
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """`store` and `workers` are groupd's; `settings` go over `SETTINGS`; `watched`: groupd notes
+    what keeps its loop busy, on the standard loop of asyncio."""
+
+    kind: Kind = "groupd"
+    store: str = "sqlite"
+    workers: int = 1
+    settings: dict[str, str] = {}
+    watched: bool = False
+
+    @property
+    def name(self) -> str:
+        if self.kind != "groupd":
+            return {"kafka": "Apache Kafka", "kfake": "kfake"}[self.kind]
+        parts = ["groupd"]
+        if self.workers > 1:
+            parts.append(f"{self.workers} workers")
+        if self.store == "postgres":
+            parts.append("PostgreSQL")
+        return ", ".join(parts)
+
+
+class Running:
+    """`victim`; whether it still runs; what it has logged; what has kept its loop busy."""
+
+    def __init__(
+        self,
+        victim: Victim,
+        alive: Callable[[], bool],
+        log: Path | None,
+        work: Path | None = None,
+    ) -> None:
+        self.victim = victim
+        self.alive = alive
+        self._log = log
+        self._work = work
+
+    def logged_bytes(self) -> int:
+        return self._log.stat().st_size if self._log is not None and self._log.exists() else 0
+
+    def pieces(self, since: float) -> list[tuple[float, float, str]]:
+        """(when, milliseconds of processor, what) of long pieces of work in one go since then,
+        the longest first."""
+        if self._work is None:
+            return []
+        lines = (line.split(" ", 2) for line in self._work.read_text().splitlines())
+        found = [(float(at), float(ms), what) for at, ms, what in lines if float(at) >= since]
+        return sorted(found, key=lambda piece: -piece[1])
+
+
+class _Watched(Daemon):
+    """Notes what keeps its loop busy."""
+
+    @property
+    def work(self) -> Path:
+        return self.directory / "work"
+
+    def command(self) -> list[str]:
+        command = super().command()
+        command[command.index("groupd") : command.index("serve")] = [
+            "tests.bench.stalls.watched",
+            str(self.work),
+        ]
+        return command
+
+
+Stores = Callable[[], list[str]]
+
+
+@contextmanager
+def store(name: str) -> Iterator[Stores]:
+    """The flags of an empty store, for each start of groupd anew."""
+    servers: AbstractContextManager[PostgresServer | None] = (
+        running_postgres() if name == "postgres" else nullcontext()
+    )
+    with servers as server:
+        yield lambda: [] if server is None else ["--store", server.url(server.new_database())]
+
+
+@contextmanager
+def running(setup: Setup, directory: Path, stores: Stores) -> Iterator[Running]:
+    """A fresh one in an empty directory. Raises AssertionError or RuntimeError if it does not
+    start."""
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = {**SETTINGS, **setup.settings}
+    with ExitStack() as stack:
+        if setup.kind == "kfake":
+            yield _kfake(stack, settings)
+        elif setup.kind == "kafka":
+            yield _kafka(stack, directory, settings)
+        else:
+            yield _groupd(stack, directory, settings, setup, stores())
+
+
+def _groupd(
+    stack: ExitStack, directory: Path, settings: Mapping[str, str], setup: Setup, flags: list[str]
+) -> Running:
+    flags = [*flags, "--log-level", "warning"]
+    daemon = (_Watched if setup.watched else Daemon)(
+        directory, topics=TOPICS, settings=settings, arguments=flags, workers=setup.workers
+    )
+    stack.callback(daemon.close)
+    daemon.start()
+    nodes = [(daemon.host, int(node.rpartition(":")[2])) for node in daemon.nodes]
+    pids = tuple(descendants(daemon.pid))
+    victim = Victim("groupd", tuple(nodes), pids, daemon.admin_port)
+    work = daemon.work if isinstance(daemon, _Watched) else None
+    return Running(victim, lambda: daemon.process.running, directory / "groupd.log", work)
+
+
+def _kafka(stack: ExitStack, directory: Path, settings: Mapping[str, str]) -> Running:
+    oracle_classpath()
+    broker = KafkaBroker(directory, topics=TOPICS, settings=settings, jvm_flags=KAFKA_JVM_FLAGS)
+    stack.callback(broker.close)
+    broker.start()
+    victim = Victim("kafka", ((broker.host, broker.port),), (broker.pid,))
+    return Running(victim, lambda: broker.process.running, directory / "kafka.log")
+
+
+def _kfake(stack: ExitStack, settings: Mapping[str, str]) -> Running:
+    command = kfake_command(TOPICS)
+    # The last one of a key counts.
+    process = LineProcess([*command, *(f"-set={key}={value}" for key, value in settings.items())])
+    stack.callback(process.close)
+    host, _, port = process.ask("start").split()[1].rpartition(":")
+    victim = Victim("kfake", ((host, int(port)),), (process.pid,))
+    return Running(victim, lambda: process.running, None)

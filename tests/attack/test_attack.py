@@ -1,0 +1,103 @@
+"""A short form of `make attack`: attack after attack on one groupd with honest clients beside it.
+
+GROUPD_ATTACK_SECONDS sets the time of each. How long the honest waited is printed, not asserted:
+`make attack` has the bars for that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.attack import table
+from tests.attack.arena import Arena
+from tests.attack.attacks import ATTACKS
+from tests.attack.peers import Setup, running, store
+from tests.attack.results import PEAK_BYTES, Row, save
+
+pytestmark = pytest.mark.crash
+
+SECONDS = float(os.environ.get("GROUPD_ATTACK_SECONDS", "1"))
+WAIT_S = 6.0
+"""A session of the honest."""
+LISTS = (
+    "DescribeGroups, 2 MB",
+    "DescribeGroups, 2 MB, distinct",
+    "ConsumerGroupDescribe, 2 MB",
+    "FindCoordinator, 2 MB",
+    "OffsetFetch, 2 MB",
+    "ListGroups, types, 2 MB",
+    "DescribeConfigs of one topic, 2 MB",
+    "Fetch, topics, 2 MB",
+    "Fetch, partitions, 2 MB",
+    "LeaveGroup, 2 MB",
+    "OffsetCommit, partitions, 2 MB",
+    "every array, 4,000 items",
+    "metadata",
+)
+WIRE = (
+    "bad frames",
+    "mutated frames",
+    "varints",
+    "lengths",
+    "slowloris",
+    "connection storm",
+    "deep pipeline",
+    "half frames",
+    "no descriptors",
+    "SIGSTOP",
+)
+MEMORY = (
+    "200 Fetches of 55 MB, unread",
+    "zstd bomb",
+    "pages, unread",
+    "large commits",
+    "huge members",
+    "pending joins",
+    "regexes",
+    "topics by Metadata",
+    "many producers",
+    "telemetry",
+    "CreateTopics, 2,000,000 partitions",
+)
+FEW = ("DescribeGroups, 2 MB", "every array, 4,000 items", "half frames", "many groups")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("names", [LISTS, WIRE, MEMORY], ids=["lists", "wire", "memory"])
+def test_the_honest_notice_nothing(tmp_path: Path, names: Sequence[str]) -> None:
+    _attacked(tmp_path, Setup(), names)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("setup", "names"),
+    [(Setup(workers=2), (*FEW, "SIGSTOP")), (Setup(store="postgres"), FEW)],
+    ids=["workers", "PostgreSQL"],
+)
+def test_nor_with(tmp_path: Path, setup: Setup, names: Sequence[str]) -> None:
+    _attacked(tmp_path, setup, names)
+
+
+def _attacked(directory: Path, setup: Setup, names: Sequence[str]) -> None:
+    rows: list[Row] = []
+    with store(setup.store) as stores, running(setup, directory / "groupd", stores) as broker:
+        arena = Arena(broker, setup.name)
+        try:
+            for row in arena.one_by_one([ATTACKS[name] for name in names], SECONDS):
+                print(table.line(row))
+                rows.append(row)
+                assert broker.alive(), f"{row.attack}: it died"
+        finally:
+            arena.close()
+    save(rows, directory / "rows.json")
+    assert [(row.attack, row.failed) for row in rows if row.failed or not row.answers] == []
+    assert [(row.attack, row.fenced) for row in rows if row.fenced] == []
+    assert [(row.attack, row.lost) for row in rows if row.lost] == []
+    assert [(row.attack, row.ledger) for row in rows if row.ledger] == []
+    assert [(row.attack, row.peak >> 20) for row in rows if row.peak > PEAK_BYTES] == []
+    waited = [(row.attack, row.wait_s) for row in rows if not row.stands_still]
+    assert [one for one in waited if one[1] > WAIT_S] == []

@@ -1,0 +1,195 @@
+"""Long pages of the admin port: no step does much at a time, and the pages together say all. A step
+is measured in calls, of Python and C functions alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Generator
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl
+
+import pytest
+
+from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.offsets.store import StoredOffset
+from groupd.coordinator.core.slices import LISTED_MAX
+from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.admin_groups import GroupRoutes
+from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
+from groupd.coordinator.server.group_lag import join_members
+from groupd.coordinator.server.long_json import PAGE_BYTES
+from tests.unit.runtime.harness import Bench
+
+CALLS_MAX = 8000
+"""Of one step: less than a millisecond."""
+
+T = TypeVar("T")
+
+
+class Counting:
+    """Stands for `LongWork`. `most`: the calls of the longest step."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._calls = 0
+
+    def _note(self, frame: Any, event: str, _: object) -> None:
+        self._calls += event in ("call", "c_call")
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        while True:
+            self._calls = 0
+            sys.setprofile(self._note)
+            try:
+                next(steps)
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+            finally:
+                sys.setprofile(None)
+                self.most = max(self.most, self._calls)
+
+
+class Pages:
+    """The routes of a broker with one shard."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.work = Counting()
+        work = cast("LongWork", self.work)
+        self._routes = GroupRoutes(bench.broker, work, lambda topic, number: (0, 10))
+        self.state = bench.shard.shard.state
+        self.offsets = bench.shard.shard.offsets.store
+
+    async def get(self, *path: str, **query: str) -> tuple[Any, dict[str, str] | None]:
+        """The page, and the query of the next one."""
+        request = HttpRequest(("groups", *path), query)
+        return read(await self._routes(request))
+
+    async def all(self, *path: str, **query: str) -> list[Any]:
+        pages = []
+        following: dict[str, str] | None = query
+        while following is not None:
+            page, following = await self.get(*path, **following)
+            pages.append(page)
+        assert 0 < self.work.most <= CALLS_MAX
+        return pages
+
+
+def read(reply: HttpReply) -> tuple[Any, dict[str, str] | None]:
+    assert reply.status == 200, reply.body
+    assert len(reply.body) < 2 * PAGE_BYTES
+    link = re.fullmatch(r'<([^?]*)\?(.*)>; rel="next"', dict(reply.headers).get("Link", ""))
+    return json.loads(reply.body), None if link is None else dict(parse_qsl(link[2]))
+
+
+@pytest.fixture
+async def pages() -> Pages:
+    return Pages(await Bench().start())
+
+
+async def test_many_groups(pages: Pages) -> None:
+    count = 2 * LISTED_MAX + 1
+    ids = [f"g{number * 7919 % count:06d}" for number in range(count)]
+    pages.state.groups.update({group_id: ClassicGroup.simple(group_id) for group_id in ids})
+    shown = await pages.all()
+    assert [len(page) for page in shown] == [LISTED_MAX] * 2 + [1]
+    assert [row["group_id"] for page in shown for row in page] == sorted(ids)
+    page, following = await pages.get(limit="2", after="g000007")
+    assert [row["group_id"] for row in page] == ["g000008", "g000009"]
+    assert following == {"after": "g000009", "limit": "2"}
+
+
+async def test_a_group_with_very_many_pending_members(pages: Pages) -> None:
+    count = 20_000
+    group = ClassicGroup("g", state=State.PREPARING_REBALANCE)
+    ids = [f"consumer-{number * 7919 % count:06d}" for number in range(count)]
+    group.pending_members.update(dict.fromkeys(ids))
+    for member_id in ids:
+        pages.state.deadlines.set((SESSION, "g", member_id), 7)
+    pages.state.groups["g"] = group
+    (page,) = await pages.all("g")
+    first = sorted(ids)[:LISTED_MAX]
+    assert page["pending_members"] == page["waiting_for"] == first
+    assert [one["member_id"] for one in page["blocked"]] == first
+    assert [one["member_id"] for one in page["deadlines"]] == first
+    assert page["left_out"] == ["pending_members", "waiting_for", "blocked", "deadlines"]
+
+
+async def test_a_group_with_very_many_offsets(pages: Pages) -> None:
+    stored = StoredOffset(3, -1, "", 1, -1, b"", 1)
+    for topic in range(30):
+        for number in range(1000):
+            pages.offsets.put("g", f"t{topic}", number, stored)
+    pages.state.groups["g"] = ClassicGroup.simple("g")
+    shown = await pages.all("g", "offsets")
+    rows = [row for page in shown for row in page["partitions"]]
+    assert [len(page["partitions"]) for page in shown] == [LISTED_MAX] * 3
+    assert [(row["topic"], row["partition"]) for row in rows] == sorted(
+        (f"t{topic}", number) for topic in range(30) for number in range(1000)
+    )
+    assert {row["lag"] for row in rows} == {7}
+
+
+def consumer_group(pages: Pages, members: int, topics: int, partitions: int) -> ConsumerGroup:
+    """Each member owns the same number of partitions; the ids of topics are unknown."""
+    group = ConsumerGroup("g")
+    each = partitions // members
+    for number in range(members):
+        owned = range(number * each, (number + 1) * each)
+        assigned = {bytes([0] * 15 + [topic]): dict.fromkeys(owned, 1) for topic in range(topics)}
+        group.put_member(
+            ConsumerGroupMember(member_id=f"m{number:05d}", member_epoch=1, assigned=assigned)
+        )
+    pages.state.groups["g"] = group
+    return group
+
+
+async def test_a_group_with_many_members(pages: Pages) -> None:
+    consumer_group(pages, LISTED_MAX + 5, 2, LISTED_MAX + 5)
+    first, second = await pages.all("g")
+    assert len(first["members"]) == LISTED_MAX
+    assert first["left_out"] == ["members"]
+    assert second["members"][0]["owned"] == {
+        "00" * 16: [LISTED_MAX],
+        "00" * 15 + "01": [LISTED_MAX],
+    }
+    assert [one["member_id"] for one in second["members"]] == [
+        f"m{number:05d}" for number in range(LISTED_MAX, LISTED_MAX + 5)
+    ]
+    assert second.keys() == {"group_id", "members"}
+
+
+async def test_a_member_with_many_partitions(pages: Pages) -> None:
+    consumer_group(pages, 1, 20, 5000)
+    (page,) = await pages.all("g")
+    assert sum(map(len, page["members"][0]["owned"].values())) == 100_000
+
+
+async def test_who_owns_more_partitions_than_a_page_has(pages: Pages) -> None:
+    """Owned by few members, and nothing is committed; a member is on several pages."""
+    consumer_group(pages, 4, 6, 3000)
+    shown = await pages.all("g", "offsets")
+    rows = [(row["topic"], row["partition"]) for page in shown for row in page["partitions"]]
+    assert len(rows) == 18_000
+    assert rows == sorted(rows)
+    members: dict[str, dict[str, Any]] = {}
+    for page in shown:
+        join_members(members, page)
+    assert [member["partitions"] for member in members.values()] == [4_500] * 4
+    assert [member["lag"] for member in members.values()] == [45_000] * 4
+
+
+async def test_the_latest_events_of_many_groups(pages: Pages) -> None:
+    timeline = pages.bench.broker.timeline
+    for number in range(6000):
+        timeline.add(Event(EventKind.MEMBER_JOINED, f"g{number % 1500}", f"m{number}"), number)
+    events = GroupRoutes(pages.bench.broker, cast("LongWork", pages.work), None).events
+    page, _ = read(await events(HttpRequest(("events",), {})))
+    assert [one["member_id"] for one in page] == [f"m{number}" for number in range(5000, 6000)]
+    assert 0 < pages.work.most <= CALLS_MAX

@@ -1,0 +1,95 @@
+"""`/metrics`: one scrape at a time, and the page in parts is the page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.admin_http import HttpReply, text
+from groupd.coordinator.server.families import SAMPLES_AT_ONCE, text_steps
+from groupd.coordinator.server.group_lag import OwnedSince, join_members
+from groupd.coordinator.server.scrapes import Scrapes
+from tests.unit.runtime.harness import Bench
+
+
+class Families(Collector):
+    def collect(self) -> Iterator[Metric]:
+        counter = CounterMetricFamily("requests", "Requests.\nTwo lines.", labels=["api"])
+        for number in range(3 * SAMPLES_AT_ONCE):
+            counter.add_metric([f"#{number}"], number)
+        yield counter
+        yield GaugeMetricFamily("none", "Without samples.", labels=["x"])
+
+
+async def test_scrapes_at_the_same_time_share_one() -> None:
+    bench = await Bench().start()
+    none = cast("Any", None)
+    scrapes = Scrapes(bench.broker, none, none, none, none, none, list, LongWork())
+    release = asyncio.Event()
+    count = 0
+
+    async def scrape() -> HttpReply:
+        nonlocal count
+        count += 1
+        await release.wait()
+        return text(f"scrape {count}")
+
+    first, gone, second = (asyncio.ensure_future(scrapes.shared(scrape)) for _ in range(3))
+    await asyncio.sleep(0)
+    gone.cancel()
+    release.set()
+    assert [(await one).body for one in (first, second)] == [b"scrape 1\n"] * 2
+    assert gone.cancelled()
+    assert (await scrapes.shared(scrape)).body == b"scrape 2\n"
+
+
+def test_a_long_family_is_written_in_parts_with_one_head() -> None:
+    registry = CollectorRegistry()
+    registry.register(Families())
+    assert run_through(text_steps(registry)) == generate_latest(registry)
+    assert sum(1 for _ in text_steps(registry)) == 3 + 1
+
+
+def test_the_last_rebalance_counts_for_all_that_got_nothing_since() -> None:
+    def event(kind: str, member: str, time_ms: int) -> dict[str, Any]:
+        return {"event": kind, "member_id": member, "timestamp_ms": time_ms}
+
+    since = OwnedSince(
+        [
+            event("partitions-assigned", "a", 1),
+            event("rebalance-completed", "", 2),
+            event("partitions-assigned", "b", 3),
+            event("member-left", "c", 4),
+        ]
+    )
+    assert [since.of(member) for member in "abc"] == [2, 3, 2]
+    assert OwnedSince([]).of("a") is None
+
+
+def test_a_member_on_two_pages_is_one() -> None:
+    def page(partitions: int, lag: int | None, last_ms: int | None) -> dict[str, Any]:
+        member = {
+            "member_id": "m",
+            "partitions": partitions,
+            "lag": lag,
+            "last_commit_ms": last_ms,
+            "owned_since_ms": 5,
+            "not_committing_ms": None,
+        }
+        return {"now_ms": 100, "members": [member]}
+
+    members: dict[str, dict[str, Any]] = {}
+    for one in (page(1, None, None), page(2, 3, 40), page(3, 4, 20)):
+        join_members(members, one)
+    assert members["m"]["partitions"] == 6
+    assert (members["m"]["lag"], members["m"]["last_commit_ms"]) == (7, 40)
+    assert members["m"]["not_committing_ms"] == 60

@@ -1,0 +1,304 @@
+"""As `test_turns_of_the_loop`, for requests about topics, records, configs and transactions: none
+keeps the event loop to itself, however long its arrays are and however much there is to tell.
+
+Counted are the Python calls between two turns of the loop, never time. The table has a row for
+every array of every request: a new one without a row fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.topics.requests import data_handlers
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages import data as d
+from groupd.protocol.messages import producers as p
+from groupd.protocol.messages import replicas as r
+from groupd.protocol.messages import topics as t
+from groupd.protocol.messages import transactions as x
+from groupd.protocol.messages.cluster import DescribeTopicPartitionsRequest, MetadataRequest
+from groupd.protocol.messages.quorum import (
+    DescribeQuorumRequest,
+    FeatureUpdate,
+    UpdateFeaturesRequest,
+)
+from groupd.protocol.records.batch_builder import encode_batch
+from tests.support.loop_turns import Turns, arrays, without_log
+from tests.unit.server.served import APIS, IDS, ITEMS, NUMBERS, TOPICS, asker_of, served
+
+CALLS = 10_000
+"""In one turn, some milliseconds."""
+
+SOME = tuple(range(2000))
+"""Of what the store is asked for one by one."""
+
+BATCH = encode_batch(0, -1, 1_700_000_000_000, [(None, b"v")], -1, -1, -1, False)
+
+
+def keyed(*names: str) -> tuple[tuple[str | None, bytes], ...]:
+    return tuple((name, NO_TOPIC_ID) for name in names)
+
+
+def fetch(*topics: tuple[str, tuple[int, ...]], **fields: Any) -> d.FetchRequest:
+    asked = tuple(
+        d.FetchDataTopic(name, NO_TOPIC_ID, tuple(d.FetchPartition(n, 0, 1000) for n in numbers))
+        for name, numbers in topics
+    )
+    return d.FetchRequest(asked, max_wait_ms=0, **fields)
+
+
+def produce(*topics: tuple[str, tuple[int, ...]]) -> d.ProduceRequest:
+    return d.ProduceRequest(
+        tuple(
+            d.ProduceTopic(name, NO_TOPIC_ID, tuple(d.ProducePartition(n, BATCH) for n in numbers))
+            for name, numbers in topics
+        )
+    )
+
+
+def list_offsets(*topics: tuple[str, tuple[int, ...]]) -> d.ListOffsetsRequest:
+    return d.ListOffsetsRequest(
+        tuple(
+            d.ListOffsetsTopic(name, tuple(d.ListOffsetsPartition(n, -1) for n in numbers))
+            for name, numbers in topics
+        )
+    )
+
+
+def epochs(*topics: tuple[str, tuple[int, ...]]) -> d.OffsetForLeaderEpochRequest:
+    return d.OffsetForLeaderEpochRequest(
+        tuple(
+            d.LeaderEpochTopic(name, tuple(d.LeaderEpochPartition(n, 0) for n in numbers))
+            for name, numbers in topics
+        )
+    )
+
+
+def marker(producer_id: int, *topics: tuple[str, tuple[int, ...]]) -> p.WritableMarker:
+    named = tuple(p.MarkerTopic(*topic) for topic in topics)
+    return p.WritableMarker(producer_id, 0, True, named, 0)
+
+
+def add(*topics: tuple[str, tuple[int, ...]]) -> x.AddPartitionsToTxnRequest:
+    named = tuple(x.TxnTopic(*topic) for topic in topics)
+    return x.AddPartitionsToTxnRequest((x.AddPartitionsTransaction("n1", 1, 0, named),))
+
+
+def alter(configs: tuple[t.AlterConfig, ...], *names: str) -> tuple[t.AlterResource, ...]:
+    return tuple(t.AlterResource(t.RESOURCE_GROUP, name, configs) for name in names)
+
+
+SET = (t.AlterConfig("consumer.session.timeout.ms", 0, "50000"),)
+MANY_CONFIGS = tuple(t.AlterConfig(one, 0, "1") for one in IDS)
+ONCE = tuple((one, (0,)) for one in IDS)
+MANY = ("big", NUMBERS)
+Make = Callable[[], Any]
+
+ROWS: dict[str, Make] = {
+    "Metadata.topics": lambda: MetadataRequest(keyed(*IDS), False),
+    "DescribeTopicPartitions.topics": lambda: DescribeTopicPartitionsRequest(IDS),
+    "CreateTopics.topics": lambda: t.CreateTopicsRequest(tuple(map(t.NewTopic, IDS))),
+    "CreateTopics.topics.assignments": lambda: t.CreateTopicsRequest(
+        (t.NewTopic("new", assignments=tuple((number, (0,)) for number in NUMBERS)),)
+    ),
+    "CreateTopics.topics.assignments.1": lambda: t.CreateTopicsRequest(
+        (t.NewTopic("new", assignments=((0, NUMBERS),)),)
+    ),
+    "CreateTopics.topics.configs": lambda: t.CreateTopicsRequest(
+        (t.NewTopic("new", configs=tuple((one, "1") for one in IDS)),)
+    ),
+    "DeleteTopics.topics": lambda: t.DeleteTopicsRequest(keyed(*IDS)),
+    "CreatePartitions.topics": lambda: t.CreatePartitionsRequest(
+        tuple(t.GrownTopic(one, 2) for one in IDS)
+    ),
+    "CreatePartitions.topics.assignments": lambda: t.CreatePartitionsRequest(
+        (t.GrownTopic("t1", 5001, ((0,),) * 5000),)
+    ),
+    "CreatePartitions.topics.assignments.": lambda: t.CreatePartitionsRequest(
+        (t.GrownTopic("t1", 2, (NUMBERS,)),)
+    ),
+    "DeleteRecords.topics": lambda: d.DeleteRecordsRequest(
+        tuple(d.DeleteRecordsTopic(one, ((0, 0),)) for one in IDS)
+    ),
+    "DeleteRecords.topics.partitions": lambda: d.DeleteRecordsRequest(
+        (d.DeleteRecordsTopic("big", tuple((number, 0) for number in SOME)),)
+    ),
+    "Produce.topics": lambda: produce(*((f"t{number}", (0,)) for number in range(TOPICS))),
+    "Produce.topics.partitions": lambda: produce(("big", SOME)),
+    "Fetch.topics": lambda: fetch(*((f"t{number}", (0,)) for number in range(TOPICS))),
+    "Fetch.topics.partitions": lambda: fetch(MANY, session_epoch=0),
+    "Fetch.forgotten": lambda: d.FetchRequest(
+        (),
+        max_wait_ms=0,
+        session_id=1,
+        session_epoch=1,
+        forgotten=tuple(d.ForgottenTopic(one, NO_TOPIC_ID, (1,)) for one in IDS),
+    ),
+    "Fetch.forgotten.partitions": lambda: d.FetchRequest(
+        (),
+        max_wait_ms=0,
+        session_id=1,
+        session_epoch=1,
+        forgotten=(d.ForgottenTopic("big", NO_TOPIC_ID, NUMBERS[:-1]),),
+    ),
+    "ListOffsets.topics": lambda: list_offsets(*ONCE),
+    "ListOffsets.topics.partitions": lambda: list_offsets(MANY),
+    "OffsetForLeaderEpoch.topics": lambda: epochs(*ONCE),
+    "OffsetForLeaderEpoch.topics.partitions": lambda: epochs(MANY),
+    "DescribeProducers.topics": lambda: p.DescribeProducersRequest(
+        tuple(p.DescribeProducersTopic(*one) for one in ONCE)
+    ),
+    "DescribeProducers.topics.partitions": lambda: p.DescribeProducersRequest(
+        (p.DescribeProducersTopic("big", NUMBERS[1:]),)
+    ),
+    "WriteTxnMarkers.markers": lambda: p.WriteTxnMarkersRequest(tuple(map(marker, NUMBERS))),
+    "WriteTxnMarkers.markers.topics": lambda: p.WriteTxnMarkersRequest((marker(1, *ONCE),)),
+    "WriteTxnMarkers.markers.topics.partitions": lambda: p.WriteTxnMarkersRequest(
+        (marker(1, ("big", SOME)),)
+    ),
+    "DescribeConfigs.resources": lambda: t.DescribeConfigsRequest(
+        tuple(t.ConfigResource(t.RESOURCE_TOPIC, f"t{n}") for n in range(TOPICS)), True, True
+    ),
+    "DescribeConfigs.resources.keys": lambda: t.DescribeConfigsRequest(
+        (t.ConfigResource(t.RESOURCE_TOPIC, "t1", IDS),)
+    ),
+    "AlterConfigs.resources": lambda: t.AlterConfigsRequest(alter((), *IDS)),
+    "AlterConfigs.resources.configs": lambda: t.AlterConfigsRequest(alter(MANY_CONFIGS, "g")),
+    "IncrementalAlterConfigs.resources": lambda: t.IncrementalAlterConfigsRequest(
+        alter(SET, *IDS), validate_only=True
+    ),
+    "IncrementalAlterConfigs.resources.configs": lambda: t.IncrementalAlterConfigsRequest(
+        alter(MANY_CONFIGS, "g")
+    ),
+    "ListConfigResources.resource_types": lambda: t.ListConfigResourcesRequest((2,) * ITEMS),
+    "DescribeLogDirs.topics": lambda: r.DescribeLogDirsRequest(ONCE),
+    "DescribeLogDirs.topics.1": lambda: r.DescribeLogDirsRequest((MANY,)),
+    "AlterReplicaLogDirs.dirs": lambda: r.AlterReplicaLogDirsRequest(
+        tuple((one, ()) for one in IDS)
+    ),
+    "AlterReplicaLogDirs.dirs.1": lambda: r.AlterReplicaLogDirsRequest((("d", ONCE),)),
+    "AlterReplicaLogDirs.dirs.1.1": lambda: r.AlterReplicaLogDirsRequest((("d", (MANY,)),)),
+    "ElectLeaders.topics": lambda: r.ElectLeadersRequest(0, ONCE),
+    "ElectLeaders.topics.1": lambda: r.ElectLeadersRequest(0, (MANY,)),
+    "AlterPartitionReassignments.topics": lambda: r.AlterPartitionReassignmentsRequest(
+        tuple(r.ReassignedTopic(one, ((0, (0,)),)) for one in IDS)
+    ),
+    "AlterPartitionReassignments.topics.partitions": lambda: r.AlterPartitionReassignmentsRequest(
+        (r.ReassignedTopic("big", tuple((number, (0,)) for number in NUMBERS)),)
+    ),
+    "AlterPartitionReassignments.topics.partitions.1": lambda: r.AlterPartitionReassignmentsRequest(
+        (r.ReassignedTopic("big", ((0, NUMBERS),)),)
+    ),
+    "ListPartitionReassignments.topics": lambda: r.ListPartitionReassignmentsRequest(ONCE),
+    "ListPartitionReassignments.topics.1": lambda: r.ListPartitionReassignmentsRequest((MANY,)),
+    "DescribeQuorum.topics": lambda: DescribeQuorumRequest(ONCE),
+    "DescribeQuorum.topics.1": lambda: DescribeQuorumRequest((MANY,)),
+    "UpdateFeatures.updates": lambda: UpdateFeaturesRequest(
+        (FeatureUpdate("group.version", 1),) * ITEMS
+    ),
+    "AddPartitionsToTxn.transactions": lambda: x.AddPartitionsToTxnRequest(
+        tuple(x.AddPartitionsTransaction(one, 1, 0, ()) for one in IDS)
+    ),
+    "AddPartitionsToTxn.transactions.topics": lambda: add(*ONCE),
+    "AddPartitionsToTxn.transactions.topics.partitions": lambda: add(MANY),
+    "DescribeTransactions.transactional_ids": lambda: x.DescribeTransactionsRequest(IDS),
+    "ListTransactions.states": lambda: x.ListTransactionsRequest(states=IDS),
+    "ListTransactions.producer_ids": lambda: x.ListTransactionsRequest(producer_ids=NUMBERS),
+}
+"""Array of a request -> a request in which it is long."""
+
+STATE: dict[str, Make] = {
+    "all topics": lambda: MetadataRequest(None, include_topic_authorized_operations=True),
+    "all topics, in pages": lambda: DescribeTopicPartitionsRequest(()),
+    "all log dirs": lambda: r.DescribeLogDirsRequest(None),
+    "all elections": lambda: r.ElectLeadersRequest(0, None),
+    "all resources": t.ListConfigResourcesRequest,
+    "all transactions": x.ListTransactionsRequest,
+    "a large transaction": lambda: x.DescribeTransactionsRequest(("large",)),
+    "many producers": lambda: p.DescribeProducersRequest((p.DescribeProducersTopic("big", (0,)),)),
+    "a topic of many partitions": lambda: MetadataRequest(keyed("big")),
+    "a new topic of many partitions": lambda: t.CreateTopicsRequest((t.NewTopic("new", 10_000),)),
+    "delete a topic of many partitions": lambda: t.DeleteTopicsRequest(keyed("gone")),
+    "a session of many partitions": lambda: d.FetchRequest(
+        (), max_wait_ms=0, session_id=1, session_epoch=1
+    ),
+}
+"""Requests whose work grows with what there is (`fill`)."""
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with without_log():
+        yield
+
+
+def version_of(request: Any) -> int:
+    """The last one that names topics, and that clients send."""
+    by_name = {d.FetchRequest: 12, d.ProduceRequest: 12, x.AddPartitionsToTxnRequest: 3}
+    return by_name.get(type(request), APIS[type(request)].max_version)
+
+
+Served = tuple[asyncio.Runner, DaemonParts]
+
+
+@pytest.fixture
+def broker() -> Iterator[Served]:
+    """A broker with much in it, and the loop that it runs on."""
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        parts = runner.run(served())
+        yield runner, parts
+        runner.run(parts.finish())
+
+
+async def count(parts: DaemonParts, request: Any, version: int) -> Turns:
+    sessions = parts.data_plane.fetch_sessions
+    if isinstance(request, d.FetchRequest) and request.session_id:
+        sessions._end(request.session_id)
+        sessions._new_id = lambda: f"{request.session_id:08x}"
+        await asker_of(parts).ask(fetch(MANY, session_epoch=0), version)
+    asker, turns = asker_of(parts), Turns()
+    with turns:
+        await asker.ask(request, version)
+    return turns
+
+
+def check(broker: Served, request: Any, version: int) -> None:
+    runner, parts = broker
+    turns = runner.run(count(parts, request, version))
+    assert turns.most <= CALLS, str(turns)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_long_request_leaves_the_loop_to_others(broker: Served, row: str) -> None:
+    request = ROWS[row]()
+    check(broker, request, 5 if row == "AddPartitionsToTxn.transactions" else version_of(request))
+
+
+@pytest.mark.parametrize("row", STATE)
+def test_a_request_about_much_leaves_the_loop_to_others(broker: Served, row: str) -> None:
+    request = STATE[row]()
+    check(broker, request, version_of(request))
+
+
+def test_every_array_of_every_request_has_a_row(broker: Served) -> None:
+    _, parts = broker
+    transactions = [
+        x.AddPartitionsToTxnRequest,
+        x.DescribeTransactionsRequest,
+        x.ListTransactionsRequest,
+        x.AddOffsetsToTxnRequest,
+        x.EndTxnRequest,
+        d.InitProducerIdRequest,
+    ]
+    found = {
+        path
+        for request in [*data_handlers(parts.data_plane), *transactions]
+        for path in arrays(request, request.__name__.removesuffix("Request"))
+        if not path.endswith("cursor")
+    }
+    assert found == set(ROWS)
