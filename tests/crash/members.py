@@ -15,19 +15,22 @@ TOPIC = "orders"
 LEFT = -1
 RETRIABLE = {14, 16}
 UNKNOWN_MEMBER_ID = 25
+FENCED_MEMBER_EPOCH = 110
 
 
 class ConsumerMember:
     """A KIP-848 member that comes and goes; each change is a new epoch of its group.
 
     `told`: its epoch by the last reply, LEFT or 0 (never joined); None while a join or leave of
-    unknown outcome is the last thing that was said.
+    unknown outcome is the last thing that was said. `unanswered`: how many heartbeats have come to
+    nothing since that reply, each of which may have given the member a new epoch.
     """
 
     def __init__(self, group: str, member: str, seed: int) -> None:
         self.group, self.member = group, member
         self.told: int | None = 0
         self.highest = 0
+        self.unanswered = 0
         self._random = Random(seed)
 
     async def run(self, connection: Connection) -> None:
@@ -51,11 +54,18 @@ class ConsumerMember:
         if epoch <= 0:
             self.told = None
         said = {"group_id": self.group, "member_id": self.member, "member_epoch": epoch}
-        # Whoever says what it owns may come with its epoch before last: the crash took the reply.
+        # A member that says what it owns may come with its previous epoch: a crash took one reply.
         fields["topic_partitions"] = ()
+        self.unanswered += 1
         reply = await connection.ask("ConsumerGroupHeartbeat", 1, {**said, **fields})
+        unanswered, self.unanswered = self.unanswered - 1, 0
         if reply["error_code"] in RETRIABLE:
-            self.told = before
+            self.told, self.unanswered = before, unanswered
+            return
+        if reply["error_code"] == FENCED_MEMBER_EPOCH and unanswered > 1:
+            # Two crashes took one reply each: its epoch is older than the previous one. As a client
+            # would, it joins again.
+            self.told = 0
             return
         assert reply["error_code"] == 0, reply
         self.told = reply["member_epoch"]
