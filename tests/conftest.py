@@ -60,13 +60,14 @@ def _the_collector_is_left_alone() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_logs_on_stdout() -> Iterator[None]:
     """`structlog.testing.capture_logs` leaves structlog configured with its defaults, so that the
-    brokers of later tests would print their logs among what those tests read."""
-    before = structlog.is_configured()
+    brokers of later tests would print their logs among what those tests read. Fixtures of a module
+    or session use it before this one begins, tests use it afterwards."""
+    _reset_default_logs()
     yield
+    _reset_default_logs()
+
+
+def _reset_default_logs() -> None:
     factory = structlog.get_config()["logger_factory"]
-    if (
-        structlog.is_configured()
-        and not before
-        and isinstance(factory, structlog.PrintLoggerFactory)
-    ):
+    if structlog.is_configured() and isinstance(factory, structlog.PrintLoggerFactory):
         structlog.reset_defaults()
