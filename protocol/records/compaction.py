@@ -54,7 +54,7 @@ KEY_BYTES = 150
 _LONG_KEY_BYTES = 4096
 """The cleaner remembers longer keys by a digest; Kafka's cleaner does so with all keys."""
 _DIGEST_PIECE_BYTES = 256 * 1024
-"""So many bytes of a key go into its digest between two yields."""
+"""A digest takes this many bytes of its key, then yields."""
 
 Identity = Callable[[bytes], bytes]
 """Maps a key to what it is about; records with equal results replace each other. Of a long key it

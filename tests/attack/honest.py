@@ -95,7 +95,7 @@ class Honest:
         return Report(worst, self._count, self._fenced, self._lost, ledger)
 
     async def _checked(self, client: Client) -> list[str]:
-        """What is wrong with its ledger, once that can be read."""
+        """Waits until the client can read its ledger again; returns a line for each mistake."""
         deadline = time.monotonic() + ENDS_WITHIN_S
         while True:
             try:

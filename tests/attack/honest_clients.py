@@ -72,7 +72,7 @@ class Client(ABC):
         """One request. Raises Fenced, Lost, OSError, EOFError, TimeoutError."""
 
     async def check(self) -> list[str]:
-        """What is wrong with what was acknowledged."""
+        """A line for each thing that was acknowledged and is not there; by default none."""
         return []
 
     def close(self) -> None:

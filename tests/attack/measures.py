@@ -21,7 +21,7 @@ def tree(pid: int) -> list[int]:
 
 
 def _field(pid: int, name: str) -> int:
-    """Of its status, in bytes; 0 if it has gone."""
+    """A size in bytes from the status file of a process; 0 if the process has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith(name):
@@ -63,7 +63,7 @@ class Memory:
 
 
 def resident(pid: int) -> int:
-    """Of a process and all below it."""
+    """The resident bytes of a process and of all its descendants."""
     return sum(_field(one, "VmRSS:") for one in tree(pid))
 
 

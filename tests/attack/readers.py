@@ -48,7 +48,7 @@ class Member:
         self.assigned = bool(partitions) or self.assigned
 
     def _on_revoke(self, *_: object) -> None:
-        """Of a rebalance: nobody is fenced by that."""
+        """Does nothing: a rebalance revokes partitions without fencing anybody."""
 
     def _on_lost(self, *_: object) -> None:
         self.lost.append("lost its partitions")

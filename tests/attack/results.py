@@ -1,4 +1,4 @@
-"""What came of an attack, and the bars that it is held against."""
+"""The result of an attack, and the limits that it must stay within."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Got(msgspec.Struct):
             self.asked.append((since, seconds, what))
 
     def plus(self, other: Got) -> Got:
-        """Of two attackers."""
+        """The sum for two attackers."""
         return Got(
             self.sent + other.sent,
             self.received + other.received,
@@ -98,7 +98,7 @@ class Link:
             view = view[count:]
 
     def send_some(self, data: bytes) -> int:
-        """As much as there is room for now."""
+        """Sends what the socket takes without waiting; returns how many bytes that was."""
         self._socket.setblocking(False)
         try:
             count = self._socket.send(data) if data else 0
@@ -204,7 +204,7 @@ class Scene:
         return Link(address, self.got, self._until, receive_buffer)
 
     def link_to_coordinator(self, key: str, kind: int = 0) -> Link:
-        """Of a group, or with 1 of a transactional id."""
+        """Connects to the coordinator of a group, or of a transactional id if `kind` is 1."""
         while True:
             try:
                 return self.link_to(self.victim.coordinator(key, kind))
