@@ -11,6 +11,7 @@ from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManage
 from groupd.coordinator.core.queries import DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
+    CLUSTER_NAME,
     Event,
     EventKind,
     Instant,
@@ -26,9 +27,6 @@ from groupd.protocol.messages.groups import (
     ListedGroup,
     ListGroupsReply,
 )
-
-CLUSTER_NAME = "kafka-cluster"
-"""The one resource of type CLUSTER."""
 
 
 def list_groups(

@@ -27,8 +27,12 @@ class Instant(Struct, frozen=True):
 
 
 class Operation(IntEnum):
-    """ACL operations, Kafka's codes."""
+    """ACL operations, Kafka's codes. UNKNOWN, ANY and ALL are only in ACLs, their filters and
+    their wire format: nobody asks for them."""
 
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -39,35 +43,87 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
-class Resource(Enum):
+class Resource(IntEnum):
+    """Types of resources in ACLs, Kafka's codes. UNKNOWN and ANY as for `Operation`."""
+
+    UNKNOWN = 0
+    ANY = 1
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
-def allow_all(operation: Operation, resource: Resource, name: str) -> bool:
-    """The default authoriser."""
-    return True
+CLUSTER_NAME = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client that has not said who it is."""
+
+
+class Access:
+    """What the client of a request may do, in the name of `principal` ("User:alice"). This one may
+    do everything; `groupd.coordinator.security` has the one that asks the ACLs.
+
+    Rights are looked at when a request is handled (`docs/spec/security.md`, 4)."""
+
+    principal: str = ANONYMOUS
+
+    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether the client may do what it asked for by name. A denial is logged."""
+        return True
+
+    def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """The same for what it did not ask for by name: filters, bit fields, a second right that
+        would do as well. Nothing is logged."""
+        return True
+
+    def allows_any(self, operation: Operation, resource: Resource) -> bool:
+        """Whether there is any resource of that type with which the client may do it."""
+        return True
+
+
+UNRESTRICTED = Access()
 
 
 class RequestContext(Struct, frozen=True):
-    """Who asks. `client_host` has Kafka's form "/127.0.0.1"; a null client id is "".
-
-    `allows(operation, resource, name)` answers for this request's principal.
-    """
+    """Who asks. `client_host` has Kafka's form "/127.0.0.1"; a null client id is "". `listener`:
+    the name of the listener that the request came in on; replies tell that one's addresses."""
 
     token: RequestToken
     api_version: int
     client_id: str = ""
     client_host: str = "/127.0.0.1"
-    allows: Callable[[Operation, Resource, str], bool] = allow_all
+    access: Access = UNRESTRICTED
+    listener: str = ""
+
+    @property
+    def principal(self) -> str:
+        return self.access.principal
+
+    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """See `Access.allows`."""
+        return self.access.allows(operation, resource, name)
+
+    def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """See `Access.sees`."""
+        return self.access.sees(operation, resource, name)
 
     def with_token(self, token: RequestToken) -> RequestContext:
         return RequestContext(
-            token, self.api_version, self.client_id, self.client_host, self.allows
+            token,
+            self.api_version,
+            self.client_id,
+            self.client_host,
+            self.access,
+            self.listener,
         )
 
 

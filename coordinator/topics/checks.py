@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.coordinator.topics.names import CLUSTER_NAME
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import LogError
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.config_keys import Wanted, changes_to, check_changes
 from groupd.coordinator.config_values import SOURCE_DEFAULT, SOURCE_TOPIC
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
@@ -25,7 +25,7 @@ from groupd.coordinator.topics.checks import (
     not_hosted,
     refusal,
 )
-from groupd.coordinator.topics.names import CLUSTER_NAME, check_topic_name
+from groupd.coordinator.topics.names import check_topic_name
 from groupd.coordinator.topics.topic_configs import (
     TOPIC_CONFIGS,
     TopicSettings,

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import may_create
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.names import (
     CLUSTER_METADATA_TOPIC,
-    CLUSTER_NAME,
     INTERNAL_TOPICS,
     check_topic_name,
 )

@@ -39,9 +39,6 @@ offsets_log_name = partitioning.offsets_log_name
 LEADER_EPOCH = 0
 """Of every partition: it has had one leader."""
 
-CLUSTER_NAME = "kafka-cluster"
-"""The resource name of the cluster in access checks."""
-
 MAX_NAME_LENGTH = 249
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 

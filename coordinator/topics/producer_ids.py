@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.coordinator.topics.names import CLUSTER_NAME
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from groupd.storage.log import Catalogue, LogError

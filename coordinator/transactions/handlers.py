@@ -12,12 +12,18 @@ from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.core.types import DataHandler, Operation, RequestContext, Resource
+from groupd.coordinator.core.types import (
+    CLUSTER_NAME,
+    DataHandler,
+    Operation,
+    RequestContext,
+    Resource,
+)
 from groupd.coordinator.patterns import BadPattern, Pattern, compile_pattern
 from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
-from groupd.coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
+from groupd.coordinator.topics.names import INTERNAL_TOPICS, OFFSETS_TOPIC
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
 from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, PREPARED, STATES_BY_NAME

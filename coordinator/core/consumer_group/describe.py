@@ -17,12 +17,12 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
+    UNRESTRICTED,
     Instant,
     Operation,
     Outcome,
     RequestContext,
     Resource,
-    allow_all,
 )
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
@@ -132,7 +132,7 @@ def _may_describe_topics(
     members: list[ConsumerGroupMember],
     image: MetadataImage,
 ) -> bool:
-    if context.allows is allow_all:
+    if context.access is UNRESTRICTED:
         return True
     found: set[TopicId] = set()
     for member in members:

@@ -36,6 +36,7 @@ from groupd.storage.log import PartitionLogs
 from tests.scenarios.runner import given, records
 from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.core_shard import CoreShard
+from tests.support.access import ByRule
 from tests.support.kio_entities import message_class, read_response, request_bytes
 
 TRANSACTION_APIS = ("InitProducerId", "AddOffsetsToTxn", "WriteTxnMarkers")
@@ -126,7 +127,7 @@ class CoreBackend:
             return
         waiter = Callback(request, api.failure, resolve)
         context = RequestContext(
-            waiter, ticket.version, ticket.actor or "wire", "/127.0.0.1", self._allows
+            waiter, ticket.version, ticket.actor or "wire", "/127.0.0.1", ByRule(self._allows)
         )
         self.broker.submit(context, request)
         self._waiting[ticket.actor] = (ticket, waiter)

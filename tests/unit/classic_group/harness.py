@@ -28,7 +28,6 @@ from groupd.coordinator.core.types import (
     Instant,
     Outcome,
     RequestContext,
-    allow_all,
 )
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
@@ -42,6 +41,7 @@ from groupd.protocol.messages.classic_group import (
 )
 from groupd.protocol.messages.groups import DescribedGroup
 from groupd.protocol.records.schema import Record
+from tests.support.access import ByRule, allow_all
 from tests.support.replaying import apply
 
 START_MS = 1_000_000
@@ -158,7 +158,7 @@ class Bench:
     def context(self, version: int, client: str = "c", allows: Any = allow_all) -> RequestContext:
         token = next(self._tokens)
         self.issued.add(token)
-        return RequestContext(token, version, client, "/10.0.0.1", allows)
+        return RequestContext(token, version, client, "/10.0.0.1", ByRule(allows))
 
     def join(
         self,

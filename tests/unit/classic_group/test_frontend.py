@@ -8,7 +8,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.describe import describe
 from groupd.coordinator.core.frontend import groups as front
-from groupd.coordinator.core.types import RequestContext, allow_all
+from groupd.coordinator.core.types import RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import (
     HeartbeatReply,
@@ -21,6 +21,7 @@ from groupd.protocol.messages.classic_group import (
     SyncGroupReply,
     SyncGroupRequest,
 )
+from tests.support.access import ByRule, allow_all
 from tests.unit.classic_group.harness import Bench
 
 CONFIG = CoordinatorConfig()
@@ -51,7 +52,7 @@ def requests(group: str) -> list[tuple]:
 
 
 def code_of(check, request, *, version: int = 5, allows=allow_all, started=True) -> ErrorCode:
-    context = RequestContext(1, version, allows=allows)
+    context = RequestContext(1, version, access=ByRule(allows))
     try:
         check(CONFIG, context, request, started)
     except ApiError as error:

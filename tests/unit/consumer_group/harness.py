@@ -32,7 +32,6 @@ from groupd.coordinator.core.types import (
     Instant,
     Outcome,
     RequestContext,
-    allow_all,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.consumer_group import (
@@ -51,6 +50,7 @@ from groupd.protocol.records.schema import (
     GroupMetadataKey,
     Record,
 )
+from tests.support.access import ByRule, allow_all
 from tests.support.replaying import apply
 
 GROUP = "g"
@@ -152,7 +152,7 @@ class Shard:
     # Inputs
 
     def context(self, api_version: int = 1, client_id: str = "client") -> RequestContext:
-        return RequestContext(TOKEN, api_version, client_id, "/127.0.0.1", self.allows)
+        return RequestContext(TOKEN, api_version, client_id, "/127.0.0.1", ByRule(self.allows))
 
     def handle(self, epoch: int, member: str = "m1", **fields: Any) -> Outcome:
         """The handler's outcome, not applied. Epoch 0 joins with whatever is not given."""

@@ -12,13 +12,14 @@ from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group import describe
 from groupd.coordinator.core.consumer_group.member import MemberState
 from groupd.coordinator.core.queries import ListSomeGroups
-from groupd.coordinator.core.types import Operation, RequestContext, Resource, allow_all
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.consumer_group import DescribedConsumerGroup, NamedTopicPartitions
 from groupd.protocol.messages.groups import ListedGroup
 from groupd.protocol.messages.lazily import Lazily
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic
 from groupd.protocol.records.schema import ClassicMemberMetadata
+from tests.support.access import ByRule, allow_all
 from tests.unit.consumer_group.harness import BAR, FOO, GROUP, Shard, shape, topic
 
 
@@ -122,7 +123,7 @@ def test_subscribed_topics_keep_their_offsets() -> None:
 
 
 def described(shard: Shard, group: str = GROUP, allows: Any = allow_all) -> DescribedConsumerGroup:
-    context = RequestContext(1, 1, allows=allows)
+    context = RequestContext(1, 1, access=ByRule(allows))
     return describe.describe(shard.state, context, group, include_operations=True)
 
 

@@ -13,9 +13,10 @@ from groupd.coordinator.core.frontend.groups import (
     check_consumer_heartbeat,
     check_describe,
 )
-from groupd.coordinator.core.types import Operation, RequestContext, Resource, allow_all
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from tests.support.access import ByRule, allow_all
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, owned, topic
 
 JOIN: dict[str, Any] = {
@@ -38,7 +39,7 @@ def check(
         if name in fields
     }
     request = ConsumerGroupHeartbeatRequest(**{**JOIN, **fields})
-    context = RequestContext(1, version, allows=allows)
+    context = RequestContext(1, version, access=ByRule(allows))
     config = CoordinatorConfig(**settings)
     try:
         check_consumer_heartbeat(config, context, request, started)
@@ -65,7 +66,7 @@ def test_cg_02_describe_gate_and_authorisation() -> None:
     denied = RequestContext(
         1,
         1,
-        allows=lambda op, kind, name: (op, kind) != (Operation.DESCRIBE, Resource.GROUP),
+        access=ByRule(lambda op, kind, name: (op, kind) != (Operation.DESCRIBE, Resource.GROUP)),
     )
     refusal = check_describe(CoordinatorConfig(), denied, "a")
     assert refusal is not None

@@ -21,7 +21,7 @@ from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
 from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, allow_all
+from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import (
     CommitPartition,
@@ -33,6 +33,7 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
 )
 from groupd.protocol.records.schema import GroupMetadataKey, OffsetCommitKey, Record
+from tests.support.access import ByRule, allow_all
 
 T1_ID, T2_ID, OLD_ID = b"1" * 16, b"2" * 16, b"0" * 15 + b"9"
 DAY_MS = 24 * 60 * 60 * 1000
@@ -170,7 +171,7 @@ class Shard:
         return outcome
 
     def context(self, version: int) -> RequestContext:
-        return RequestContext(7, version, allows=self.allows)
+        return RequestContext(7, version, access=ByRule(self.allows))
 
     def _run(self, admit: Any, handle: Any, request: Any, version: int) -> Any:
         context = self.context(version)

@@ -15,7 +15,7 @@ from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import RequestContext, allow_all
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.routes import ROUTES
@@ -40,6 +40,7 @@ from groupd.protocol.messages.offsets import (
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
+from tests.support.access import ByRule, allow_all
 
 TOPIC_ID = bytes(range(16))
 IMAGE = MetadataImage([TopicImage(TOPIC_ID, "t", 3)], version=1)
@@ -117,7 +118,9 @@ class Bench:
         replies: list[Any] = []
         waiter = Callback(request, api.failure, replies.append)
         version = api.max_version if version is None else version
-        self.broker.submit(RequestContext(waiter, version, "client", allows=allows), request)
+        self.broker.submit(
+            RequestContext(waiter, version, "client", access=ByRule(allows)), request
+        )
         return replies
 
     async def answer(self, request: Any, version: int | None = None) -> Any:

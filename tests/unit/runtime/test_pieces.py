@@ -10,7 +10,7 @@ import pytest
 
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.core.types import RequestContext, allow_all
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime import transactions
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pieces import PIECE, cut, is_long
@@ -28,6 +28,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
+from tests.support.access import ByRule, allow_all
 from tests.support.loop_turns import OneStepATurn
 from tests.unit.runtime.harness import APIS, TOPIC_ID, Bench, join, settle
 
@@ -183,7 +184,7 @@ async def test_a_long_transactional_commit_is_lost_with_one_of_its_pieces(
 
     monkeypatch.setattr(transactions, "refuse_txn_commit", no_memory)
     bench.shard.state = type(bench.shard.state).FAILED
-    bench.broker.submit(RequestContext(waiter, 5, "client", allows=allow_all), request)
+    bench.broker.submit(RequestContext(waiter, 5, "client", access=ByRule(allow_all)), request)
     await settle(200)
     assert lost == [True]
     assert len(bench.broker.waiting) == 0

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import astuple
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.types import Instant, RequestContext, allow_all
+from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.broker import no_reply
 from groupd.coordinator.runtime.long_work import LongWork
@@ -32,6 +32,7 @@ from groupd.protocol.messages.data import (
 from groupd.protocol.messages.topics import CreateTopicsRequest, NewTopic
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.memory import MemoryStore
+from tests.support.access import allow_all
 
 START_MS = 1_700_000_000_000
 LATEST_VERSION = 20

@@ -6,15 +6,18 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.core.types import RequestContext, allow_all
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.topics.producer_ids import BLOCK_SIZE, ProducerIds
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
+from tests.support.access import ByRule, allow_all
 
 
 async def init(cluster, producer_id=-1, epoch=-1, allows=allow_all):
     request = InitProducerIdRequest(None, producer_id=producer_id, producer_epoch=epoch)
-    reply = await cluster.plane.producer_ids.init(RequestContext(0, 5, allows=allows), request)
+    reply = await cluster.plane.producer_ids.init(
+        RequestContext(0, 5, access=ByRule(allows)), request
+    )
     return reply.error, reply.producer_id, reply.producer_epoch
 
 

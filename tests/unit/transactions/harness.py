@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.types import NO_TOKEN, RequestContext, allow_all
+from groupd.coordinator.core.types import NO_TOKEN, RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.writer import LogWriter
@@ -27,6 +27,7 @@ from groupd.protocol.messages.transactions import (
 )
 from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
+from tests.support.access import ByRule, allow_all
 
 TIMEOUT_MS = 60_000
 T0, T1 = ("t", 0), ("t", 1)
@@ -118,7 +119,7 @@ class Bench:
         return await fresh.start()
 
     async def ask(self, request: Any, version: int, allows: Any = allow_all) -> Any:
-        context = RequestContext(NO_TOKEN, version, "client", allows=allows)
+        context = RequestContext(NO_TOKEN, version, "client", access=ByRule(allows))
         return await self.handlers[type(request)](context, request)
 
     # Short forms ----------------------------------------------------------------------------
