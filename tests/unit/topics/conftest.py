@@ -32,7 +32,7 @@ from groupd.protocol.messages.data import (
 from groupd.protocol.messages.topics import CreateTopicsRequest, NewTopic
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.memory import MemoryStore
-from tests.support.access import allow_all
+from tests.support.access import ByRule, allow_all
 
 START_MS = 1_700_000_000_000
 LATEST_VERSION = 20
@@ -205,7 +205,7 @@ class Cluster:
         await self.start()
 
     async def ask(self, request, version=LATEST_VERSION, allows=allow_all, waiter=Waiter):
-        context = RequestContext(waiter(request, no_reply), version, allows=allows)
+        context = RequestContext(waiter(request, no_reply), version, access=ByRule(allows))
         return await data_handlers(self.plane)[type(request)](context, request)
 
     async def create(self, name, partitions=1, **configs):
