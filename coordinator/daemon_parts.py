@@ -20,6 +20,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.security.requests import security_handlers
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.topics.catalogue import fix_shard_count
@@ -94,6 +95,7 @@ class DaemonParts:
         self._tell_broker_of_topics_and_configs()
         self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
+        self.broker.serve_data(security_handlers())
         self.requests = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
         if hosting is not None:
             self.requests = hosting.attach(store, self.broker, self.data_plane, self.transactions)

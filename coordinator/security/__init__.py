@@ -1,0 +1,1 @@
+"""Who asks and what it may do: users, logins, ACLs, quotas (`docs/spec/security.md`)."""
