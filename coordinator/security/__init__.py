@@ -1,1 +1,1 @@
-"""Who asks and what it may do: users, logins, ACLs, quotas (`docs/spec/security.md`)."""
+"""Who a client is and what it may do: listeners, authentication, ACLs, users, quotas."""

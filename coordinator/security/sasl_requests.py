@@ -1,4 +1,7 @@
-"""Which security request is answered by what."""
+"""SaslHandshake (17) and SaslAuthenticate (36) on a connection that knows who its client is.
+
+While a client still has to say who it is, they go to the authenticator of its connection instead.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,16 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 
-def security_handlers() -> Mapping[type, DataHandler]:
-    """Type of the request -> handler."""
-    return {
-        SaslHandshakeRequest: too_late,
-        SaslAuthenticateRequest: too_late,
-    }
-
-
-async def too_late(context: RequestContext, request: object) -> None:
-    """A connection that knows who its client is answers like this, also on a listener without SASL
+async def no_login_here(context: RequestContext, request: object) -> None:
+    """The same answer on a listener without SASL, where nobody logs in
     (`docs/spec/security.md#2.2`). Raises ApiError."""
     raise ApiError(
         ErrorCode.ILLEGAL_SASL_STATE,
         "No authentication is under way here: the client is known, or the listener has no SASL.",
     )
+
+
+SASL_HANDLERS: Mapping[type, DataHandler] = {
+    SaslHandshakeRequest: no_login_here,
+    SaslAuthenticateRequest: no_login_here,
+}
