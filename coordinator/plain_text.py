@@ -44,9 +44,7 @@ def plain_text(value: object) -> str:
             return "yes" if value else "no"
         case Enum():
             return value.name if isinstance(value, int) else plain_text(value.value)
-        case str():
-            return value
-        case Secret():
+        case str() | Secret():
             return str(value)
         case bytes() | bytearray() | memoryview():
             return bytes(value).hex()
