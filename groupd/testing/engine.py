@@ -44,6 +44,7 @@ from groupd.testing.controlled_clock import ControlledClock
 from groupd.testing.history import History
 from groupd.testing.invariants import Invariants
 from groupd.testing.observer import ClientObserver
+from groupd.testing.security import Secured, SecurityOptions
 from groupd.testing.store import WatchedStore
 from groupd.testing.watch import Watch
 
@@ -68,6 +69,7 @@ class HarnessOptions(Struct, frozen=True):
     advertised: tuple[str, int] | None = None
     record: str | None = None
     """The file to record to; None = no recording."""
+    security: SecurityOptions = field(default_factory=SecurityOptions)
 
 
 class Engine:
@@ -81,6 +83,8 @@ class Engine:
         host: Host | None = None,
     ) -> None:
         self.options = options
+        self.secured = Secured(options.security, options.listen[0])
+        """The users, certificates and tokens of the clients."""
         self.config = config or make_config(options)
         self._heard = HeardClock()
         """The clock of the sockets. It goes on when the clock of the groups is stopped or moved."""
@@ -122,7 +126,7 @@ class Engine:
                 advertised=self.options.advertised,
                 admin=self.admin,
                 topics=tuple(self._topics.items()),
-                config=self.config,
+                config=with_settings(self.config, self.secured.config(self.kafka)),
             ),
             self.clock,
             socket_clock=self._heard,
@@ -148,6 +152,7 @@ class Engine:
         try:
             await self._stop()
         finally:
+            self.secured.close()
             await self.host.close()
 
     async def _stop(self) -> None:
