@@ -2,8 +2,9 @@
 
 A rule is PRINCIPAL `may` or `may not` OPERATION,... RESOURCE NAME, and `from HOST` if it is for one
 address only. PRINCIPAL: a user's name, `everybody`, or Kafka's form `User:alice`. RESOURCE: topic,
-group, cluster (without a name), transactional-id, user. NAME: `*` = every one, `orders-*` = all that
-begin so. What does not fit into a line is a dictionary with the fields of `AclBinding`'s names.
+group, cluster (without a name), transactional-id or user. NAME: `*` stands for every resource,
+`orders-*` for all whose names begin so. A rule that does not fit into a line is a dictionary with
+the fields of `AclBinding`.
 """
 
 from __future__ import annotations

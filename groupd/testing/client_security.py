@@ -18,7 +18,9 @@ Token = Callable[[], str]
 _MODULES = "org.apache.kafka.common.security"
 
 
-def security_settings(library: str, login: Login, token: Token, token_file: Token) -> dict[str, Any]:
+def security_settings(
+    library: str, login: Login, token: Token, token_file: Token
+) -> dict[str, Any]:
     """The settings of `library` for `login`; none for PLAINTEXT. `token()`: a new one for
     OAUTHBEARER; `token_file()`: a file with one. Raises HarnessError for a library whose settings
     for it are not known."""
@@ -195,6 +197,17 @@ _MAKERS: Mapping[str, Callable[[Login, Token, Token], dict[str, Any]]] = {
     "kafkajs": _kafkajs,
     "platformatic": _platformatic,
 }
+
+
+def plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings, if they can be sent as JSON. Raises HarnessError."""
+    for name, value in settings.items():
+        if not isinstance(value, str | int | dict | list):
+            raise HarnessError(
+                f"{name} is an object of the library; make it from the file of "
+                "ssl.ca.location (confluent-kafka), or from the user's token"
+            )
+    return settings
 
 
 def as_properties(settings: Mapping[str, Any]) -> str:

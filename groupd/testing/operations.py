@@ -15,7 +15,7 @@ from groupd.coordinator.core.inspection import list_group_summaries
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
-from groupd.testing.client_security import security_settings
+from groupd.testing.client_security import as_properties, plain, security_settings
 from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from groupd.testing.engine import Engine
 from groupd.testing.errors import InvariantViolation
@@ -128,13 +128,30 @@ class Operations(
         role: Role = "consumer",
     ) -> dict[str, Any]:
         """Settings for a client of this broker in tests, in the name of `user`; see
-        `client_settings.client_config`."""
+        `client_settings.client_config`. Settings that are objects of the library cannot be told:
+        HarnessError."""
         host, port = self._engine.kafka
         made = client_config(library, f"{host}:{port}", protocol=protocol, role=role)
         secured = self._engine.secured
         login = secured.login(user, mechanism)
         token = partial(secured.token, str(user))
-        return made | security_settings(library, login, token, partial(secured.token_file, str(user)))
+        token_file = partial(secured.token_file, str(user))
+        return made | plain(security_settings(library, login, token, token_file))
+
+    async def client_properties(
+        self,
+        *,
+        user: str | None = None,
+        mechanism: Mechanism | None = None,
+        protocol: GroupProtocol = CLASSIC,
+        role: Role = "consumer",
+    ) -> str:
+        """`client_config` of the Java client as the text of a `.properties` file."""
+        return as_properties(
+            await self.client_config(
+                "java", user=user, mechanism=mechanism, protocol=protocol, role=role
+            )
+        )
 
     async def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """The Kafka address and the admin address; port 0 = there is no such port."""

@@ -96,7 +96,9 @@ async def add_acls(engine: Engine, acls: Iterable[AclBinding]) -> None:
     """Raises RequestRefused."""
     made = tuple(acls)
     if not engine.config.authorizer_class_name:
-        raise HarnessError(f"no authoriser: start with acls=[], or authorizer.class.name={AUTHORIZER}")
+        raise HarnessError(
+            f"no authoriser: start with acls=[], or authorizer.class.name={AUTHORIZER}"
+        )
     reply = await engine.ask(CreateAclsRequest(made), ACLS_VERSION)
     for acl, result in zip(made, reply.results, strict=True):
         check_code(shown(acl), result.error, result.error_message)
