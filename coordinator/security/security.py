@@ -7,21 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import structlog
+
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.types import Access, DataHandler
+from groupd.coordinator.core.types import Access, DataHandler, RequestContext
+from groupd.coordinator.security.delegation_tokens import delegation_token_handlers
 from groupd.coordinator.security.sasl_requests import SASL_HANDLERS
+from groupd.coordinator.security.user_requests import UserRequests
+from groupd.coordinator.security.users import Turn, Users
 from groupd.storage.log import Catalogue
+
+log = structlog.get_logger("groupd.audit")
 
 
 class Security:
-    """Of one broker. `load` before the first question."""
+    """Of one broker. `load` before the first question. `turn`: waits for the next turn of long
+    work."""
 
-    def __init__(self, config: CoordinatorConfig, store: Catalogue) -> None:
+    def __init__(self, config: CoordinatorConfig, store: Catalogue, turn: Turn) -> None:
         self._config = config
-        self._store = store
+        self._turn = turn
+        self.users = Users(store, config.scram_users_max, turn)
 
     async def load(self) -> None:
         """Read ACLs, users and quotas. Raises LogError."""
+        await self.users.load()
 
     def access(self, principal: str, host: str) -> Access:
         """What `principal` may do from `host`, an address in Kafka's form "/127.0.0.1"."""
@@ -30,7 +40,16 @@ class Security:
     @property
     def handlers(self) -> Mapping[type, DataHandler]:
         """By type of request."""
-        return {**SASL_HANDLERS}
+        return {
+            **SASL_HANDLERS,
+            **UserRequests(self.users, _log_change, self._turn).handlers,
+            **delegation_token_handlers(self._turn),
+        }
+
+
+def _log_change(by: RequestContext, user: str, mechanism: str, *, deleted: bool) -> None:
+    event = "user's credential deleted" if deleted else "user's credential set"
+    log.info(event, principal=by.principal, client=by.client_host, user=user, mechanism=mechanism)
 
 
 class Unrestricted(Access):
