@@ -13,6 +13,7 @@ from typing import Any
 
 from groupd.coordinator.connection_settings import ConnectionSettings
 from groupd.coordinator.data_settings import DataSettings
+from groupd.coordinator.security_settings import SecuritySettings, check_rights
 from groupd.coordinator.settings import ConfigError as ConfigError  # users catch it by this name
 from groupd.coordinator.settings import parse_value, setting, setting_text
 from groupd.coordinator.suggest import did_you_mean
@@ -21,7 +22,7 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class CoordinatorConfig(ConnectionSettings, DataSettings):
+class CoordinatorConfig(ConnectionSettings, DataSettings, SecuritySettings):
     """Every setting of the daemon. Names without Kafka's equivalent start with `groupd.`."""
 
     # Consumer groups (KIP-848)
@@ -350,6 +351,7 @@ def validate(config: CoordinatorConfig) -> None:
             "max.connections.per.ip=0: only with max.connections.per.ip.overrides; "
             "otherwise nobody could connect"
         )
+    check_rights(config)
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"

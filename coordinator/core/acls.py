@@ -99,7 +99,10 @@ def _parse_range(text: str) -> Network:
     _, _, bits = text.partition("/")
     if not (bits.isascii() and bits.isdecimal()):
         raise ValueError(f"{bits!r} is not a number of bits")
-    return ip_network(text, strict=False)
+    network = ip_network(text, strict=False)
+    if isinstance(network, IPv6Network) and network.network_address.ipv4_mapped is not None:
+        raise ValueError("IPv4 addresses are written as such")
+    return network
 
 
 def check_binding(acl: AclBinding) -> None:
