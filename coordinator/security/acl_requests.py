@@ -89,10 +89,6 @@ class AclRequests:
                 ErrorCode.POLICY_VIOLATION,
                 f"a request may create {CHANGES_MAX} ACLs, not {len(request.creations)}",
             )
-        if any(map(is_filter_only, request.creations)):
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST, "ANY and MATCH are for filters; an ACL says what it is"
-            )
         async with self._authorizer.changing:
             results, new = await self._checked(request.creations)
             await self._change(context, AclChanges(added=new))
@@ -101,7 +97,8 @@ class AclRequests:
     async def _checked(
         self, creations: Sequence[AclBinding]
     ) -> tuple[list[AclResult], tuple[AclBinding, ...]]:
-        """The result of each, and the ACLs that are not there yet."""
+        """The result of each, and the ACLs that are not there yet. Raises ApiError for a code that
+        makes no sense in any ACL: then none is made."""
         acls, work = self._authorizer.acls, Work()
         room = self._acls_max - len(acls)
         results = []
@@ -109,6 +106,10 @@ class AclRequests:
         for acl in creations:
             if work.enough(ACL_WEIGHT):
                 await self._turn()
+            if is_filter_only(acl):
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "ANY and MATCH are for filters, not for ACLs"
+                )
             try:
                 check_binding(acl)
                 if acl not in acls and acl not in new:

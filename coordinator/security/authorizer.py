@@ -34,6 +34,9 @@ KIND = "acl"
 KEPT_MAX = 1024
 """Answers that are kept for one client; beyond it they are all forgotten."""
 
+KEPT_NAME_MAX = 256
+"""Answers about longer names are not kept."""
+
 _BITS = 8
 _ANY_NAME = 1 << 2 * _BITS
 """Marks answers about no name in particular."""
@@ -82,8 +85,6 @@ class Authorizer:
         self.allowed = 0
         self.denied = 0
         """Answers to questions that were asked by name."""
-        self.on_change: list[Callable[[], None]] = []
-        """Called after every change, when all requests that start from now on see it."""
         self.followers: list[Callable[[AclChanges], Awaitable[None]]] = []
         """Called with every change, which is durable; they return when it has taken effect."""
         self.audit = audit
@@ -127,14 +128,15 @@ class Authorizer:
     async def change(self, store: SecurityStore, changes: AclChanges, turn: Turn) -> None:
         """Make a change durable, then effective; `changing` must be held. Raises LogError: nothing
         has changed."""
-        await store.change_security(
-            [
-                *(SecurityEntry(KIND, _key(acl), None) for acl in changes.removed),
-                *(SecurityEntry(KIND, _key(acl), "") for acl in changes.added),
-            ]
-        )
+        work = Work()
+        entries = []
+        for acls, value in ((changes.removed, None), (changes.added, "")):
+            for acl in acls:
+                if work.enough(ACL_WEIGHT):
+                    await turn()
+                entries.append(SecurityEntry(KIND, _key(acl), value))
+        await store.change_security(entries)
         await self._apply_in_turns(changes, turn)
-        self._tell()
         for follow in self.followers:
             await follow(changes)
 
@@ -155,25 +157,27 @@ class Authorizer:
         for acl in changes.added:
             self.acls.add(acl)
         self.version += 1
-        self._tell()
-
-    def _tell(self) -> None:
-        for tell in self.on_change:
-            tell()
 
 
 class ClientAccess(Access):
     """What one principal may do from one address. All its connections share it."""
 
+    restricted = True
+
     def __init__(self, authorizer: Authorizer, principal: str, host: str) -> None:
         self.principal = principal
         self.host = host
         self.address = parse_address(host.removeprefix("/"))
-        self.restricted = not authorizer.is_super(principal)
-        self._super = not self.restricted
+        self._super = authorizer.is_super(principal)
+        if self._super:
+            self.restricted = False
         self._authorizer = authorizer
-        self._version = authorizer.version
+        self._kept_version = authorizer.version
         self._kept: dict[tuple[str, int], bool] = {}
+
+    @property
+    def version(self) -> int:  # type: ignore[override] # a constant where nothing is restricted
+        return self._authorizer.version
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         authorizer = self._authorizer
@@ -208,12 +212,14 @@ class ClientAccess(Access):
 
     def _answers(self) -> dict[tuple[str, int], bool]:
         """Those that still count."""
-        if self._version != self._authorizer.version:
-            self._version = self._authorizer.version
+        if self._kept_version != self._authorizer.version:
+            self._kept_version = self._authorizer.version
             self._kept.clear()
         return self._kept
 
     def _keep(self, key: tuple[str, int], allowed: bool) -> None:
+        if len(key[0]) > KEPT_NAME_MAX:
+            return
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()
         self._kept[key] = allowed

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.writer import Writer
+
+A = TypeVar("A", AclBinding, AclFilter)
 
 _RESOURCE_TYPES = range(1, 8)
 _PATTERNS = range(1, 5)
@@ -13,25 +17,41 @@ _PERMISSIONS = range(1, 4)
 
 
 def read_filter(reader: Reader) -> AclFilter:
-    resource_type = _code(reader, _RESOURCE_TYPES)
-    name = reader.nullable_string()
-    pattern = _code(reader, _PATTERNS)
-    principal = reader.nullable_string()
-    host = reader.nullable_string()
-    operation = _code(reader, _OPERATIONS)
-    permission = _code(reader, _PERMISSIONS)
-    return AclFilter(resource_type, name, pattern, principal, host, operation, permission)
+    return AclFilter(
+        reader.int8(),
+        reader.nullable_string(),
+        reader.int8(),
+        reader.nullable_string(),
+        reader.nullable_string(),
+        reader.int8(),
+        reader.int8(),
+    )
 
 
 def read_binding(reader: Reader) -> AclBinding:
-    resource_type = _code(reader, _RESOURCE_TYPES)
-    name = reader.string()
-    pattern = _code(reader, _PATTERNS)
-    principal = reader.string()
-    host = reader.string()
-    operation = _code(reader, _OPERATIONS)
-    permission = _code(reader, _PERMISSIONS)
-    return AclBinding(resource_type, name, pattern, principal, host, operation, permission)
+    return AclBinding(
+        reader.int8(),
+        reader.string(),
+        reader.int8(),
+        reader.string(),
+        reader.string(),
+        reader.int8(),
+        reader.int8(),
+    )
+
+
+def with_known_codes(items: tuple[A, ...]) -> tuple[A, ...]:
+    """The items. A request in which a code is 0 or not known cannot be read, as in Kafka: raises
+    BadBytes."""
+    for item in items:
+        if not (
+            item.resource_type in _RESOURCE_TYPES
+            and item.pattern in _PATTERNS
+            and item.operation in _OPERATIONS
+            and item.permission in _PERMISSIONS
+        ):
+            raise BadBytes("a code in an ACL is not known")
+    return items
 
 
 def write_entry(writer: Writer, acl: AclBinding) -> None:
@@ -46,11 +66,3 @@ def write_resource(writer: Writer, resource_type: int, name: str, pattern: int) 
     writer.int8(resource_type)
     writer.string(name)
     writer.int8(pattern)
-
-
-def _code(reader: Reader, known: range) -> int:
-    """A request with a code that is 0 or not known cannot be read, as in Kafka."""
-    code = reader.int8()
-    if code not in known:
-        raise BadBytes(f"code {code} in an ACL is not known")
-    return code

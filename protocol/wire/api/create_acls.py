@@ -12,13 +12,13 @@ from groupd.protocol.messages.acls import (
 )
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.acl_fields import read_binding
+from groupd.protocol.wire.acl_fields import read_binding, with_known_codes
 from groupd.protocol.wire.registry import api
 from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> CreateAclsRequest:
-    return CreateAclsRequest(reader.structs(read_binding))
+    return CreateAclsRequest(with_known_codes(reader.structs(read_binding)))
 
 
 def write(writer: Writer, reply: CreateAclsReply) -> Generator[None, None, None]:

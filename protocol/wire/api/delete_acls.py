@@ -13,13 +13,18 @@ from groupd.protocol.messages.acls import (
 )
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.acl_fields import read_filter, write_entry, write_resource
+from groupd.protocol.wire.acl_fields import (
+    read_filter,
+    with_known_codes,
+    write_entry,
+    write_resource,
+)
 from groupd.protocol.wire.registry import api
 from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DeleteAclsRequest:
-    return DeleteAclsRequest(reader.structs(read_filter))
+    return DeleteAclsRequest(with_known_codes(reader.structs(read_filter)))
 
 
 def write(writer: Writer, reply: DeleteAclsReply) -> Generator[None, None, None]:

@@ -6,13 +6,19 @@ from collections.abc import Generator
 
 from groupd.protocol.messages.acls import DescribeAclsReply, DescribeAclsRequest, DescribedAcls
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.acl_fields import read_filter, write_entry, write_resource
+from groupd.protocol.wire.acl_fields import (
+    read_filter,
+    with_known_codes,
+    write_entry,
+    write_resource,
+)
 from groupd.protocol.wire.registry import api, code_and_message
 from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> DescribeAclsRequest:
-    return DescribeAclsRequest(read_filter(reader))
+    (wanted,) = with_known_codes((read_filter(reader),))
+    return DescribeAclsRequest(wanted)
 
 
 def write(writer: Writer, reply: DescribeAclsReply) -> Generator[None, None, None]:
