@@ -31,7 +31,7 @@ EVERYBODY = "User:*"
 """The principal of an ACL that is for all principals."""
 
 
-class Pattern(IntEnum):
+class PatternType(IntEnum):
     """How the name of an ACL is compared, Kafka's codes. UNKNOWN, ANY and MATCH are only in
     filters: MATCH finds what applies to the resource that the filter names."""
 
@@ -116,7 +116,7 @@ def is_filter_only(acl: AclBinding) -> bool:
     """Whether the ACL has a code that only makes sense in a filter."""
     return (
         acl.resource_type == Resource.ANY
-        or acl.pattern in (Pattern.ANY, Pattern.MATCH)
+        or acl.pattern in (PatternType.ANY, PatternType.MATCH)
         or acl.operation == Operation.ANY
         or acl.permission == Permission.ANY
     )
@@ -154,13 +154,13 @@ def matches(wanted: AclFilter, acl: AclBinding) -> bool:
 
 def _matches_name(wanted: AclFilter, acl: AclBinding) -> bool:
     pattern, name = wanted.pattern, wanted.name
-    if pattern not in (Pattern.ANY, Pattern.MATCH, acl.pattern):
+    if pattern not in (PatternType.ANY, PatternType.MATCH, acl.pattern):
         return False
     if name is None or name == acl.name:
         return True
-    if pattern != Pattern.MATCH:
+    if pattern != PatternType.MATCH:
         return False
-    if acl.pattern == Pattern.PREFIXED:
+    if acl.pattern == PatternType.PREFIXED:
         return name.startswith(acl.name)
     return acl.name == ANYTHING
 
@@ -188,7 +188,7 @@ class _Patterns:
         """Of prefixes: how many different ones have this length."""
 
     def _table(self, acl: AclBinding) -> dict[str, _Acls]:
-        return self.prefixed if acl.pattern == Pattern.PREFIXED else self.literal
+        return self.prefixed if acl.pattern == PatternType.PREFIXED else self.literal
 
     def add(self, acl: AclBinding) -> None:
         table = self._table(acl)
@@ -314,7 +314,7 @@ class AclIndex:
                 continue
             if acl.permission == Permission.ALLOW:
                 allowed.append(acl)
-            elif acl.pattern == Pattern.PREFIXED:
+            elif acl.pattern == PatternType.PREFIXED:
                 denied_prefixes.add(acl.name)
             else:
                 denied_names.add(acl.name)
@@ -324,7 +324,7 @@ class AclIndex:
         return any(
             _is_everything(acl)
             or not (
-                (acl.pattern == Pattern.LITERAL and acl.name in denied_names)
+                (acl.pattern == PatternType.LITERAL and acl.name in denied_names)
                 or any(acl.name[:length] in denied_prefixes for length in lengths)
             )
             for acl in allowed
@@ -351,7 +351,7 @@ class AclIndex:
 
 
 def _is_everything(acl: AclBinding) -> bool:
-    return acl.pattern == Pattern.LITERAL and acl.name == ANYTHING
+    return acl.pattern == PatternType.LITERAL and acl.name == ANYTHING
 
 
 def _is_from(acl: AclBinding, address: Address) -> bool:

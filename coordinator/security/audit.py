@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from groupd.coordinator.core.acls import Pattern, Permission
+from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.messages.acls import AclBinding
 
@@ -131,9 +131,9 @@ class Audit:
         log.info(event, principal=plain(by.principal), client=by.client_host, **shown)
 
 
-def resource_text(resource: int, name: str, pattern: int = Pattern.LITERAL) -> str:
+def resource_text(resource: int, name: str, pattern: int = PatternType.LITERAL) -> str:
     """`Topic:LITERAL:orders`, as Kafka's audit log writes it."""
-    return f"{_camel(Resource(resource).name)}:{Pattern(pattern).name}:{name}"
+    return f"{_camel(Resource(resource).name)}:{PatternType(pattern).name}:{name}"
 
 
 def operation_text(operation: int) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.acls import Pattern, Permission
+from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.protocol.messages.acls import AclBinding
 
 
 def acl(
     words: str,
-    pattern: Pattern = Pattern.LITERAL,
+    pattern: PatternType = PatternType.LITERAL,
     *,
     principal: str | None = None,
     host: str = "*",

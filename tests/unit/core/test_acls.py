@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.core.acls import (
     AclIndex,
-    Pattern,
+    PatternType,
     Permission,
     check_binding,
     matches,
@@ -32,7 +32,7 @@ bindings = st.builds(
     AclBinding,
     st.sampled_from((Resource.TOPIC, Resource.GROUP)),
     st.sampled_from(NAMES),
-    st.sampled_from((Pattern.LITERAL, Pattern.PREFIXED)),
+    st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
     st.sampled_from(PRINCIPALS),
     st.sampled_from(HOSTS),
     st.sampled_from((Operation.ALL, *ASKED)),
@@ -50,7 +50,7 @@ questions = st.tuples(
 def fits(one: AclBinding, resource: Resource, name: str) -> bool:
     if one.resource_type != resource:
         return False
-    if one.pattern == Pattern.PREFIXED:
+    if one.pattern == PatternType.PREFIXED:
         return name.startswith(one.name)
     return one.name in (name, "*")
 
@@ -146,17 +146,17 @@ def any_plainly(acls: list[AclBinding], principal: str, host: str, operation: Op
         and one.operation in (operation, Operation.ALL)
     ]
     denied = [one for one in mine if one.permission == Permission.DENY]
-    if any(one.name == "*" and one.pattern == Pattern.LITERAL for one in denied):
+    if any(one.name == "*" and one.pattern == PatternType.LITERAL for one in denied):
         return False
     for one in mine:
         if one.permission == Permission.DENY:
             continue
-        if one.name == "*" and one.pattern == Pattern.LITERAL:
+        if one.name == "*" and one.pattern == PatternType.LITERAL:
             return True
         for no in denied:
-            if no.pattern == Pattern.PREFIXED and one.name.startswith(no.name):
+            if no.pattern == PatternType.PREFIXED and one.name.startswith(no.name):
                 break
-            if (no.pattern, no.name) == (one.pattern, one.name) == (Pattern.LITERAL, no.name):
+            if (no.pattern, no.name) == (one.pattern, one.name) == (PatternType.LITERAL, no.name):
                 break
         else:
             return True
@@ -180,7 +180,7 @@ def test_deny_wins_whatever_is_longer_or_literal() -> None:
     index = AclIndex(
         [
             acl("ALLOW alice ALL topic *"),
-            acl("DENY alice READ topic fo", Pattern.PREFIXED),
+            acl("DENY alice READ topic fo", PatternType.PREFIXED),
         ]
     )
     for operation, allowed in (("READ", False), ("WRITE", True), ("DESCRIBE", True)):
@@ -269,20 +269,20 @@ def test_what_may_be_made(one: AclBinding, mistake: str) -> None:
 def test_filters_by_name() -> None:
     """SE-56."""
     literal, everything = acl("ALLOW alice READ topic foobar"), acl("ALLOW alice READ topic *")
-    foo = acl("ALLOW alice READ topic foo", Pattern.PREFIXED)
-    bar = acl("ALLOW alice READ topic bar", Pattern.PREFIXED)
+    foo = acl("ALLOW alice READ topic foo", PatternType.PREFIXED)
+    bar = acl("ALLOW alice READ topic bar", PatternType.PREFIXED)
 
-    def found(name: str | None, pattern: Pattern) -> list[AclBinding]:
+    def found(name: str | None, pattern: PatternType) -> list[AclBinding]:
         wanted = AclFilter(Resource.TOPIC, name, pattern)
         return [one for one in (literal, everything, foo, bar) if matches(wanted, one)]
 
-    assert found("foobar", Pattern.MATCH) == [literal, everything, foo]
-    assert found("foo", Pattern.ANY) == [foo]
-    assert found("*", Pattern.LITERAL) == [everything]
-    assert found("foo", Pattern.LITERAL) == []
-    assert found("foo", Pattern.PREFIXED) == [foo]
-    assert found(None, Pattern.PREFIXED) == [foo, bar]
-    assert found(None, Pattern.MATCH) == [literal, everything, foo, bar]
+    assert found("foobar", PatternType.MATCH) == [literal, everything, foo]
+    assert found("foo", PatternType.ANY) == [foo]
+    assert found("*", PatternType.LITERAL) == [everything]
+    assert found("foo", PatternType.LITERAL) == []
+    assert found("foo", PatternType.PREFIXED) == [foo]
+    assert found(None, PatternType.PREFIXED) == [foo, bar]
+    assert found(None, PatternType.MATCH) == [literal, everything, foo, bar]
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,12 @@ def test_a_decision_costs_the_same_with_ten_thousand_acls() -> None:
         acl("ALLOW x READ topic x", principal=f"User:{number % 500}", name=f"t{number}")
         for number in range(9_000)
     ] + [
-        acl("DENY x WRITE topic x", Pattern.PREFIXED, principal=f"User:{number}", name="p" * length)
+        acl(
+            "DENY x WRITE topic x",
+            PatternType.PREFIXED,
+            principal=f"User:{number}",
+            name="p" * length,
+        )
         for number in range(100)
         for length in range(1, 11)
     ]

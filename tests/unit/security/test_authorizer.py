@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.core.acls import Pattern
+from groupd.coordinator.core.acls import PatternType
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.security.audit import LINES_MAX, WINDOW_S, Audit
 from groupd.coordinator.security.authorizer import KEPT_MAX, AclChanges, Authorizer
@@ -91,9 +91,15 @@ def test_everybody_is_anonymous_as_well() -> None:
         ((), False),
         ((acl("ALLOW alice WRITE topic foo"),), True),
         ((acl("ALLOW alice WRITE topic foo"), acl("DENY alice WRITE topic *")), False),
-        ((acl("ALLOW alice ALL topic fo", Pattern.PREFIXED), acl("DENY x ALL topic foo")), True),
         (
-            (acl("ALLOW alice WRITE topic foo"), acl("DENY alice ALL topic f", Pattern.PREFIXED)),
+            (acl("ALLOW alice ALL topic fo", PatternType.PREFIXED), acl("DENY x ALL topic foo")),
+            True,
+        ),
+        (
+            (
+                acl("ALLOW alice WRITE topic foo"),
+                acl("DENY alice ALL topic f", PatternType.PREFIXED),
+            ),
             False,
         ),
         ((acl("ALLOW alice WRITE topic *"), acl("DENY alice WRITE topic hardcode")), True),
@@ -134,7 +140,7 @@ def test_answers_do_not_mix() -> None:
 
 
 def test_kept_answers_are_bounded() -> None:
-    alice = authorizer(acl("ALLOW alice READ topic t", Pattern.PREFIXED)).access(
+    alice = authorizer(acl("ALLOW alice READ topic t", PatternType.PREFIXED)).access(
         "User:alice", "/::1"
     )
     for number in range(3 * KEPT_MAX):
@@ -166,7 +172,7 @@ def audited(rights: Authorizer, *asked: tuple[Operation, Resource, str]) -> list
 
 
 def test_a_denial_has_one_line() -> None:
-    rights = authorizer(acl("DENY alice READ topic fo", Pattern.PREFIXED, host="10.0.0.0/8"))
+    rights = authorizer(acl("DENY alice READ topic fo", PatternType.PREFIXED, host="10.0.0.0/8"))
     first, second = audited(
         rights, (READ, TOPIC, "foo"), (Operation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)
     )
@@ -265,7 +271,7 @@ def test_changes_are_written_with_who_made_them() -> None:
 async def test_acls_are_read_again() -> None:
     store = MemoryStore()
     await store.start()
-    odd = acl("ALLOW x READ topic x", Pattern.PREFIXED, principal='User:"\n☃', name="a b\u0000")
+    odd = acl("ALLOW x READ topic x", PatternType.PREFIXED, principal='User:"\n☃', name="a b\u0000")
     first = authorizer()
     both = (acl("DENY alice ALL group *"), odd)
     await first.change(store, AclChanges(added=both), no_turn)
