@@ -22,6 +22,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 from tests.support.acls import acl
 
+PREFIXED = PatternType.PREFIXED
 ASKED = tuple(operation for operation in Operation if operation > Operation.ALL)
 NAMES = ("f", "fo", "foo", "foobar", "*", "*x", "bar")
 PRINCIPALS = ("User:alice", "User:bob", "User:*", "Group:x", "User:Alice")
@@ -32,7 +33,7 @@ bindings = st.builds(
     AclBinding,
     st.sampled_from((Resource.TOPIC, Resource.GROUP)),
     st.sampled_from(NAMES),
-    st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
+    st.sampled_from((PatternType.LITERAL, PREFIXED)),
     st.sampled_from(PRINCIPALS),
     st.sampled_from(HOSTS),
     st.sampled_from((Operation.ALL, *ASKED)),
@@ -180,7 +181,7 @@ def test_deny_wins_whatever_is_longer_or_literal() -> None:
     index = AclIndex(
         [
             acl("ALLOW alice ALL topic *"),
-            acl("DENY alice READ topic fo", PatternType.PREFIXED),
+            acl("DENY alice READ topic fo", PREFIXED),
         ]
     )
     for operation, allowed in (("READ", False), ("WRITE", True), ("DESCRIBE", True)):
@@ -269,8 +270,8 @@ def test_what_may_be_made(one: AclBinding, mistake: str) -> None:
 def test_filters_by_name() -> None:
     """SE-56."""
     literal, everything = acl("ALLOW alice READ topic foobar"), acl("ALLOW alice READ topic *")
-    foo = acl("ALLOW alice READ topic foo", PatternType.PREFIXED)
-    bar = acl("ALLOW alice READ topic bar", PatternType.PREFIXED)
+    foo = acl("ALLOW alice READ topic foo", PREFIXED)
+    bar = acl("ALLOW alice READ topic bar", PREFIXED)
 
     def found(name: str | None, pattern: PatternType) -> list[AclBinding]:
         wanted = AclFilter(Resource.TOPIC, name, pattern)
@@ -280,8 +281,8 @@ def test_filters_by_name() -> None:
     assert found("foo", PatternType.ANY) == [foo]
     assert found("*", PatternType.LITERAL) == [everything]
     assert found("foo", PatternType.LITERAL) == []
-    assert found("foo", PatternType.PREFIXED) == [foo]
-    assert found(None, PatternType.PREFIXED) == [foo, bar]
+    assert found("foo", PREFIXED) == [foo]
+    assert found(None, PREFIXED) == [foo, bar]
     assert found(None, PatternType.MATCH) == [literal, everything, foo, bar]
 
 

@@ -17,6 +17,7 @@ from groupd.protocol.messages.acls import AclBinding
 from groupd.storage.memory import MemoryStore
 from tests.support.acls import acl
 
+PREFIXED = PatternType.PREFIXED
 STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 TOPIC, CLUSTER = Resource.TOPIC, Resource.CLUSTER
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
@@ -92,13 +93,13 @@ def test_everybody_is_anonymous_as_well() -> None:
         ((acl("ALLOW alice WRITE topic foo"),), True),
         ((acl("ALLOW alice WRITE topic foo"), acl("DENY alice WRITE topic *")), False),
         (
-            (acl("ALLOW alice ALL topic fo", PatternType.PREFIXED), acl("DENY x ALL topic foo")),
+            (acl("ALLOW alice ALL topic fo", PREFIXED), acl("DENY x ALL topic foo")),
             True,
         ),
         (
             (
                 acl("ALLOW alice WRITE topic foo"),
-                acl("DENY alice ALL topic f", PatternType.PREFIXED),
+                acl("DENY alice ALL topic f", PREFIXED),
             ),
             False,
         ),
@@ -140,9 +141,7 @@ def test_answers_do_not_mix() -> None:
 
 
 def test_kept_answers_are_bounded() -> None:
-    alice = authorizer(acl("ALLOW alice READ topic t", PatternType.PREFIXED)).access(
-        "User:alice", "/::1"
-    )
+    alice = authorizer(acl("ALLOW alice READ topic t", PREFIXED)).access("User:alice", "/::1")
     for number in range(3 * KEPT_MAX):
         assert alice.sees(READ, TOPIC, f"t{number}")
     assert alice.sees(READ, TOPIC, "t" * 10_000)
@@ -172,7 +171,7 @@ def audited(rights: Authorizer, *asked: tuple[Operation, Resource, str]) -> list
 
 
 def test_a_denial_has_one_line() -> None:
-    rights = authorizer(acl("DENY alice READ topic fo", PatternType.PREFIXED, host="10.0.0.0/8"))
+    rights = authorizer(acl("DENY alice READ topic fo", PREFIXED, host="10.0.0.0/8"))
     first, second = audited(
         rights, (READ, TOPIC, "foo"), (Operation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)
     )
@@ -271,7 +270,7 @@ def test_changes_are_written_with_who_made_them() -> None:
 async def test_acls_are_read_again() -> None:
     store = MemoryStore()
     await store.start()
-    odd = acl("ALLOW x READ topic x", PatternType.PREFIXED, principal='User:"\n☃', name="a b\u0000")
+    odd = acl("ALLOW x READ topic x", PREFIXED, principal='User:"\n☃', name="a b\u0000")
     first = authorizer()
     both = (acl("DENY alice ALL group *"), odd)
     await first.change(store, AclChanges(added=both), no_turn)
