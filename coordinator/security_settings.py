@@ -39,6 +39,11 @@ class SecuritySettings:
         "The security protocol of each name in listeners: EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
     )
 
+    # Users
+    scram_users_max: int = setting(
+        "groupd.scram.users.max", 50000, "Most users that log in with SCRAM.", low=0, high=1000000
+    )
+
     # Rights
     authorizer_class_name: str = setting(
         "authorizer.class.name",

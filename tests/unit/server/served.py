@@ -11,6 +11,7 @@ from groupd.coordinator.host import Host
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.security.authorizer import AclChanges
+from groupd.coordinator.security.scram_credentials import ScramCredential
 from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -19,6 +20,7 @@ from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupd.coordinator.transactions.table import Entry
 from groupd.protocol.messages.acls import AclBinding
+from groupd.protocol.messages.secret import Secret
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import RequestHeader
 from groupd.storage.log import StoredTopic
@@ -42,7 +44,8 @@ class SlicedHost(Host):
 
 async def served() -> DaemonParts:
     """A broker with 3,000 topics and two of 20,000 partitions, as many transactional ids, one of
-    them with a transaction of 5,000 partitions, and as many producers in one partition."""
+    them with a transaction of 5,000 partitions, as many producers in one partition, and as many
+    users."""
     config = CoordinatorConfig(
         offsets_topic_num_partitions=1,
         max_partitions_per_topic=ITEMS,
@@ -74,6 +77,9 @@ async def served() -> DaemonParts:
     assert big is not None
     log = await parts.data_plane.partitions.open(big, 0)
     log.producers._entries.update((number, ProducerEntry(0)) for number in NUMBERS)
+    stored = ScramCredential(Secret(), Secret(), Secret(), 4096)
+    users = {f"u{number}": {"SCRAM-SHA-256": stored} for number in NUMBERS}
+    parts.security.users._users.update(users)
     return parts
 
 
