@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-from groupd.coordinator.core.acls import ANYTHING, EVERYBODY, Pattern, Permission
+from groupd.coordinator.core.acls import ANYTHING, EVERYBODY, PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.suggest import did_you_mean
@@ -44,7 +44,7 @@ def shown(acl: AclBinding) -> str:
     resource = Resource(acl.resource_type)
     kind = resource.name.lower().replace("_", "-")
     name = "" if resource is Resource.CLUSTER else f" {acl.name}"
-    star = "*" if acl.pattern == Pattern.PREFIXED else ""
+    star = "*" if acl.pattern == PatternType.PREFIXED else ""
     host = "" if acl.host == ANYTHING else f" from {acl.host}"
     return f"{who} {may} {Operation(acl.operation).name} {kind}{name}{star}{host}"
 
@@ -66,7 +66,7 @@ def _line(rule: str) -> list[AclBinding]:
     resource = _code(Resource, kind, "resource", rule)
     if len(names) != (0 if resource is Resource.CLUSTER else 1):
         raise HarnessError(f"ACL {rule!r}: write {FORM}; only a cluster has no name")
-    name, pattern = (CLUSTER_NAME, Pattern.LITERAL) if not names else _pattern(names[0])
+    name, pattern = (CLUSTER_NAME, PatternType.LITERAL) if not names else _pattern(names[0])
     return [
         AclBinding(
             int(resource),
@@ -95,7 +95,7 @@ def _fields(rule: Mapping[str, str]) -> AclBinding:
     return AclBinding(
         int(resource),
         CLUSTER_NAME if cluster else given["name"],
-        int(_code(Pattern, given["pattern"], "pattern", where)),
+        int(_code(PatternType, given["pattern"], "pattern", where)),
         _principal(given["principal"]),
         given["host"],
         int(_code(Operation, given["operation"], "operation", where)),
@@ -109,10 +109,10 @@ def _principal(text: str) -> str:
     return text if ":" in text else f"User:{text}"
 
 
-def _pattern(name: str) -> tuple[str, Pattern]:
+def _pattern(name: str) -> tuple[str, PatternType]:
     if name != ANYTHING and name.endswith("*"):
-        return name.removesuffix("*"), Pattern.PREFIXED
-    return name, Pattern.LITERAL
+        return name.removesuffix("*"), PatternType.PREFIXED
+    return name, PatternType.LITERAL
 
 
 def _code(codes: Any, text: str, what: str, rule: str) -> IntEnum:

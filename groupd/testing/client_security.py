@@ -67,7 +67,7 @@ def _kafka_python(login: Login, token: Token, token_file: Token) -> dict[str, An
 
 
 def _kafka_python_tokens(token: Token) -> Any:
-    from kafka.sasl.oauth import AbstractTokenProvider
+    from kafka.sasl.oauth import AbstractTokenProvider  # type: ignore[import-untyped]
 
     class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         def token(self) -> str:
@@ -96,7 +96,7 @@ def _aiokafka(login: Login, token: Token, token_file: Token) -> dict[str, Any]:
 
 
 def _aiokafka_tokens(token: Token) -> Any:
-    from aiokafka.abc import AbstractTokenProvider
+    from aiokafka.abc import AbstractTokenProvider  # type: ignore[import-untyped]
 
     class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         async def token(self) -> str:

@@ -44,6 +44,7 @@ from groupd.testing.controlled_clock import ControlledClock
 from groupd.testing.history import History
 from groupd.testing.invariants import Invariants
 from groupd.testing.observer import ClientObserver
+from groupd.testing.secure import secure
 from groupd.testing.security import Secured, SecurityOptions
 from groupd.testing.store import WatchedStore
 from groupd.testing.watch import Watch
@@ -114,6 +115,8 @@ class Engine:
         self._topics = dict(options.topics)
         self._daemon: Daemon | None = None
         self._traffic: Traffic | None = None
+        self._unsecured = True
+        """The users and ACLs of the start have still to be made."""
         self._attach_store()
 
     # Life
@@ -145,6 +148,9 @@ class Engine:
         self.broker.event_listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)
         daemon.data_plane.catalogue.add_listener(self.watch.changed)
+        if self._unsecured:
+            self._unsecured = False
+            await secure(self.ask, self.secured)
         self.watch.changed()
 
     async def stop(self) -> None:
@@ -177,6 +183,7 @@ class Engine:
         if lose_memory:
             self.store = WatchedStore(self.store.known_cluster_id)
             self._attach_store()
+            self._unsecured = True
             self.offsets.clear()
             self.invariants.reset()
             if self._traffic is not None:

@@ -27,12 +27,9 @@ __tracebackhide__ = True
 SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
-PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER = MECHANISMS = (
-    "PLAIN",
-    "SCRAM-SHA-256",
-    "SCRAM-SHA-512",
-    "OAUTHBEARER",
-)
+PLAIN: Mechanism = "PLAIN"
+OAUTHBEARER: Mechanism = "OAUTHBEARER"
+MECHANISMS: tuple[Mechanism, ...] = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 DEFAULT_MECHANISM: Mechanism = "SCRAM-SHA-512"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ISSUER, AUDIENCE, KEY_ID = "https://groupd.test", "groupd", "groupd-test"

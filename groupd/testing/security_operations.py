@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.protocol.messages.acls import (
-    AclBinding,
     AclFilter,
-    CreateAclsRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
 from groupd.testing.acl_rules import AclRule, parse, shown
 from groupd.testing.engine import Engine
 from groupd.testing.errors import check_code
-from groupd.testing.scram_users import deletions, upsertions
-from groupd.testing.security import AUTHORIZER, TOKEN_LIFETIME_S, Login, Mechanism
-
-ACLS_VERSION = 3
-USERS_VERSION = 0
+from groupd.testing.scram_users import deletions
+from groupd.testing.secure import ACLS_VERSION, add_acls, add_scram_users, alter_users
+from groupd.testing.security import TOKEN_LIFETIME_S, Login, Mechanism
 
 
 class SecurityOperations:
@@ -50,11 +45,7 @@ class SecurityOperations:
         """Add a user, or change its password. It can log in by SCRAM and OAUTHBEARER, and with a
         certificate of its own; users of PLAIN are those of the start."""
         secured = self._engine.secured
-        made = await asyncio.to_thread(upsertions, {name: password}, secured.scram_mechanisms)
-        if made.upsertions:
-            reply = await self._engine.ask(made, USERS_VERSION)
-            for result in reply.results:
-                check_code(f"user {name}", result.error, result.error_message)
+        await add_scram_users(self._engine.ask, {name: password}, secured.scram_mechanisms)
         secured.users[name] = password
 
     async def remove_user(self, name: str) -> None:
@@ -62,10 +53,8 @@ class SecurityOperations:
         secured = self._engine.secured
         if name not in secured.users:
             raise HarnessError(f"no user {name!r}")
-        made = deletions(name, secured.scram_mechanisms)
-        for request in made:
-            reply = await self._engine.ask(request, USERS_VERSION)
-            check_code(f"user {name}", reply.results[0].error, reply.results[0].error_message)
+        for request in deletions(name, secured.scram_mechanisms):
+            await alter_users(self._engine.ask, request)
         del secured.users[name]
 
     # ACLs
@@ -78,7 +67,7 @@ class SecurityOperations:
 
     async def add_acls(self, rules: Iterable[AclRule]) -> None:
         """Add ACLs, written as `groupd.testing.acl_rules` says."""
-        await add_acls(self._engine, parse(rules))
+        await add_acls(self._engine.ask, parse(rules))
 
     async def remove_acls(self, rules: Iterable[AclRule]) -> None:
         """Remove ACLs, each written as it was added. One that is not there is no mistake."""
@@ -90,15 +79,3 @@ class SecurityOperations:
         reply = await self._engine.ask(DeleteAclsRequest(tuple(filters)), ACLS_VERSION)
         for result in reply.results:
             check_code("ACL", result.error, result.error_message)
-
-
-async def add_acls(engine: Engine, acls: Iterable[AclBinding]) -> None:
-    """Raises RequestRefused."""
-    made = tuple(acls)
-    if not engine.config.authorizer_class_name:
-        raise HarnessError(
-            f"no authoriser: start with acls=[], or authorizer.class.name={AUTHORIZER}"
-        )
-    reply = await engine.ask(CreateAclsRequest(made), ACLS_VERSION)
-    for acl, result in zip(made, reply.results, strict=True):
-        check_code(shown(acl), result.error, result.error_message)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from groupd.coordinator.core.acls import Pattern, Permission
-from groupd.protocol.messages.acls import AclBinding
 
+from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
+from groupd.protocol.messages.acls import AclBinding
 from groupd.testing import HarnessError
 from groupd.testing.acl_rules import parse, shown
 
@@ -16,7 +16,7 @@ def acl(
     name: str,
     operation: Operation,
     principal: str = "User:billing",
-    pattern: Pattern = Pattern.LITERAL,
+    pattern: PatternType = PatternType.LITERAL,
     host: str = "*",
     permission: Permission = Permission.ALLOW,
 ) -> AclBinding:
@@ -28,7 +28,7 @@ def acl(
 LINES = {
     "billing may READ topic orders": acl(Resource.TOPIC, "orders", Operation.READ),
     "billing may READ topic orders-*": acl(
-        Resource.TOPIC, "orders-", Operation.READ, pattern=Pattern.PREFIXED
+        Resource.TOPIC, "orders-", Operation.READ, pattern=PatternType.PREFIXED
     ),
     "everybody may DESCRIBE group *": acl(Resource.GROUP, "*", Operation.DESCRIBE, "User:*"),
     "billing may not WRITE transactional-id tx from 10.0.0.1": acl(
