@@ -348,8 +348,11 @@ class Connection(asyncio.Protocol):
         more requests and replies."""
         slots = self._slots
         ready = []
-        while slots and slots[0].done:
-            ready.append(slots.popleft().frame)
+        last = False
+        while slots and slots[0].done and not last:
+            slot = slots.popleft()
+            ready.append(slot.frame)
+            last = slot.hangs_up
         data = ready[0] if len(ready) == 1 else b"".join(ready)
         if data and self._transport is not None:
             account = self.account
@@ -357,6 +360,9 @@ class Connection(asyncio.Protocol):
             if account.counted:
                 account.settle()
             self._out.write(data)
+        if last:
+            self.close()
+            return
         announced = self._splitter.announced
         waits = self._unanswered or self._frames or self._partial or announced
         self._quiet = not (waits or self._stopped or self.closed)
