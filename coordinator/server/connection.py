@@ -346,9 +346,8 @@ class Connection(asyncio.Protocol):
     def _send_ready(self) -> None:
         """Writes the replies that are ready at the front. Reads on only while there is room for
         more requests and replies."""
-        slots = self._slots
+        slots, last = self._slots, False
         ready = []
-        last = False
         while slots and slots[0].done and not last:
             slot = slots.popleft()
             ready.append(slot.frame)
@@ -362,7 +361,6 @@ class Connection(asyncio.Protocol):
             self._out.write(data)
         if last:
             self.close()
-            return
         announced = self._splitter.announced
         waits = self._unanswered or self._frames or self._partial or announced
         self._quiet = not (waits or self._stopped or self.closed)
