@@ -78,6 +78,8 @@ class Access:
     principal: str = ANONYMOUS
     restricted = False
     """Whether any question may be answered with no."""
+    version = 0
+    """Another number than before: answers may have changed."""
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether the client may do what it asked for by name. A denial is logged."""
