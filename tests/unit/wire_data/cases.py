@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from groupd.protocol.wire.registry import Api
+from tests.unit.wire_data import acl_samples as c
 from tests.unit.wire_data import admin_samples as a
 from tests.unit.wire_data import config_samples as f
 from tests.unit.wire_data import data_samples as d
@@ -122,6 +123,13 @@ CASES = (
         (a.describe_topic_partitions, a.describe_topic_partitions_start),
         (a.describe_topic_partitions_reply, a.describe_topic_partitions_reply_last),
     ),
+    Case(
+        "describe_acls",
+        (c.describe_acls, c.describe_acls_all),
+        (c.describe_acls_reply, c.describe_acls_reply_error),
+    ),
+    Case("create_acls", (c.create_acls,), (c.create_acls_reply,)),
+    Case("delete_acls", (c.delete_acls,), (c.delete_acls_reply,)),
     Case("sasl_handshake", (s.sasl_handshake,), (s.sasl_handshake_reply,)),
     Case("sasl_authenticate", (s.sasl_authenticate,), (s.sasl_authenticate_reply,)),
     Case(
