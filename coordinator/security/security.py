@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.slices import Turn
 from groupd.coordinator.core.types import Access, DataHandler
 from groupd.coordinator.security.acl_requests import AclRequests
 from groupd.coordinator.security.audit import Audit
-from groupd.coordinator.security.authorizer import Authorizer, Turn
+from groupd.coordinator.security.authorizer import Authorizer
 from groupd.coordinator.security.delegation_tokens import delegation_token_handlers
 from groupd.coordinator.security.sasl_requests import SASL_HANDLERS
 from groupd.coordinator.security.user_requests import UserRequests
@@ -47,6 +48,6 @@ class Security:
         return {
             **SASL_HANDLERS,
             **self._acls.handlers,
-            **UserRequests(self.users, self.audit.user_changed, self._turn).handlers,
+            **UserRequests(self.users, self.audit, self._turn).handlers,
             **delegation_token_handlers(self._turn),
         }

@@ -53,12 +53,11 @@ def test_users(run: Run, peer: Peer, unique: str) -> None:
 def described(admin: AdminClient, user: str) -> dict[str, int] | None:
     """Mechanism -> iterations; None for an unknown user."""
     future = admin.describe_user_scram_credentials([user])[user]
-    try:
-        found = future.result(TIMEOUT_S).scram_credential_infos
-    except KafkaException as error:
+    error = future.exception(TIMEOUT_S)
+    if error is not None:
         assert error.args[0].code() == RESOURCE_NOT_FOUND
         return None
-    return {one.mechanism.name: one.iterations for one in found}
+    return {one.mechanism.name: one.iterations for one in future.result().scram_credential_infos}
 
 
 @shows("kafka-delegation-tokens", "--create | --renew | --expire | --describe (refused)")
