@@ -5,23 +5,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Access, DataHandler
+from groupd.coordinator.security.quota_requests import QuotaRequests, load_quotas
+from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.security.sasl_requests import SASL_HANDLERS
 from groupd.storage.log import Catalogue
 
 
 class Security:
-    """Of one broker. `load` before the first question."""
+    """Of one broker. `load` before the first question. `now_ms`: the broker's clock. `turn`: waits
+    for the next turn of long work."""
 
-    def __init__(self, config: CoordinatorConfig, store: Catalogue) -> None:
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        store: Catalogue,
+        now_ms: Callable[[], int],
+        turn: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.quotas = Quotas(config, now_ms)
         self._config = config
         self._store = store
+        self._quota_requests = QuotaRequests(
+            store, self.quotas, config.quotas_max, turn, lambda *change: None
+        )
 
     async def load(self) -> None:
         """Read ACLs, users and quotas. Raises LogError."""
+        await load_quotas(self._store, self.quotas)
 
     def access(self, principal: str, host: str) -> Access:
         """What `principal` may do from `host`, an address in Kafka's form "/127.0.0.1"."""
@@ -30,7 +44,7 @@ class Security:
     @property
     def handlers(self) -> Mapping[type, DataHandler]:
         """By type of request."""
-        return {**SASL_HANDLERS}
+        return {**SASL_HANDLERS, **self._quota_requests.handlers}
 
 
 class Unrestricted(Access):

@@ -10,6 +10,7 @@ from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.security.quota_entities import CLIENT_ID
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
@@ -41,6 +42,7 @@ async def served() -> DaemonParts:
     """A broker with 3,000 topics and two of 20,000 partitions, as many transactional ids, one of
     them with a transaction of 5,000 partitions, and as many producers in one partition."""
     config = CoordinatorConfig(
+        quotas_max=2 * ITEMS,
         offsets_topic_num_partitions=1,
         max_partitions_per_topic=ITEMS,
         transaction_partition_verification_enable=False,
@@ -68,6 +70,8 @@ async def served() -> DaemonParts:
     assert big is not None
     log = await parts.data_plane.partitions.open(big, 0)
     log.producers._entries.update((number, ProducerEntry(0)) for number in NUMBERS)
+    quota = {"producer_byte_rate": 1000.0}
+    parts.security.quotas.change((((CLIENT_ID, f"other {one}"),), quota) for one in IDS)
     return parts
 
 

@@ -18,6 +18,7 @@ from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d
 from groupd.protocol.messages import producers as p
+from groupd.protocol.messages import quotas as q
 from groupd.protocol.messages import replicas as r
 from groupd.protocol.messages import topics as t
 from groupd.protocol.messages import transactions as x
@@ -93,6 +94,7 @@ def alter(configs: tuple[t.AlterConfig, ...], *names: str) -> tuple[t.AlterResou
     return tuple(t.AlterResource(t.RESOURCE_GROUP, name, configs) for name in names)
 
 
+RATE = q.QuotaOperation("producer_byte_rate", 1000)
 SET = (t.AlterConfig("consumer.session.timeout.ms", 0, "50000"),)
 MANY_CONFIGS = tuple(t.AlterConfig(one, 0, "1") for one in IDS)
 ONCE = tuple((one, (0,)) for one in IDS)
@@ -209,6 +211,18 @@ ROWS: dict[str, Make] = {
     "DescribeTransactions.transactional_ids": lambda: x.DescribeTransactionsRequest(IDS),
     "ListTransactions.states": lambda: x.ListTransactionsRequest(states=IDS),
     "ListTransactions.producer_ids": lambda: x.ListTransactionsRequest(producer_ids=NUMBERS),
+    "DescribeClientQuotas.components": lambda: q.DescribeClientQuotasRequest(
+        tuple(q.QuotaFilter(one, q.MATCH_ANY) for one in IDS)
+    ),
+    "AlterClientQuotas.entries": lambda: q.AlterClientQuotasRequest(
+        tuple(q.QuotaAlteration((("user", one),), (RATE,)) for one in IDS)
+    ),
+    "AlterClientQuotas.entries.entity": lambda: q.AlterClientQuotasRequest(
+        (q.QuotaAlteration((("user", "u"), *((one, None) for one in IDS)), (RATE,)),)
+    ),
+    "AlterClientQuotas.entries.operations": lambda: q.AlterClientQuotasRequest(
+        (q.QuotaAlteration((("user", "u"),), (RATE,) * ITEMS),)
+    ),
 }
 """Array of a request -> a request in which it is long."""
 
@@ -219,6 +233,7 @@ STATE: dict[str, Make] = {
     "all elections": lambda: r.ElectLeadersRequest(0, None),
     "all resources": t.ListConfigResourcesRequest,
     "all transactions": x.ListTransactionsRequest,
+    "all quotas": q.DescribeClientQuotasRequest,
     "a large transaction": lambda: x.DescribeTransactionsRequest(("large",)),
     "many producers": lambda: p.DescribeProducersRequest((p.DescribeProducersTopic("big", (0,)),)),
     "a topic of many partitions": lambda: MetadataRequest(keyed("big")),
@@ -297,7 +312,11 @@ def test_every_array_of_every_request_has_a_row(broker: Served) -> None:
     ]
     found = {
         path
-        for request in [*data_handlers(parts.data_plane), *transactions]
+        for request in [
+            *data_handlers(parts.data_plane),
+            *transactions,
+            *parts.security.handlers,
+        ]
         for path in arrays(request, request.__name__.removesuffix("Request"))
         if not path.endswith("cursor")
     }
