@@ -64,3 +64,8 @@ class SecuritySettings:
         "quota.window.size.seconds at most.",
         low=1,
     )
+
+    # Users
+    scram_users_max: int = setting(
+        "groupd.scram.users.max", 50000, "Most users that log in with SCRAM.", low=0, high=1000000
+    )

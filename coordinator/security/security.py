@@ -5,36 +5,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+
+import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.types import Access, DataHandler
+from groupd.coordinator.core.types import Access, DataHandler, RequestContext
+from groupd.coordinator.security.delegation_tokens import delegation_token_handlers
 from groupd.coordinator.security.quota_requests import QuotaRequests, load_quotas
 from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.security.sasl_requests import SASL_HANDLERS
+from groupd.coordinator.security.user_requests import UserRequests
+from groupd.coordinator.security.users import Turn, Users
 from groupd.storage.log import Catalogue
+
+log = structlog.get_logger("groupd.audit")
 
 
 class Security:
-    """Of one broker. `load` before the first question. `now_ms`: the broker's clock. `turn`: waits
-    for the next turn of long work."""
+    """Of one broker. `load` before the first question. `turn`: waits for the next turn of long
+    work. `now_ms`: the broker's clock."""
 
     def __init__(
-        self,
-        config: CoordinatorConfig,
-        store: Catalogue,
-        now_ms: Callable[[], int],
-        turn: Callable[[], Awaitable[None]],
+        self, config: CoordinatorConfig, store: Catalogue, turn: Turn, now_ms: Callable[[], int]
     ) -> None:
-        self.quotas = Quotas(config, now_ms)
         self._config = config
         self._store = store
+        self._turn = turn
+        self.users = Users(store, config.scram_users_max, turn)
+        self.quotas = Quotas(config, now_ms)
         self._quota_requests = QuotaRequests(
-            store, self.quotas, config.quotas_max, turn, lambda *change: None
+            store, self.quotas, config.quotas_max, turn, _log_quota
         )
 
     async def load(self) -> None:
         """Read ACLs, users and quotas. Raises LogError."""
+        await self.users.load()
         await load_quotas(self._store, self.quotas)
 
     def access(self, principal: str, host: str) -> Access:
@@ -44,7 +50,24 @@ class Security:
     @property
     def handlers(self) -> Mapping[type, DataHandler]:
         """By type of request."""
-        return {**SASL_HANDLERS, **self._quota_requests.handlers}
+        return {
+            **SASL_HANDLERS,
+            **UserRequests(self.users, _log_change, self._turn).handlers,
+            **delegation_token_handlers(self._turn),
+            **self._quota_requests.handlers,
+        }
+
+
+def _log_change(by: RequestContext, user: str, mechanism: str, *, deleted: bool) -> None:
+    event = "user's credential deleted" if deleted else "user's credential set"
+    log.info(event, principal=by.principal, client=by.client_host, user=user, mechanism=mechanism)
+
+
+def _log_quota(by: RequestContext, entity: str, key: str, value: float | None) -> None:
+    event = "quota removed" if value is None else "quota set"
+    log.info(
+        event, principal=by.principal, client=by.client_host, entity=entity, key=key, value=value
+    )
 
 
 class Unrestricted(Access):

@@ -11,12 +11,14 @@ from groupd.coordinator.host import Host
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.security.quota_entities import CLIENT_ID
+from groupd.coordinator.security.scram_credentials import ScramCredential
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupd.coordinator.transactions.table import Entry
+from groupd.protocol.messages.secret import Secret
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import RequestHeader
 from groupd.storage.log import StoredTopic
@@ -40,7 +42,8 @@ class SlicedHost(Host):
 
 async def served() -> DaemonParts:
     """A broker with 3,000 topics and two of 20,000 partitions, as many transactional ids, one of
-    them with a transaction of 5,000 partitions, and as many producers in one partition."""
+    them with a transaction of 5,000 partitions, as many producers in one partition, and as many
+    users."""
     config = CoordinatorConfig(
         quotas_max=2 * ITEMS,
         offsets_topic_num_partitions=1,
@@ -72,6 +75,9 @@ async def served() -> DaemonParts:
     log.producers._entries.update((number, ProducerEntry(0)) for number in NUMBERS)
     quota = {"producer_byte_rate": 1000.0}
     parts.security.quotas.change((((CLIENT_ID, f"other {one}"),), quota) for one in IDS)
+    stored = ScramCredential(Secret(), Secret(), Secret(), 4096)
+    users = {f"u{number}": {"SCRAM-SHA-256": stored} for number in NUMBERS}
+    parts.security.users._users.update(users)
     return parts
 
 

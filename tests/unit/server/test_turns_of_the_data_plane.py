@@ -17,17 +17,20 @@ from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d
+from groupd.protocol.messages import delegation_tokens as k
 from groupd.protocol.messages import producers as p
 from groupd.protocol.messages import quotas as q
 from groupd.protocol.messages import replicas as r
 from groupd.protocol.messages import topics as t
 from groupd.protocol.messages import transactions as x
+from groupd.protocol.messages import users as u
 from groupd.protocol.messages.cluster import DescribeTopicPartitionsRequest, MetadataRequest
 from groupd.protocol.messages.quorum import (
     DescribeQuorumRequest,
     FeatureUpdate,
     UpdateFeaturesRequest,
 )
+from groupd.protocol.messages.secret import Secret
 from groupd.protocol.records.batch_builder import encode_batch
 from tests.support.loop_turns import Turns, arrays, without_log
 from tests.unit.server.served import APIS, IDS, ITEMS, NUMBERS, TOPICS, asker_of, served
@@ -99,6 +102,7 @@ SET = (t.AlterConfig("consumer.session.timeout.ms", 0, "50000"),)
 MANY_CONFIGS = tuple(t.AlterConfig(one, 0, "1") for one in IDS)
 ONCE = tuple((one, (0,)) for one in IDS)
 MANY = ("big", NUMBERS)
+SALT, SALTED_PASSWORD = Secret(b"salt"), Secret(32)
 Make = Callable[[], Any]
 
 ROWS: dict[str, Make] = {
@@ -223,6 +227,19 @@ ROWS: dict[str, Make] = {
     "AlterClientQuotas.entries.operations": lambda: q.AlterClientQuotasRequest(
         (q.QuotaAlteration((("user", "u"),), (RATE,) * ITEMS),)
     ),
+    "DescribeUserScramCredentials.users": lambda: u.DescribeUserScramCredentialsRequest(IDS),
+    "AlterUserScramCredentials.deletions": lambda: u.AlterUserScramCredentialsRequest(
+        tuple(u.ScramDeletion(f"u{number}", 1) for number in NUMBERS), ()
+    ),
+    "AlterUserScramCredentials.upsertions": lambda: u.AlterUserScramCredentialsRequest(
+        (), tuple(u.ScramUpsertion(one, 1, 4096, SALT, SALTED_PASSWORD) for one in IDS)
+    ),
+    "CreateDelegationToken.renewers": lambda: k.CreateDelegationTokenRequest(
+        tuple(("User", one) for one in IDS)
+    ),
+    "DescribeDelegationToken.owners": lambda: k.DescribeDelegationTokenRequest(
+        tuple(("User", one) for one in IDS)
+    ),
 }
 """Array of a request -> a request in which it is long."""
 
@@ -234,6 +251,7 @@ STATE: dict[str, Make] = {
     "all resources": t.ListConfigResourcesRequest,
     "all transactions": x.ListTransactionsRequest,
     "all quotas": q.DescribeClientQuotasRequest,
+    "all users": lambda: u.DescribeUserScramCredentialsRequest(None),
     "a large transaction": lambda: x.DescribeTransactionsRequest(("large",)),
     "many producers": lambda: p.DescribeProducersRequest((p.DescribeProducersTopic("big", (0,)),)),
     "a topic of many partitions": lambda: MetadataRequest(keyed("big")),
@@ -314,8 +332,8 @@ def test_every_array_of_every_request_has_a_row(broker: Served) -> None:
         path
         for request in [
             *data_handlers(parts.data_plane),
-            *transactions,
             *parts.security.handlers,
+            *transactions,
         ]
         for path in arrays(request, request.__name__.removesuffix("Request"))
         if not path.endswith("cursor")

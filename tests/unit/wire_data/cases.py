@@ -131,6 +131,20 @@ CASES = (
     Case("alter_client_quotas", (q.alter_client_quotas,), (q.alter_client_quotas_reply,)),
     Case("sasl_handshake", (s.sasl_handshake,), (s.sasl_handshake_reply,)),
     Case("sasl_authenticate", (s.sasl_authenticate,), (s.sasl_authenticate_reply,)),
+    Case(
+        "describe_user_scram_credentials",
+        (s.describe_users, s.describe_users_all),
+        (s.describe_users_reply, s.describe_users_reply_error),
+    ),
+    Case("alter_user_scram_credentials", (s.alter_users,), (s.alter_users_reply,)),
+    Case("create_delegation_token", (s.create_token,), ()),
+    Case("renew_delegation_token", (s.renew_token,), ()),
+    Case("expire_delegation_token", (s.expire_token,), ()),
+    Case(
+        "describe_delegation_token",
+        (s.describe_tokens, s.describe_tokens_all),
+        (s.describe_tokens_reply,),
+    ),
 )
 
 VERSIONED = [(case, version) for case in CASES for version in case.versions]
