@@ -10,14 +10,17 @@ from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.security.authorizer import AclChanges
 from groupd.coordinator.security.quota_entities import CLIENT_ID
 from groupd.coordinator.security.scram_credentials import ScramCredential
+from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupd.coordinator.transactions.table import Entry
+from groupd.protocol.messages.acls import AclBinding
 from groupd.protocol.messages.secret import Secret
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import RequestHeader
@@ -49,6 +52,7 @@ async def served() -> DaemonParts:
         offsets_topic_num_partitions=1,
         max_partitions_per_topic=ITEMS,
         transaction_partition_verification_enable=False,
+        authorizer_class_name=STANDARD_AUTHORIZER,
     )
     clock = ManualClock()
     parts = DaemonParts(config, SlicedHost(), clock)
@@ -61,6 +65,8 @@ async def served() -> DaemonParts:
     await parts.assemble(store)
     parts.announce("127.0.0.1", 9092)
     await parts.load(())
+    acls = tuple(AclBinding(2, one, 4, f"User:{one}", "*", 3, 3) for one in IDS[:30])
+    parts.security.authorizer.apply(AclChanges(acls))
     table = parts.transactions.log.table
     partitions = frozenset(("big", number) for number in range(5000))
     at_rest = TransactionMetadata(1, 0, 60_000, 0)

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.security.acl_requests import CHANGES_MAX
+from groupd.coordinator.security.authorizer import AclChanges
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d
@@ -24,6 +26,13 @@ from groupd.protocol.messages import replicas as r
 from groupd.protocol.messages import topics as t
 from groupd.protocol.messages import transactions as x
 from groupd.protocol.messages import users as u
+from groupd.protocol.messages.acls import (
+    AclBinding,
+    AclFilter,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
 from groupd.protocol.messages.cluster import DescribeTopicPartitionsRequest, MetadataRequest
 from groupd.protocol.messages.quorum import (
     DescribeQuorumRequest,
@@ -105,7 +114,12 @@ MANY = ("big", NUMBERS)
 SALT, SALTED_PASSWORD = Secret(b"salt"), Secret(32)
 Make = Callable[[], Any]
 
+ACLS = tuple(AclBinding(2, one, 3, "User:a", "*", 3, 3) for one in IDS[:CHANGES_MAX])
+FILTERS = tuple(AclFilter(2, one, 3) for one in IDS)
+
 ROWS: dict[str, Make] = {
+    "CreateAcls.creations": lambda: CreateAclsRequest(ACLS),
+    "DeleteAcls.filters": lambda: DeleteAclsRequest(FILTERS),
     "Metadata.topics": lambda: MetadataRequest(keyed(*IDS), False),
     "DescribeTopicPartitions.topics": lambda: DescribeTopicPartitionsRequest(IDS),
     "CreateTopics.topics": lambda: t.CreateTopicsRequest(tuple(map(t.NewTopic, IDS))),
@@ -316,6 +330,13 @@ def test_a_long_request_leaves_the_loop_to_others(broker: Served, row: str) -> N
 def test_a_request_about_much_leaves_the_loop_to_others(broker: Served, row: str) -> None:
     request = STATE[row]()
     check(broker, request, version_of(request))
+
+
+def test_many_acls_leave_the_loop_to_others(broker: Served) -> None:
+    _, parts = broker
+    acls = tuple(AclBinding(2, one, 3, "User:a", "*", 3, 3) for one in IDS)
+    parts.security.authorizer.apply(AclChanges(acls))
+    check(broker, DescribeAclsRequest(AclFilter()), 3)
 
 
 def test_every_array_of_every_request_has_a_row(broker: Served) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from groupd.protocol.wire.registry import Api
+from tests.unit.wire_data import acl_samples as c
 from tests.unit.wire_data import admin_samples as a
 from tests.unit.wire_data import config_samples as f
 from tests.unit.wire_data import data_samples as d
@@ -129,6 +130,13 @@ CASES = (
         (q.describe_client_quotas_reply, q.describe_client_quotas_refused),
     ),
     Case("alter_client_quotas", (q.alter_client_quotas,), (q.alter_client_quotas_reply,)),
+    Case(
+        "describe_acls",
+        (c.describe_acls, c.describe_acls_all),
+        (c.describe_acls_reply, c.describe_acls_reply_error),
+    ),
+    Case("create_acls", (c.create_acls,), (c.create_acls_reply,)),
+    Case("delete_acls", (c.delete_acls,), (c.delete_acls_reply,)),
     Case("sasl_handshake", (s.sasl_handshake,), (s.sasl_handshake_reply,)),
     Case("sasl_authenticate", (s.sasl_authenticate,), (s.sasl_authenticate_reply,)),
     Case(

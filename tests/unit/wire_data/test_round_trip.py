@@ -11,8 +11,15 @@ from groupd.protocol.errors import ErrorCode
 from tests.unit.wire_data.cases import CASES, VERSIONED, VERSIONED_IDS, Case
 from tests.unit.wire_data.oracle import check_reply, read_reply, request_bytes
 
-REPLY_LISTS = ("topics", "responses", "results", "markers", "replica_election_results")
-REQUEST_LISTS = ("topics", "resources", "markers")
+REPLY_LISTS = (
+    "topics",
+    "responses",
+    "results",
+    "markers",
+    "replica_election_results",
+    "filter_results",
+)
+REQUEST_LISTS = ("topics", "resources", "markers", "creations", "filters")
 ERROR_OF_THE_WHOLE = {
     "alter_user_scram_credentials",  # by user, who may be in both lists
     "alter_replica_log_dirs",  # by directory in the request, by topic in the reply
@@ -134,6 +141,9 @@ def test_keys_and_ranges() -> None:
         "alter_user_scram_credentials": (51, 0, 0),
         "write_txn_markers": (27, 1, 2),
         "txn_offset_commit": (28, 0, 6),
+        "describe_acls": (29, 1, 3),
+        "create_acls": (30, 1, 3),
+        "delete_acls": (31, 1, 3),
         "describe_configs": (32, 1, 4),
         "alter_configs": (33, 0, 2),
         "alter_replica_log_dirs": (34, 1, 2),
