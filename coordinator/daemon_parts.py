@@ -86,12 +86,12 @@ class DaemonParts:
         self._hosting = hosting
         await fix_shard_count(store, self.config)
         self.broker = self._make_broker(store)
+        self.security = Security(self.config, store, self.broker.work.turn, self.clock.monotonic_ms)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.data_plane = self._make_data_plane(store)
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
         self.broker.expiry.logs.append(self.data_plane.partitions.producers)
-        self.security = Security(self.config, store, self.broker.work.turn)
         self.broker.start_writer()
         self.assembled = True
         await self.data_plane.start()
@@ -166,9 +166,12 @@ class DaemonParts:
             broker.on_group_configs(group, overrides)
         data_plane.broker_configs.follow(broker.on_broker_configs)
 
-    def announce(self, host: str, port: int) -> None:
-        """Set the advertised address of this node."""
-        node = Node(self.config.node_id, host, port)
+    def announce(
+        self, host: str, port: int, listeners: tuple[tuple[str, str, int], ...] = ()
+    ) -> None:
+        """Set the advertised address of this node, and where it has several listeners those of
+        each, as (name, host, port)."""
+        node = Node(self.config.node_id, host, port, listeners=listeners)
         self.nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
         self.broker.node = node
 
