@@ -137,24 +137,10 @@ class GroupCoordinator(ClientCalls):
             "acls": acls,
         }
         check_arguments(START, (topics, config), given)
-        if control and admin is None:
-            admin = ("127.0.0.1", 0)
-        options = HarnessOptions(
-            topics=topics or {},
-            config=config or {},
-            profile=profile,
-            clock=clock,
-            listen=listen,
-            admin=admin,
-            control=control,
-            record=None if record is None else str(Path(record).absolute()),
-            security=SecurityOptions(
-                security,
-                users or {},
-                tuple(mechanisms),
-                None if acls is None else tuple(parse(acls)),
-            ),
-        )
+        return cls._started(_options(topics, config, given), process)
+
+    @classmethod
+    def _started(cls, options: HarnessOptions, process: bool) -> GroupCoordinator:
         try:
             made = cls(options, process=process)
         except ValueError as error:  # a wrong setting or clock mode
@@ -360,6 +346,31 @@ class GroupCoordinator(ClientCalls):
                 f"{name} would block the running event loop: await c.aio.{name}(...)"
             )
         return self._call(name, *args, **options)
+
+
+def _options(
+    topics: Mapping[str, int] | None, config: Mapping[str, object] | None, given: Mapping[str, Any]
+) -> HarnessOptions:
+    """From the arguments of `GroupCoordinator.start`. Raises HarnessError."""
+    admin, record, acls = given["admin"], given["record"], given["acls"]
+    if given["control"] and admin is None:
+        admin = ("127.0.0.1", 0)
+    return HarnessOptions(
+        topics=topics or {},
+        config=config or {},
+        profile=given["profile"],
+        clock=given["clock"],
+        listen=given["listen"],
+        admin=admin,
+        control=given["control"],
+        record=None if record is None else str(Path(record).absolute()),
+        security=SecurityOptions(
+            given["security"],
+            given["users"] or {},
+            tuple(given["mechanisms"]),
+            None if acls is None else tuple(parse(acls)),
+        ),
+    )
 
 
 class GroupCoordinatorFactory(Protocol):

@@ -60,9 +60,7 @@ def test_the_certificate_says_who_it_is(groupd: GroupCoordinator) -> None:
 def test_other_libraries(groupd: GroupCoordinator) -> None:
     groupd.produce("orders", ["a"])
     config = groupd.client_config("kafka-python", user="billing", mechanism="OAUTHBEARER")
-    consumer = KafkaConsumer(
-        "orders", group_id="billing", auto_offset_reset="earliest", **config
-    )
+    consumer = KafkaConsumer("orders", group_id="billing", auto_offset_reset="earliest", **config)
     assert next(iter(consumer)).value == b"a"
     consumer.close()
 
@@ -116,7 +114,7 @@ def test_mistakes() -> None:
     for options, said in (
         ({"security": "SASL"}, "SASL_PLAINTEXT"),
         ({"users": USERS}, "users need security"),
-        ({"security": "SASL_SSL", "mechanisms": ["SCRAM"]}, "did you mean SCRAM"),
+        ({"security": "SASL_SSL", "mechanisms": ["SCRAM"]}, "mechanism .SCRAM.: PLAIN"),
         ({"acls": ["billing READ topic orders"]}, "write PRINCIPAL may"),
     ):
         with pytest.raises(HarnessError, match=said):
@@ -127,7 +125,7 @@ def test_mistakes() -> None:
 def test_unknown_users_and_mechanisms(groupd: GroupCoordinator) -> None:
     with pytest.raises(HarnessError, match="did you mean billing"):
         groupd.client_config("confluent-kafka", user="biling")
-    with pytest.raises(HarnessError, match="no authoriser|SECURITY_DISABLED"):
+    with pytest.raises(HarnessError, match="SECURITY_DISABLED"):
         groupd.add_acls(["billing may READ topic orders"])
     with pytest.raises(HarnessError, match="libraries"):
         groupd.client_config("biling")
@@ -150,5 +148,5 @@ def test_over_http(groupd: GroupCoordinator, tmp_path: Path) -> None:
     groupd.produce("orders", ["a"])
     assert polled(config).value() == b"a"
     text = ask("/control/clients/java/properties?user=late")["properties"]
-    assert 'sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule' in text
+    assert "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule" in text
     assert text == groupd.client_properties("late")
