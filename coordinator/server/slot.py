@@ -66,6 +66,7 @@ class Slot(Waiter):
         "connection",
         "done",
         "frame",
+        "hangs_up",
         "header",
         "held",
         "lane",
@@ -92,6 +93,8 @@ class Slot(Waiter):
         self.header = header
         self.request_frame = request_frame
         self.done = False
+        self.hangs_up = False
+        """The connection is closed in place of a reply."""
         self.held = False
         """The connection starts no other request until this one is done."""
         self.frame: bytes | bytearray = b""
@@ -228,6 +231,15 @@ class Slot(Waiter):
     def lose(self) -> None:
         # Without a reply the client would wait; disconnected, it asks again.
         self.connection.abort()
+
+    def hang_up(self) -> None:
+        connection = self.connection
+        if not connection.closed:
+            reason = f"{self.api.name} without a reply has failed"
+            log.info("connection closed", client=connection.host, reason=reason)
+            self.hangs_up = True
+            self.done = True
+            connection.slot_done(self)
 
     def _cannot_send(self, error: Exception) -> None:
         """A bug of ours, or no memory."""
