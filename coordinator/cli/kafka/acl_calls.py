@@ -14,6 +14,9 @@ DESCRIBE_ACLS = Call(29, 3, "DescribeAcls", flexible=True)
 CREATE_ACLS = Call(30, 3, "CreateAcls", flexible=True)
 DELETE_ACLS = Call(31, 3, "DeleteAcls", flexible=True)
 
+Error = tuple[int, str | None]
+"""A code and its message."""
+
 
 def describe_acls(connection: BlockingConnection, wanted: AclFilter) -> list[AclBinding]:
     """The ACLs that the filter matches."""
@@ -28,7 +31,7 @@ def describe_acls(connection: BlockingConnection, wanted: AclFilter) -> list[Acl
 
     def read(reader: Reader) -> list[AclBinding]:
         reader.int32()
-        _check(connection, reader)
+        _check(connection, (_read_error(reader),))
         return [acl for acls in reader.structs(resource) for acl in acls]
 
     return connection.call(DESCRIBE_ACLS, write, read)
@@ -50,7 +53,7 @@ def create_acls(connection: BlockingConnection, acls: Sequence[AclBinding]) -> N
 
     def read(reader: Reader) -> None:
         reader.int32()
-        reader.structs(lambda one: _check(connection, one))
+        _check(connection, reader.structs(_read_error))
 
     connection.call(CREATE_ACLS, write, read)
 
@@ -63,17 +66,20 @@ def delete_acls(connection: BlockingConnection, filters: Sequence[AclFilter]) ->
             _write_filter(writer, wanted)
         writer.end()
 
-    def match(reader: Reader) -> AclBinding:
-        _check(connection, reader)
-        return _read_entry(reader, reader.int8(), reader.string(), reader.int8())
+    def match(reader: Reader) -> tuple[Error, AclBinding]:
+        error = _read_error(reader)
+        return error, _read_entry(reader, reader.int8(), reader.string(), reader.int8())
 
-    def result(reader: Reader) -> tuple[AclBinding, ...]:
-        _check(connection, reader)
-        return reader.structs(match)
+    def result(reader: Reader) -> tuple[Error, tuple[tuple[Error, AclBinding], ...]]:
+        return _read_error(reader), reader.structs(match)
 
     def read(reader: Reader) -> list[AclBinding]:
         reader.int32()
-        return list(dict.fromkeys(acl for acls in reader.structs(result) for acl in acls))
+        results = reader.structs(result)
+        _check(connection, [error for error, _ in results])
+        found = [one for _, matching in results for one in matching]
+        _check(connection, [error for error, _ in found])
+        return list(dict.fromkeys(acl for _, acl in found))
 
     return connection.call(DELETE_ACLS, write, read)
 
@@ -93,9 +99,13 @@ def _read_entry(reader: Reader, resource_type: int, name: str, pattern: int) -> 
     return AclBinding(resource_type, name, pattern, principal, host, reader.int8(), reader.int8())
 
 
-def _check(connection: BlockingConnection, reader: Reader) -> None:
-    """Reads an error and its message."""
-    error, message = reader.int16(), reader.nullable_string()
-    if error:
-        text = f"{error_name(error)}: {message}" if message else error_name(error)
-        raise KafkaError(f"{connection.where} refused: {text}")
+def _read_error(reader: Reader) -> Error:
+    return reader.int16(), reader.nullable_string()
+
+
+def _check(connection: BlockingConnection, errors: Sequence[Error]) -> None:
+    """Raises KafkaError for the first error that there is."""
+    for error, message in errors:
+        if error:
+            text = f"{error_name(error)}: {message}" if message else error_name(error)
+            raise KafkaError(f"{connection.where} refused: {text}")
