@@ -279,6 +279,13 @@ FIELDS_BY_KEY: Mapping[str, Field[Any]] = {
 }
 """Kafka name -> dataclass field."""
 
+SENSITIVE_KEYS = tuple(key for key, entry in FIELDS_BY_KEY.items() if entry.metadata["sensitive"])
+
+
+def is_sensitive(key: str) -> bool:
+    """Whether the value of the key is a secret, also if the key holds for one listener only."""
+    return any(key == known or key.endswith(f".{known}") for known in SENSITIVE_KEYS)
+
 
 def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> CoordinatorConfig:
     """`base` with the given Kafka-named settings. Raises ConfigError."""
@@ -297,8 +304,12 @@ def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> Coord
 
 
 def settings_of(config: CoordinatorConfig) -> dict[str, str]:
-    """Every setting by its Kafka name, as `with_settings` takes it."""
-    return {key: setting_text(getattr(config, entry.name)) for key, entry in FIELDS_BY_KEY.items()}
+    """The settings by their Kafka names, as `with_settings` takes them; secrets are left out."""
+    return {
+        key: setting_text(getattr(config, entry.name))
+        for key, entry in FIELDS_BY_KEY.items()
+        if not is_sensitive(key)
+    }
 
 
 def limits_by_address(config: CoordinatorConfig) -> dict[str, int]:

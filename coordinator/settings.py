@@ -25,12 +25,22 @@ def setting(
     low: int | None = None,
     high: int | None = None,
     choices: tuple[str, ...] = (),
+    sensitive: bool = False,
 ) -> Any:
     """A field with its Kafka name, bounds (inclusive) and meaning. Default None: a whole number
-    that may be left unset."""
+    that may be left unset. `sensitive`: the value is a secret; nothing shows it, not even the
+    `repr` of the settings."""
     return field(
         default=default,
-        metadata={"key": key, "doc": doc, "low": low, "high": high, "choices": choices},
+        repr=not sensitive,
+        metadata={
+            "key": key,
+            "doc": doc,
+            "low": low,
+            "high": high,
+            "choices": choices,
+            "sensitive": sensitive,
+        },
     )
 
 

@@ -52,8 +52,9 @@ class AdminRoutes:
         settings = {}
         for entry in fields(self._config):
             value = getattr(self._config, entry.name)
+            shown = ",".join(value) if isinstance(value, tuple) else value
             settings[entry.metadata["key"]] = {
-                "value": ",".join(value) if isinstance(value, tuple) else value,
+                "value": None if entry.metadata["sensitive"] else shown,
                 "default": value == entry.default,
             }
         return as_json({"options": dict(self._options), "config": settings})

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config_keys import ConfigKey, ConfigTable
-from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, STRING, ValueRule
+from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, ValueRule
 from groupd.coordinator.settings import setting_text
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ErrorCode
@@ -35,13 +35,18 @@ Code reads them at each use; shards and workers are told of changes (`BrokerConf
 
 
 class BrokerKey(Struct, frozen=True):
-    """A key with the value that counts unless a client has changed it. `value` None: not set."""
+    """A key with the value that counts unless a client has changed it. `value` None: not set, or a
+    secret."""
 
     name: str
     value: str | None
     config_type: int
     documentation: str
     is_default: bool = True
+
+    @property
+    def sensitive(self) -> bool:
+        return self.config_type == PASSWORD
 
 
 _TOPIC_DEFAULT = "Default of the topic config; the same for all topics that do not set it."
@@ -75,6 +80,8 @@ FIXED_KEYS: Mapping[str, BrokerKey] = {key.name: key for key in (*_FACTS, *_TOPI
 def key_type(key: str) -> int:
     """The config type of one of our settings."""
     field = FIELDS_BY_KEY[key]
+    if field.metadata["sensitive"]:
+        return PASSWORD
     if isinstance(field.default, bool):
         return BOOLEAN
     if field.default is None or isinstance(field.default, int):
@@ -101,14 +108,16 @@ def own_key(config: CoordinatorConfig, key: str) -> BrokerKey:
     """One of our settings."""
     field = FIELDS_BY_KEY[key]
     value = getattr(config, field.name)
-    text = None if value is None else setting_text(value)
+    hidden = value is None or field.metadata["sensitive"]
+    text = None if hidden else setting_text(value)
     return BrokerKey(key, text, key_type(key), field.metadata["doc"], value == field.default)
 
 
 def default_text(key: str) -> str | None:
-    """The default of one of our settings; None: not set."""
-    default = FIELDS_BY_KEY[key].default
-    return None if default is None else setting_text(default)
+    """The default of one of our settings; None: not set, or that of a secret."""
+    field = FIELDS_BY_KEY[key]
+    hidden = field.default is None or field.metadata["sensitive"]
+    return None if hidden else setting_text(field.default)
 
 
 def node_keys(node: Node) -> tuple[BrokerKey, ...]:
