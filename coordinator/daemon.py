@@ -26,6 +26,7 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
@@ -185,6 +186,7 @@ class Daemon:
             self.connections,
             fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
             self._host.connection,
+            KafkaEndpoint(access=self.parts.security.access),
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
         node = advertised_address(self.kafka_address, self.options.advertised)
