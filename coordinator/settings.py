@@ -28,10 +28,10 @@ def setting(
     sensitive: bool = False,
 ) -> Any:
     """A field with its Kafka name, bounds (inclusive) and meaning. Default None: a whole number
-    that may be left unset. `sensitive`: the value is a secret; nothing shows it, not even the
-    `repr` of the settings."""
+    that may be left unset. `sensitive`: a secret, which is never shown, logged or recorded."""
     return field(
         default=default,
+        # A secret must not stand in the `repr` of the configuration either.
         repr=not sensitive,
         metadata={
             "key": key,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Access, DataHandler
+from groupd.coordinator.security.sasl_requests import SASL_HANDLERS
 from groupd.storage.log import Catalogue
 
 
@@ -29,7 +30,7 @@ class Security:
     @property
     def handlers(self) -> Mapping[type, DataHandler]:
         """By type of request."""
-        return {}
+        return {**SASL_HANDLERS}
 
 
 class Unrestricted(Access):
