@@ -1,21 +1,20 @@
 """Who may do what on the admin port (`docs/spec/security.md#7`).
 
-A client proves who it is by a bearer token or by a TLS certificate; either stands for a role. Without
-credentials it may read if that is allowed where the port listens, otherwise it gets 401 whatever it
-asks for, so that it does not learn which pages exist. Where there are no credentials at all,
+A client proves who it is by a bearer token or by a TLS certificate; either stands for a role.
+Without credentials it may read if that is allowed where the port listens. Otherwise it gets 401
+whatever it asks for, so that it does not learn which pages exist. Where nobody has credentials,
 `/control` needs none: it is there only if somebody has switched it on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-
-import asyncio
 
 import structlog
 from msgspec import Struct
@@ -71,7 +70,7 @@ class AdminAccess:
         self._anonymous = anonymous
         self._tokens = tokens
         self._roles = roles or {}
-        self._failures = Failures(elapsed)
+        self._failures = WrongCredentials(elapsed)
 
     async def refusal(self, caller: Caller, needed: Role) -> Refused | None:
         """None: the request may be answered."""
@@ -87,11 +86,9 @@ class AdminAccess:
                 log.warning("wrong credentials on the admin port", client=caller.address)
                 return _unauthorized(', error="invalid_token"')
             role = max(of_token, role or of_token)
-        known = role is not None or caller.subject is not None
-        role = max(role or 0, self._anonymous or 0)
-        if role >= needed:
+        if max(role or 0, self._anonymous or 0) >= needed:
             return None
-        if not known:
+        if role is None and caller.subject is None:
             return _unauthorized()
         log.warning("refused on the admin port", client=caller.address, subject=caller.subject)
         return Refused(403, f"needs the role {needed.name.lower()}", _challenge(_TOO_LITTLE))
@@ -103,7 +100,7 @@ class AdminAccess:
         return await asyncio.to_thread(self._tokens.role, token.strip())
 
 
-class Failures:
+class WrongCredentials:
     """Counts wrong credentials by address, or by subnet for IPv6."""
 
     def __init__(self, elapsed: Callable[[], float]) -> None:

@@ -1,5 +1,5 @@
-"""The tokens of the admin port: each is a secret that its owner sends with every request, and stands
-for a role (`docs/spec/security.md#7`).
+"""The tokens of the admin port: each is a secret that its owner sends with every request, and
+stands for a role (`docs/spec/security.md#7`).
 
 Only the SHA-256 of a token is kept in memory.
 """
