@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import real_port
+from groupd.coordinator.server.admin_tokens import VARIABLE
 
 DEFAULT_ADMIN = "127.0.0.1:9644"
 TIMEOUT_S = 10.0
@@ -89,9 +91,14 @@ def admin_port(address: str, token_file: Path | None, ca_file: Path | None) -> A
     real_port(address, "--admin")
     return AdminPort(
         address,
-        None if token_file is None else _token(token_file),
+        _token_of_environment() if token_file is None else _token(token_file),
         None if ca_file is None else _tls(ca_file),
     )
+
+
+def _token_of_environment() -> str | None:
+    """The first of those that a daemon in this environment would take, as in its container."""
+    return _first_token(os.environ.get(VARIABLE, "").split(";"))
 
 
 def _token(path: Path) -> str:
@@ -101,10 +108,15 @@ def _token(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         raise UsageError(f"--admin-token-file {path}: {reason}") from None
-    words = next((line.split() for line in lines if line.strip() and line[0] != "#"), None)
-    if words is None or not words[-1].isascii() or not words[-1].isprintable():
+    token = _first_token(lines)
+    if token is None:
         raise UsageError(f"--admin-token-file {path}: has no token")
-    return words[-1]
+    return token
+
+
+def _first_token(lines: Iterable[str]) -> str | None:
+    words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [""])
+    return words[-1] if words[-1] and words[-1].isascii() and words[-1].isprintable() else None
 
 
 def _tls(path: Path) -> ssl.SSLContext:
