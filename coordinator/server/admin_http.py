@@ -146,13 +146,11 @@ class AdminServer:
         return bound[0], bound[1]
 
     async def close(self) -> None:
-        """Ends the connections, too."""
+        """Requests that are being answered go on: one of them may have asked for this."""
         if self._server is not None:
             self._server.close()
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for places in (self._unasked, *self._places.values()):
+            places.abort_waiting()
 
     def _accept(self, accepted: socket.socket) -> None:
         client = _AdminConnection(accepted)

@@ -40,6 +40,12 @@ class Places:
         """From now on it is the client's turn: to send its request, or to read its reply."""
         self._waiting[client] = None
 
+    def abort_waiting(self) -> None:
+        """Close all that wait for their clients."""
+        for client in tuple(self._waiting):
+            self.give_back(client)
+            client.abort()
+
     def give_back(self, client: Abortable) -> None:
         """It may have been taken away before."""
         self._held.discard(client)
