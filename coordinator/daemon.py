@@ -9,6 +9,7 @@ what is under way becomes durable and is answered, store.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.security.first_users import first_users
 from groupd.coordinator.security.listeners import Listener, listeners_of
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
@@ -154,6 +156,7 @@ class Daemon:
             store = self._store = await host.open(self._store, options.config)
             trouble = "read"
             await host.run("assemble", lambda: parts.assemble(store, self._hosting))
+            await self._add_first_users()
             self._stalls.start()
             await self._open_ports(listeners)
             topics = options.topics
@@ -181,6 +184,15 @@ class Daemon:
                     "served yet"
                 )
         return listeners
+
+    async def _add_first_users(self) -> None:
+        """Raises ConfigError, LogError."""
+        users, file = self.parts.security.users, self.options.config.scram_users_file
+        new = await asyncio.to_thread(first_users, Path(file), users) if file else {}
+        if new:
+            facts = [(*key, credential.iterations) for key, credential in new.items()]
+            await self._host.run("add-users", lambda: users.add(new), users=facts)
+            log.info("users made", users=sorted({user for user, _ in new}), file=file)
 
     def _warn_of_readers(self) -> None:
         database = None
