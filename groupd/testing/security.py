@@ -27,6 +27,12 @@ __tracebackhide__ = True
 SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
+SECURITY_PROTOCOLS: tuple[SecurityProtocol, ...] = (
+    "PLAINTEXT",
+    "SSL",
+    "SASL_PLAINTEXT",
+    "SASL_SSL",
+)
 PLAIN: Mechanism = "PLAIN"
 OAUTHBEARER: Mechanism = "OAUTHBEARER"
 MECHANISMS: tuple[Mechanism, ...] = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
