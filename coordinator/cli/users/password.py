@@ -34,9 +34,7 @@ def read_password(file: Path | None, user: str) -> str:
 def _of_file(file: Path) -> str:
     try:
         if file.is_file() and others_may_read(file):
-            raise UsageError(
-                f"{FLAG} {file}: every user of this machine may read it: chmod 600 it"
-            )
+            raise UsageError(f"{FLAG} {file}: every user of this machine may read it: chmod 600 it")
         with file.open(encoding="utf-8") as lines:
             return lines.readline()
     except OSError as error:
