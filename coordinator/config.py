@@ -7,12 +7,18 @@ checked against this file. Unknown keys and values out of range are `ConfigError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from ipaddress import ip_address
 from typing import Any
 
 from groupd.coordinator.connection_settings import ConnectionSettings
 from groupd.coordinator.data_settings import DataSettings
+from groupd.coordinator.listener_keys import (
+    LISTENER_PREFIX,
+    checked_listener_key,
+    listener_key,
+)
+from groupd.coordinator.security_settings import SecuritySettings
 from groupd.coordinator.settings import ConfigError as ConfigError  # users catch it by this name
 from groupd.coordinator.settings import parse_value, setting, setting_text
 from groupd.coordinator.suggest import did_you_mean
@@ -21,7 +27,7 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class CoordinatorConfig(ConnectionSettings, DataSettings):
+class CoordinatorConfig(ConnectionSettings, DataSettings, SecuritySettings):
     """Every setting of the daemon. Names without Kafka's equivalent start with `groupd.`."""
 
     # Consumer groups (KIP-848)
@@ -269,13 +275,16 @@ class CoordinatorConfig(ConnectionSettings, DataSettings):
         low=1000,
     )
 
+    listener_overrides: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """(`listener.name.NAME.KEY`, value as text), by key: see `groupd.coordinator.listener_keys`."""
+
     @property
     def consumer_protocol_enabled(self) -> bool:
         return "consumer" in self.rebalance_protocols and self.group_version >= 1
 
 
 FIELDS_BY_KEY: Mapping[str, Field[Any]] = {
-    entry.metadata["key"]: entry for entry in fields(CoordinatorConfig)
+    entry.metadata["key"]: entry for entry in fields(CoordinatorConfig) if "key" in entry.metadata
 }
 """Kafka name -> dataclass field."""
 
@@ -283,7 +292,11 @@ FIELDS_BY_KEY: Mapping[str, Field[Any]] = {
 def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> CoordinatorConfig:
     """`base` with the given Kafka-named settings. Raises ConfigError."""
     changes: dict[str, Any] = {}
+    overrides = dict(base.listener_overrides)
     for key, text in settings.items():
+        if key.startswith(LISTENER_PREFIX):
+            overrides[key] = _checked_override(key, text)
+            continue
         entry = FIELDS_BY_KEY.get(key)
         if entry is None:
             hint = did_you_mean(key, FIELDS_BY_KEY)
@@ -291,14 +304,36 @@ def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> Coord
                 f"unknown config key {key!r}{hint}; `groupd config` lists the known ones"
             )
         changes[entry.name] = parse_value(entry, text)
-    config = replace(base, **changes)
+    config = replace(base, **changes, listener_overrides=tuple(sorted(overrides.items())))
     validate(config)
     return config
 
 
+def _checked_override(key: str, text: str) -> str:
+    """The value of a setting of one listener. Raises ConfigError."""
+    entry = FIELDS_BY_KEY[checked_listener_key(key, FIELDS_BY_KEY).key]
+    try:
+        parse_value(entry, text)
+    except ConfigError as error:
+        raise ConfigError(f"{key.removesuffix(entry.metadata['key'])}{error}") from None
+    return text.strip()
+
+
 def settings_of(config: CoordinatorConfig) -> dict[str, str]:
-    """Every setting by its Kafka name, as `with_settings` takes it."""
-    return {key: setting_text(getattr(config, entry.name)) for key, entry in FIELDS_BY_KEY.items()}
+    """Every setting by its Kafka name, as `with_settings` takes it, except secrets."""
+    found = {
+        key: setting_text(getattr(config, entry.name))
+        for key, entry in FIELDS_BY_KEY.items()
+        if not entry.metadata["sensitive"]
+    }
+    return {**found, **{key: text for key, text in config.listener_overrides if not secret(key)}}
+
+
+def secret(key: str) -> bool:
+    """Whether the value of a setting, also of one listener, must never be shown."""
+    if key.startswith(LISTENER_PREFIX):
+        key = listener_key(key).key
+    return bool(FIELDS_BY_KEY[key].metadata["sensitive"])
 
 
 def limits_by_address(config: CoordinatorConfig) -> dict[str, int]:

@@ -26,6 +26,8 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.security.listeners import listeners_of
+from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
@@ -133,6 +135,7 @@ class Daemon:
         trouble = "opened"
         host, options = self._host, self.options
         try:
+            self._check_listeners()
             parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
             await self._launch_workers()
             self._store = self._given_store or create_store(options.store_url, options.data_dir)
@@ -153,6 +156,13 @@ class Daemon:
                 raise CannotStart(f"the store cannot be {trouble}: {error}") from error
             raise
         log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
+
+    def _check_listeners(self) -> None:
+        """Raises ConfigError."""
+        options = self.options
+        listeners_of(options.config, options.listen, options.advertised)
+        if options.config.listeners:
+            raise ConfigError("listeners: cannot be served yet; use --listen")
 
     def _warn_of_readers(self) -> None:
         database = None
@@ -185,6 +195,7 @@ class Daemon:
             self.connections,
             fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
             self._host.connection,
+            KafkaEndpoint(access=self.parts.security.access),
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
         node = advertised_address(self.kafka_address, self.options.advertised)

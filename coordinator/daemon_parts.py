@@ -20,6 +20,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.topics.catalogue import fix_shard_count
@@ -47,6 +48,8 @@ class DaemonParts:
     cleaner: Cleaner
     """Of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
+    security: Security
+    """Who may do what."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
     requests: Requests
@@ -88,12 +91,15 @@ class DaemonParts:
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
         self.broker.expiry.logs.append(self.data_plane.partitions.producers)
+        self.security = Security(self.config, store)
         self.broker.start_writer()
         self.assembled = True
         await self.data_plane.start()
+        await self.security.load()
         self._tell_broker_of_topics_and_configs()
         self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
+        self.broker.serve_data(self.security.handlers)
         self.requests = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
         if hosting is not None:
             self.requests = hosting.attach(store, self.broker, self.data_plane, self.transactions)

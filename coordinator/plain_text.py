@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from groupd.protocol.messages.secret import Secret
+
 TEXT_MAX = 4000
 """A longer value is cut off."""
 
@@ -42,8 +44,8 @@ def plain_text(value: object) -> str:
             return "yes" if value else "no"
         case Enum():
             return value.name if isinstance(value, int) else plain_text(value.value)
-        case str():
-            return value
+        case str() | Secret():
+            return str(value)
         case bytes() | bytearray() | memoryview():
             return bytes(value).hex()
         case (str(host), int(port)) if isinstance(value, tuple):

@@ -25,12 +25,22 @@ def setting(
     low: int | None = None,
     high: int | None = None,
     choices: tuple[str, ...] = (),
+    sensitive: bool = False,
 ) -> Any:
     """A field with its Kafka name, bounds (inclusive) and meaning. Default None: a whole number
-    that may be left unset."""
+    that may be left unset. `sensitive`: a secret, which is never shown, logged or recorded."""
     return field(
         default=default,
-        metadata={"key": key, "doc": doc, "low": low, "high": high, "choices": choices},
+        # A secret must not stand in the `repr` of the configuration either.
+        repr=not sensitive,
+        metadata={
+            "key": key,
+            "doc": doc,
+            "low": low,
+            "high": high,
+            "choices": choices,
+            "sensitive": sensitive,
+        },
     )
 
 

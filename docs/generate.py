@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 from docs.rebalance_trace import trace  # noqa: E402
 from groupd.coordinator.cli.show_config import shown, span  # noqa: E402
-from groupd.coordinator.config import CoordinatorConfig  # noqa: E402
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig  # noqa: E402
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from groupd.protocol.wire.apis import API_BY_KEY  # noqa: E402
@@ -30,7 +30,7 @@ from groupd.testing.control_openapi import document  # noqa: E402
 
 CONFIG_SOURCES = [
     ROOT / "coordinator" / name
-    for name in ("config.py", "connection_settings.py", "data_settings.py")
+    for name in ("config.py", "connection_settings.py", "data_settings.py", "security_settings.py")
 ]
 TESTING_PAGE = ROOT / "docs" / "testing.md"
 SERVE_PAGE = ROOT / "docs" / "serve.md"
@@ -168,7 +168,7 @@ def settings_without_effect() -> list[str]:
     )
     # A property of the config may read a field on behalf of others.
     sources += CONFIG_SOURCES[0].read_text().partition("@property")[2]
-    names = [entry.name for entry in fields(CoordinatorConfig)]
+    names = [entry.name for entry in FIELDS_BY_KEY.values()]
     return [
         name
         for name in names

@@ -194,6 +194,18 @@ class StoredTopic(Struct, frozen=True):
     configs: tuple[tuple[str, str], ...] = ()
 
 
+SECURITY_KINDS = ("acl", "scram", "quota")
+
+
+class SecurityEntry(Struct, frozen=True):
+    """One ACL, credential or quota. `kind`: one of `SECURITY_KINDS`; `key` and `value`
+    are texts that only their owner reads. `value` None: the entry is to be removed."""
+
+    kind: str
+    key: str
+    value: str | None
+
+
 class Catalogue(Protocol):
     """Small durable facts beside the logs."""
 
@@ -215,6 +227,15 @@ class Catalogue(Protocol):
 
     async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
         """Set one override; None removes it."""
+        ...
+
+    async def security_entries(self, kind: str) -> list[tuple[str, str]]:
+        """(key, value) of every entry of one kind, by key."""
+        ...
+
+    async def change_security(self, changes: Sequence[SecurityEntry]) -> None:
+        """Set and remove entries, all in one transaction. To remove what is not there is no
+        mistake."""
         ...
 
     async def log_sizes(self) -> dict[str, int]:

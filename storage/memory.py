@@ -20,6 +20,7 @@ from groupd.storage.log import (
     LogUnavailable,
     Replacement,
     RowExtent,
+    SecurityEntry,
     StoredBatch,
     StoredTopic,
     new_cluster_id,
@@ -52,6 +53,7 @@ class MemoryStore:
         self._logs: dict[str, _Log] = {}
         self._topics: dict[bytes, StoredTopic] = {}
         self._configs: dict[tuple[int, str, str], str] = {}
+        self._security: dict[tuple[str, str], str] = {}
         self._next_producer_id = 0
         self._append_faults: deque[_Fault] = deque()
         self._read_faults: deque[BaseException] = deque()
@@ -279,6 +281,18 @@ class MemoryStore:
             self._configs.pop((resource_type, name, key), None)
         else:
             self._configs[resource_type, name, key] = value
+
+    async def security_entries(self, kind: str) -> list[tuple[str, str]]:
+        self._check_open()
+        return sorted((key, value) for (of, key), value in self._security.items() if of == kind)
+
+    async def change_security(self, changes: Sequence[SecurityEntry]) -> None:
+        self._check_open()
+        for change in changes:
+            if change.value is None:
+                self._security.pop((change.kind, change.key), None)
+            else:
+                self._security[change.kind, change.key] = change.value
 
     async def log_sizes(self) -> dict[str, int]:
         self._check_open()

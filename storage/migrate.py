@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Connection, insert, inspect, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
 
 from groupd.storage import tables
 from groupd.storage.checksums import log_sum, row_crc
@@ -69,11 +83,25 @@ def add_row_checksums(connection: Connection) -> None:
         connection.execute(statement, {"log_id": log[0], "row_sum": log_sum(*log)})
 
 
+def add_security_entries(connection: Connection) -> None:
+    """Version 4 -> 5: a table for ACLs, SCRAM credentials and quotas."""
+    Table(
+        "security_entry",
+        MetaData(),
+        Column("kind", String(16), primary_key=True),
+        Column("key_hash", LargeBinary(32), primary_key=True),
+        Column("entry_key", Text, nullable=False),
+        Column("value", Text, nullable=False),
+        Column("row_crc", BigInteger, nullable=False),
+    ).create(connection)
+
+
 MIGRATIONS: Mapping[int, Migration] = {
     1: add_row_checksums,
     2: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),
     # A clean offset of 0 adds nothing to the sum of a row.
     3: statements("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"),
+    4: add_security_entries,
 }
 
 

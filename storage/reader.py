@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, func, or_, select, text
 
 from groupd.storage.batches import BATCH_COLUMNS, LOG_COLUMNS, ROWS_MAX, LogRow, find_log
 from groupd.storage.checksums import batch_crc, check_log
-from groupd.storage.log import LogCorrupt, LogState, StoredBatch
+from groupd.storage.log import SECURITY_KINDS, LogCorrupt, LogState, StoredBatch
 from groupd.storage.sql import SqlCatalogue
 from groupd.storage.sql_logs import Backend, SqlLogs
 from groupd.storage.tables import log, log_batch
@@ -176,6 +176,10 @@ class StoreReader(SqlLogs, SqlCatalogue):
 
         return await self._backend.read(work)
 
+    async def _security(self) -> None:
+        for kind in SECURITY_KINDS:
+            await self.security_entries(kind)
+
     async def damage(self) -> list[str]:
         """What the database itself finds wrong, batches that belong to no log, and rows of the
         small tables whose checksum is wrong."""
@@ -197,7 +201,7 @@ class StoreReader(SqlLogs, SqlCatalogue):
             return found
 
         found = await self._backend.read(work)
-        for read in (self.cluster_id, self.topics, self.configs):
+        for read in (self.cluster_id, self.topics, self.configs, self._security):
             try:
                 await read()
             except LogCorrupt as error:

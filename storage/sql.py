@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from hashlib import sha256
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from groupd.storage.checksums import check_row, row_crc
-from groupd.storage.log import LogError, StoredTopic, StoreRefused
+from groupd.storage.log import LogError, SecurityEntry, StoredTopic, StoreRefused
 from groupd.storage.sql_logs import Backend, SqlLogs
-from groupd.storage.tables import config_override, log, log_batch, meta, producer_id, topic
+from groupd.storage.tables import (
+    config_override,
+    log,
+    log_batch,
+    meta,
+    producer_id,
+    security_entry,
+    topic,
+)
 
 _PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
@@ -96,6 +106,48 @@ class SqlCatalogue:
 
         await self._backend.write(work)
 
+    async def security_entries(self, kind: str) -> list[tuple[str, str]]:
+        columns = security_entry.c
+        query = select(columns.row_crc, columns.entry_key, columns.value).where(
+            columns.kind == kind
+        )
+
+        def work(connection: Connection) -> list[tuple[str, str]]:
+            rows = connection.execute(query).all()
+            for crc, key, value in rows:
+                check_row("security_entry", crc, kind, key, value)
+            return sorted((key, value) for _, key, value in rows)
+
+        return await self._backend.write(work)
+
+    async def change_security(self, changes: Sequence[SecurityEntry]) -> None:
+        # Of several changes to one entry the last one counts.
+        rows = {(change.kind, _hash(change.key)): change for change in changes}
+        columns = security_entry.c
+        gone = delete(security_entry).where(
+            columns.kind == bindparam("of_kind"), columns.key_hash == bindparam("of_key")
+        )
+        places = [{"of_kind": kind, "of_key": key} for kind, key in rows]
+        new = [
+            {
+                "kind": kind,
+                "key_hash": key_hash,
+                "entry_key": change.key,
+                "value": change.value,
+                "row_crc": row_crc(kind, change.key, change.value),
+            }
+            for (kind, key_hash), change in rows.items()
+            if change.value is not None
+        ]
+
+        def work(connection: Connection) -> None:
+            if places:
+                connection.execute(gone, places)
+            if new:
+                connection.execute(insert(security_entry), new)
+
+        await self._backend.write(work)
+
     async def log_sizes(self) -> dict[str, int]:
         query = (
             select(log.c.name, func.sum(func.length(log_batch.c.payload)))
@@ -171,3 +223,7 @@ class SqlStore(SqlLogs, SqlCatalogue):
 
     async def close(self) -> None:
         await self._backend.close()
+
+
+def _hash(key: str) -> bytes:
+    return sha256(key.encode()).digest()

@@ -22,7 +22,15 @@ from groupd.storage.migrate import migrate
 from groupd.storage.sql import SqlStore
 from groupd.storage.sqlite_connections import driver_of, sqlite_readers, sqlite_writer
 from groupd.storage.sqlite_files import FULL, NO_SPACE, DataLock, Witness, is_full
-from groupd.storage.tables import config_override, log, log_batch, meta, producer_id, topic
+from groupd.storage.tables import (
+    config_override,
+    log,
+    log_batch,
+    meta,
+    producer_id,
+    security_entry,
+    topic,
+)
 from groupd.storage.transactions import DatabaseBackend, ReadingBackend, Transactions
 
 READERS = 2
@@ -187,7 +195,7 @@ def _reason(error: Exception) -> tuple[str, int]:
 # a row that an index does not find would be taken for one that never was. `log_batch` is not, as it
 # is as large as the data: its rows are checked when they are read, each by its checksum and all by
 # their offsets, which follow each other.
-_WHOLE = (meta, log, topic, config_override, producer_id)
+_WHOLE = (meta, log, topic, config_override, producer_id, security_entry)
 _MEND = "restore the data directory from a copy or choose another"
 
 _FIRST_LOG_ID_BITS = 40

@@ -7,6 +7,7 @@
   are left of a range of offsets. Rows
   below a log's start offset are dead and dropped in the background.
 - `topic`, `config_override`, `producer_id`: the catalogue.
+- `security_entry`: ACLs, SCRAM credentials and quotas.
 - `meta`: one row with the schema version, the cluster id and the owner epoch.
 
 `row_crc` and `row_sum` cover the other columns of their row, see `checksums`; that of `meta` does
@@ -34,7 +35,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """To change a table, add one here and a migration to `migrate.MIGRATIONS`."""
 
 metadata = MetaData()
@@ -121,6 +122,17 @@ config_override = Table(
     Column("resource_type", Integer, primary_key=True, autoincrement=False),
     Column("name", Text, primary_key=True),
     Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("row_crc", BigInteger, nullable=False),
+)
+
+security_entry = Table(
+    "security_entry",
+    metadata,
+    Column("kind", String(16), primary_key=True),
+    # SHA-256 of `entry_key`, which may be longer than an index of PostgreSQL takes.
+    Column("key_hash", LargeBinary(32), primary_key=True),
+    Column("entry_key", Text, nullable=False),
     Column("value", Text, nullable=False),
     Column("row_crc", BigInteger, nullable=False),
 )

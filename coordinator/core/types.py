@@ -72,9 +72,11 @@ class Access:
     """What the client of a request may do, in the name of `principal` ("User:alice"). This one may
     do everything; `groupd.coordinator.security` has the one that asks the ACLs.
 
-    Rights are looked at when a request is handled (`docs/spec/security.md`, 4)."""
+    Rights are looked at when a request is handled (docs/spec/security.md#4)."""
 
     principal: str = ANONYMOUS
+    restricted = False
+    """Whether any question may be answered with no."""
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether the client may do what it asked for by name. A denial is logged."""

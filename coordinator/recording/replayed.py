@@ -36,6 +36,7 @@ from groupd.coordinator.recording.virtual_transport import VirtualTransport
 from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
@@ -237,6 +238,7 @@ class ReplayedBroker:
             self._stats,
             self._registry,
             fairness(self._unlimited, LoopStalls(), self.parts.broker.work, clock),
+            KafkaEndpoint(access=self.parts.security.access),
             traffic=self,
         )
         connection.number = number

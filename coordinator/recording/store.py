@@ -18,6 +18,7 @@ from groupd.storage.log import (
     LogState,
     Replacement,
     RowExtent,
+    SecurityEntry,
     Store,
     StoredBatch,
     StoredTopic,
@@ -119,6 +120,12 @@ class OutsideStore:
         await self._do(
             "put-config", lambda: self._store.put_config(resource_type, name, key, value)
         )
+
+    async def security_entries(self, kind: str) -> list[tuple[str, str]]:
+        return await self._do("security-entries", lambda: self._store.security_entries(kind))
+
+    async def change_security(self, changes: Sequence[SecurityEntry]) -> None:
+        await self._do("change-security", lambda: self._store.change_security(changes))
 
     async def log_sizes(self) -> dict[str, int]:
         return await self._do("log-sizes", self._store.log_sizes)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, secret
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
 from groupd.coordinator.server.scrapes import Scrapes
 
@@ -49,11 +48,14 @@ class AdminRoutes:
         return text("ready") if reason is None else text(reason, 503)
 
     def _show_config(self, _: HttpRequest) -> HttpReply:
-        settings = {}
-        for entry in fields(self._config):
+        settings: dict[str, Any] = {}
+        for key, entry in FIELDS_BY_KEY.items():
             value = getattr(self._config, entry.name)
-            settings[entry.metadata["key"]] = {
-                "value": ",".join(value) if isinstance(value, tuple) else value,
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            settings[key] = {
+                "value": None if secret(key) else shown,
                 "default": value == entry.default,
             }
+        for key, override in self._config.listener_overrides:
+            settings[key] = {"value": None if secret(key) else override, "default": False}
         return as_json({"options": dict(self._options), "config": settings})

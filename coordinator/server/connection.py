@@ -27,6 +27,7 @@ import structlog
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL, Account
+from groupd.coordinator.server.client_session import PLAINTEXT, ClientSession, KafkaEndpoint
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.decoding import AT_ONCE, Decoded
 from groupd.coordinator.server.fairness import Fairness
@@ -54,11 +55,12 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: OpenConnections[Connection],
-                 fairness: Fairness) -> None:  # fmt: skip
+                 fairness: Fairness, endpoint: KafkaEndpoint = PLAINTEXT) -> None:  # fmt: skip
         self._config = config
         self._requests = requests
         self._stats = stats
         self._registry = registry
+        self._endpoint = endpoint
         self._turns = fairness.turns
         self._decoder = fairness.decoder
         self.long_work = fairness.work
@@ -79,6 +81,7 @@ class Connection(asyncio.Protocol):
         self._out = Outgoing(config, clock, stats, self.account, self._stalled)
         self.closed = False
         self.host = ""
+        self.session: ClientSession
         self.software = ("", "")
         self.active = True
         """Data has come or left since the listener last looked."""
@@ -93,6 +96,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/unknown"
+        self.session = self._endpoint.session(self.host)
         limit = self._registry.limit_reached(self.host)
         if limit is not None:
             self._stats.refused += 1

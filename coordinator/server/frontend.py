@@ -39,9 +39,15 @@ class Frontend:
         if isinstance(request, ApiVersionsRequest):
             slot.send(self._versions(slot, api, request))
             return
-        header = slot.header
+        header, connection = slot.header, slot.connection
+        session = connection.session
         context = RequestContext(
-            slot, header.api_version, header.client_id or "", slot.connection.host
+            slot,
+            header.api_version,
+            header.client_id or "",
+            connection.host,
+            session.access,
+            session.listener,
         )
         self._broker.submit(context, request)
 

@@ -9,6 +9,7 @@ from socket import socket
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.descriptors import most_connections
@@ -47,6 +48,7 @@ class KafkaListener:
         stats: ConnectionStats,
         fairness: Fairness,
         make: Callable[..., Connection] = Connection,
+        endpoint: KafkaEndpoint = PLAINTEXT,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -54,6 +56,7 @@ class KafkaListener:
         self._make = make
         self._stats = stats
         self._fairness = fairness
+        self._endpoint = endpoint
         stats.budget = fairness.budget
         stats.most = most_connections(config.max_connections)
         self._connections: OpenConnections[Connection] = OpenConnections(config, stats.most)
@@ -117,6 +120,7 @@ class KafkaListener:
             self._stats,
             self._connections,
             self._fairness,
+            self._endpoint,
         )
 
     def _arm_sweep(self) -> None:

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from groupd.coordinator.plain_text import fields_text
 from groupd.coordinator.server.log_limits import bounded, limit_lines
+from groupd.protocol.messages.secret import Secret
 
 log = structlog.get_logger("groupd.loop")
 
@@ -117,6 +118,8 @@ def _plain_json(value: object) -> object:
     match value:
         case Enum():
             return value.value
+        case Secret():
+            return str(value)
         case bytes() | bytearray() | memoryview():
             return bytes(value).hex()
         case type():

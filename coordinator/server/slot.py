@@ -12,6 +12,7 @@ from groupd.coordinator.core import slices
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import Lease, Waiter
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account
+from groupd.coordinator.server.client_session import ClientSession
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
@@ -32,6 +33,8 @@ class Client(Protocol):
 
     closed: bool
     host: str
+    session: ClientSession
+    """Who the client is. There once the connection is made."""
     software: tuple[str, str]
     """Name and version of the client's library from ApiVersions; "" if the client sent none."""
     long_work: LongWork

@@ -151,6 +151,7 @@ class BrokerConfigs(Overrides):
             read_only=key.name not in DYNAMIC_KEYS,
             is_default=source == SOURCE_DEFAULT,
             source=source,
+            sensitive=key.sensitive,
             config_type=key.config_type,
             documentation=key.documentation,
             synonyms=synonyms if key.value is not None else (),

@@ -35,13 +35,15 @@ Code reads them at each use; shards and workers are told of changes (`BrokerConf
 
 
 class BrokerKey(Struct, frozen=True):
-    """A key with the value that counts unless a client has changed it. `value` None: not set."""
+    """A key with the value that counts unless a client has changed it. `value` None: not set, or a
+    secret (`sensitive`)."""
 
     name: str
     value: str | None
     config_type: int
     documentation: str
     is_default: bool = True
+    sensitive: bool = False
 
 
 _TOPIC_DEFAULT = "Default of the topic config; the same for all topics that do not set it."
@@ -52,7 +54,6 @@ _INT_MAX = 2**31 - 1
 _FACTS = (
     BrokerKey("delete.topic.enable", "true", BOOLEAN, _FACT),
     BrokerKey("inter.broker.listener.name", "PLAINTEXT", STRING, _FACT),
-    BrokerKey("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT", STRING, _FACT),
     BrokerKey("log.dir", LOG_DIR, STRING, _FACT),
     BrokerKey("log.dirs", LOG_DIR, STRING, _FACT),
     BrokerKey("offsets.topic.compression.codec", "0", INT, _FACT),
@@ -100,15 +101,18 @@ DYNAMIC_CONFIGS = ConfigTable(
 def own_key(config: CoordinatorConfig, key: str) -> BrokerKey:
     """One of our settings."""
     field = FIELDS_BY_KEY[key]
-    value = getattr(config, field.name)
-    text = None if value is None else setting_text(value)
-    return BrokerKey(key, text, key_type(key), field.metadata["doc"], value == field.default)
+    value, sensitive = getattr(config, field.name), field.metadata["sensitive"]
+    text = None if value is None or sensitive else setting_text(value)
+    return BrokerKey(
+        key, text, key_type(key), field.metadata["doc"], value == field.default, sensitive
+    )
 
 
 def default_text(key: str) -> str | None:
     """The default of one of our settings; None: not set."""
-    default = FIELDS_BY_KEY[key].default
-    return None if default is None else setting_text(default)
+    entry = FIELDS_BY_KEY[key]
+    hidden = entry.default is None or entry.metadata["sensitive"]
+    return None if hidden else setting_text(entry.default)
 
 
 def node_keys(node: Node) -> tuple[BrokerKey, ...]:

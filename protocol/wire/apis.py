@@ -55,6 +55,8 @@ _MODULES = (
     "offset_for_leader_epoch",
     "produce",
     "push_telemetry",
+    "sasl_authenticate",
+    "sasl_handshake",
     "sync_group",
     "txn_offset_commit",
     "update_features",

@@ -110,6 +110,8 @@ async def test_what_an_earlier_version_wrote(
         ]
         assert await store.configs() == [(32, "billing", "consumer.session.timeout.ms", "46000")]
         assert await store.next_producer_ids(1) == 1000
+        acls = [('["User:alice"]', '{"kept": true}')] if version >= 5 else []
+        assert await store.security_entries("acl") == acls
         assert await store.open("orders-0") == LogState("orders-0", 4, 1, 3)
         assert await store.read("orders-0", 0, 100) == [
             StoredBatch(0, 1, 1700000000000, b"first"),

@@ -15,6 +15,7 @@ from groupd.storage.log import (
     LogState,
     LogUnavailable,
     RowExtent,
+    SecurityEntry,
     Store,
     StoredBatch,
     StoredTopic,
@@ -275,12 +276,14 @@ async def test_everything_survives_a_restart(disk: Disk) -> None:
     await store.append([batch("a", 0, 2), batch("a", 3)])
     await store.put_topic(topic)
     await store.put_config(4, "", "group.max.size", "5")
+    await store.change_security([SecurityEntry("acl", "k", "v")])
     assert await store.next_producer_ids(10) == 0
     store = await disk.reopen()
     assert await store.cluster_id() == cluster_id
     assert await offsets(store, "a") == [0, 3]
     assert await store.topics() == [topic]
     assert await store.configs() == [(4, "", "group.max.size", "5")]
+    assert await store.security_entries("acl") == [("k", "v")]
     assert await store.next_producer_ids(1) == 10
     assert await store.next_producer_ids(1000) == 11
 
@@ -321,6 +324,31 @@ async def test_configs(store: Store) -> None:
     assert len(await store.configs()) == 2
 
 
+async def test_security_entries(store: Store) -> None:
+    long = "ü" * 20_000
+    await store.change_security(
+        [
+            SecurityEntry("acl", "b", "1"),
+            SecurityEntry("acl", "a", "1"),
+            SecurityEntry("acl", long, "2"),
+            SecurityEntry("scram", "a", "3"),
+            SecurityEntry("acl", "a", "4"),
+        ]
+    )
+    assert await store.security_entries("acl") == [("a", "4"), ("b", "1"), (long, "2")]
+    assert await store.security_entries("scram") == [("a", "3")]
+    assert await store.security_entries("quota") == []
+    await store.change_security(
+        [
+            SecurityEntry("acl", "b", None),
+            SecurityEntry("acl", "never", None),
+            SecurityEntry("acl", "a", "5"),
+        ]
+    )
+    await store.change_security([])
+    assert await store.security_entries("acl") == [("a", "5"), (long, "2")]
+
+
 async def test_producer_ids_are_never_given_twice(store: Store) -> None:
     firsts = await asyncio.gather(*[store.next_producer_ids(100) for _ in range(10)])
     assert sorted(firsts) == list(range(0, 1000, 100))
@@ -344,6 +372,8 @@ async def test_a_closed_store_is_unavailable(store: Store) -> None:
         store.topics(),
         store.configs(),
         store.put_config(4, "", "a", "b"),
+        store.security_entries("acl"),
+        store.change_security([SecurityEntry("acl", "a", "b")]),
         store.next_producer_ids(1),
     ):
         with pytest.raises(LogUnavailable):

@@ -18,6 +18,8 @@ class ByRule(Access):
     """What `rule` says, whether it is logged or not. On any resource at all: what it says about
     one that is named "*"."""
 
+    restricted = True
+
     def __init__(self, rule: Any) -> None:
         self._rule: Rule = rule
 

@@ -17,7 +17,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
-    UNRESTRICTED,
     Instant,
     Operation,
     Outcome,
@@ -132,7 +131,7 @@ def _may_describe_topics(
     members: list[ConsumerGroupMember],
     image: MetadataImage,
 ) -> bool:
-    if context.access is UNRESTRICTED:
+    if not context.access.restricted:
         return True
     found: set[TopicId] = set()
     for member in members:

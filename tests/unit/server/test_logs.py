@@ -14,6 +14,7 @@ from msgspec import Struct
 from groupd.coordinator.core.types import Event, EventKind
 from groupd.coordinator.runtime import event_log
 from groupd.coordinator.server.logs import configure_logging, log_loop_errors
+from groupd.protocol.messages.secret import Secret
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +58,7 @@ VALUES: dict[str, tuple[object, str, object]] = {
     "enum": (Colour.RED, "red", "red"),
     "code": (Code.FINE, "FINE", 0),
     "bytes": (b"\x00\xff", "00ff", "00ff"),
+    "secret": (Secret(b"hush"), '"<4 secret bytes>"', "<4 secret bytes>"),
     "address": (("::1", 9092), "::1:9092", ["::1", 9092]),
     "list": (["a", "b"], "a,b", ["a", "b"]),
     "nested": ([["a", 1], ["b", 2]], "[a,1],[b,2]", [["a", 1], ["b", 2]]),

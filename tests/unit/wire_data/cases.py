@@ -13,6 +13,7 @@ from tests.unit.wire_data import data_samples as d
 from tests.unit.wire_data import marker_samples as w
 from tests.unit.wire_data import node_samples as n
 from tests.unit.wire_data import producer_samples as p
+from tests.unit.wire_data import security_samples as s
 from tests.unit.wire_data import txn_samples as t
 from tests.unit.wire_data.data_samples import Sample
 
@@ -121,6 +122,8 @@ CASES = (
         (a.describe_topic_partitions, a.describe_topic_partitions_start),
         (a.describe_topic_partitions_reply, a.describe_topic_partitions_reply_last),
     ),
+    Case("sasl_handshake", (s.sasl_handshake,), (s.sasl_handshake_reply,)),
+    Case("sasl_authenticate", (s.sasl_authenticate,), (s.sasl_authenticate_reply,)),
 )
 
 VERSIONED = [(case, version) for case in CASES for version in case.versions]

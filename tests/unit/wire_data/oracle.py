@@ -35,7 +35,7 @@ def _primitive(kafka_type: str, value: Any) -> Any:
     match kafka_type, value:
         case ("uuid", bytes()):
             return UUID(bytes=value) if any(value) else None
-        case ("timedelta_i32", int()):
+        case ("timedelta_i32" | "timedelta_i64", int()):
             return timedelta(milliseconds=value)
         case ("datetime_i64", int()):
             return None if value == -1 else EPOCH + timedelta(milliseconds=value)

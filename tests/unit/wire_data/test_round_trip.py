@@ -101,6 +101,8 @@ def test_keys_and_ranges() -> None:
         "add_partitions_to_txn": (24, 0, 5),
         "add_offsets_to_txn": (25, 0, 4),
         "end_txn": (26, 0, 5),
+        "sasl_handshake": (17, 0, 1),
+        "sasl_authenticate": (36, 0, 2),
         "write_txn_markers": (27, 1, 2),
         "txn_offset_commit": (28, 0, 6),
         "describe_configs": (32, 1, 4),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 from msgspec import structs
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import generate_latest
 
-from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
@@ -82,7 +82,7 @@ def test_a_start() -> None:
     assert structs.replace(back, image=start.image) == start
 
 
-@pytest.mark.parametrize("entry", fields(CoordinatorConfig), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", FIELDS_BY_KEY.values(), ids=lambda entry: entry.name)
 def test_every_setting_arrives(entry: object) -> None:
     """Whatever its type: what is not the default is sent as text."""
     name, default = entry.name, entry.default  # type: ignore[attr-defined]

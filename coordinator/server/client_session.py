@@ -1,0 +1,41 @@
+"""Who the client of a connection is, and what all connections of a listener have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from groupd.coordinator.core.types import ANONYMOUS, UNRESTRICTED, Access
+
+FindAccess = Callable[[str, str], Access]
+"""(principal, host) -> what it may do."""
+
+
+def _unrestricted(principal: str, host: str) -> Access:
+    return UNRESTRICTED
+
+
+class KafkaEndpoint(Struct, frozen=True):
+    """What the connections of one listener have in common. `listener`: its name."""
+
+    listener: str = "PLAINTEXT"
+    access: FindAccess = _unrestricted
+
+    def session(self, host: str) -> ClientSession:
+        """Of a connection that has just been accepted: nobody has said who is there."""
+        return ClientSession(self.listener, self.access(ANONYMOUS, host))
+
+
+PLAINTEXT = KafkaEndpoint()
+"""Where nobody says who is there, and everybody may do everything."""
+
+
+class ClientSession:
+    """Of one connection. `access` is replaced when the client has authenticated."""
+
+    __slots__ = ("access", "listener")
+
+    def __init__(self, listener: str, access: Access) -> None:
+        self.listener = listener
+        self.access = access
