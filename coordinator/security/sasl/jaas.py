@@ -16,9 +16,7 @@ from groupd.coordinator.settings import ConfigError
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-OAUTHBEARER_MODULE = (
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-)
+OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 USER_PREFIX = "user_"
 
@@ -50,7 +48,7 @@ def parse_jaas(text: str, key: str) -> LoginModule:
     """The one login module in `text`, the value of the setting `key`. Raises ConfigError."""
     tokens = _tokens(text, key)
     if len(tokens) < 3 or tokens[-1] != (";", True):
-        raise ConfigError(f"{key}: must be `MODULE required NAME=\"VALUE\" ...;`")
+        raise ConfigError(f'{key}: must be `MODULE required NAME="VALUE" ...;`')
     (name, _), (flag, _), *rest = tokens[:-1]
     if flag.lower() not in _FLAGS:
         raise ConfigError(f"{key}: the word behind the module must be `required`")
@@ -59,7 +57,7 @@ def parse_jaas(text: str, key: str) -> LoginModule:
     options: dict[str, str] = {}
     while rest:
         if len(rest) < 3 or rest[0][1] or rest[1] != ("=", True) or rest[2][1]:
-            raise ConfigError(f"{key}: options must be NAME=\"VALUE\" with spaces between them")
+            raise ConfigError(f'{key}: options must be NAME="VALUE" with spaces between them')
         (option, _), _, (value, _), *rest = rest
         if option in options:
             raise ConfigError(f"{key}: {option} is there twice")

@@ -161,7 +161,7 @@ class HttpsKeys:
         self._keys: tuple[SigningKey, ...] = ()
         self._kids = UnknownKids(time.monotonic)
         self._asked = threading.Event()
-        self._closed = False
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jwks", daemon=True)
         self._thread.start()
 
@@ -174,27 +174,28 @@ class HttpsKeys:
 
     def close(self) -> None:
         """Does not wait for an answer that is under way."""
-        self._closed = True
+        self._ended.set()
         self._asked.set()
 
     def _run(self) -> None:
         failures = 0
-        while not self._closed:
+        while not self._ended.is_set():
             try:
                 self._keys = parse_jwks(self._fetch(self._url))
-                failures, pause_s = 0, self._refresh_s
             except (OSError, ValueError, UnusableJwks) as error:
                 failures += 1
-                pause_s = pause_after(failures, *self._backoff_s)
                 log.warning("JWKS not fetched; the keys before stay", url=self._url, reason=error)
-                self._asked.clear()  # an unknown kid does not shorten the pause
-            if self._asked.wait(pause_s):
-                self._asked.clear()
+                # An unknown kid does not shorten this pause.
+                self._ended.wait(pause_after(failures, *self._backoff_s))
+                continue
+            failures = 0
+            self._asked.wait(self._refresh_s)
+            self._asked.clear()
 
 
 def pause_after(failures: int, first_s: float, most_s: float) -> float:
-    """How long to wait after so many failures in a row: a fifth more or less, so that brokers do not
-    all ask at once."""
+    """How long to wait after so many failures in a row: a fifth more or less, so that not all
+    brokers ask at once."""
     pause_s: float = min(first_s * 2 ** min(failures - 1, 30), most_s)
     return pause_s * random.uniform(0.8, 1.2)
 

@@ -59,7 +59,9 @@ class Mechanism(Protocol):
 def invalid_credentials(mechanism: str, reason: str) -> Failure:
     """The failure that looks the same whatever is wrong with the client's message, so that nobody
     learns which users there are (`docs/spec/security.md#2.2`)."""
-    return Failure(f"Authentication failed: invalid credentials for SASL mechanism {mechanism}", reason)
+    return Failure(
+        f"Authentication failed: invalid credentials for SASL mechanism {mechanism}", reason
+    )
 
 
 def other_authorization_id(mechanism: str) -> Failure:

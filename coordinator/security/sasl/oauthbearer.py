@@ -34,7 +34,8 @@ log = structlog.get_logger("groupd.sasl")
 
 
 class OAuthBearer:
-    """`judge(token)`: what a valid JSON web token says; raises InvalidToken. It runs in a thread."""
+    """`judge(token)`: what a valid JSON web token says. It runs in a thread; raises
+    InvalidToken."""
 
     name = NAME
 
