@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.security.sasl.mechanism import (
+    Accepted,
     Challenge,
     Exchange,
-    Failure,
     Later,
     Mechanism,
+    Rejected,
     Step,
-    Success,
 )
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
@@ -63,7 +63,7 @@ class Identity(Struct, frozen=True):
     may_repeat: bool
 
 
-class Answer(Struct, frozen=True):
+class Proceed(Struct, frozen=True):
     """Send `frame`; the exchange goes on."""
 
     frame: bytes | bytearray
@@ -90,13 +90,15 @@ class Drop(Struct, frozen=True):
     reason: str
 
 
-class Work(Struct, frozen=True):
-    """Run `work` in a thread and give the result to `Authenticator.judged`."""
+class InThread(Struct, frozen=True):
+    """Run `work` in a thread and give the result to `Authenticator.judged`. `size`: bytes that it
+    takes."""
 
     work: Callable[[], Step]
+    size: int
 
 
-Action = Answer | Complete | Refuse | Drop | Work
+Action = Proceed | Complete | Refuse | Drop | InThread
 
 AnswerVersions = Callable[[int, ApiVersionsRequest], ApiVersionsReply]
 """(version, request) -> reply. A reply with an error leaves the exchange where it is."""
@@ -143,6 +145,8 @@ class Authenticator:
         """Of the request under way."""
         self.mechanism = ""
         """The one that the client has chosen."""
+        self.software: tuple[str, str] | None = None
+        """Name and version of the client's library, once it has told them."""
 
     def frame(self, frame: bytes) -> Action:
         """Takes the client's next frame, without its length field. Not called while work is under
@@ -156,13 +160,13 @@ class Authenticator:
             return self._drop("malformed request")
 
     def judged(self, step: Step) -> Action:
-        """Takes the result of `Work`."""
+        """Takes the result of `InThread`."""
         match step:
             case Challenge(token):
-                return Answer(self._with_token(token, 0))
-            case Success():
+                return Proceed(self._with_token(token, 0))
+            case Accepted():
                 return self._succeeded(step)
-            case Failure():
+            case Rejected():
                 return self._fail(step.message, step.reason)
 
     # Requests -----------------------------------------------------------------------------
@@ -173,7 +177,7 @@ class Authenticator:
         served = api is not None and api.min_version <= header.api_version <= api.max_version
         if header.api_key == _API_VERSIONS and self._state is _State.BEGIN and not served:
             # The client asks again, with a version that the reply names.
-            return Answer(reply_frame(header.correlation_id, 0, unsupported_version_body()))
+            return Proceed(reply_frame(header.correlation_id, 0, unsupported_version_body()))
         if api is None or not served:
             return self._drop(f"unsupported API {header.api_key} v{header.api_version}")
         allowed = self._allowed()
@@ -205,7 +209,8 @@ class Authenticator:
         reply = self._versions(self._header.api_version, request)
         if reply.error == ErrorCode.NONE:
             self._state = _State.HANDSHAKE
-        return Answer(self._encoded(api, reply))
+            self.software = request.client_software_name, request.client_software_version
+        return Proceed(self._encoded(api, reply))
 
     def _handshake(self, api: Api, name: str) -> Action:
         mechanisms, chosen = tuple(self._enabled), self._enabled.get(name)
@@ -215,7 +220,7 @@ class Authenticator:
         self.mechanism = name
         self._exchange = chosen.mechanism.begin()
         self._state = _State.WRAPPED if self._header.api_version else _State.RAW
-        return Answer(self._encoded(api, SaslHandshakeReply(ErrorCode.NONE, mechanisms)))
+        return Proceed(self._encoded(api, SaslHandshakeReply(ErrorCode.NONE, mechanisms)))
 
     # Messages of the mechanism ------------------------------------------------------------
 
@@ -226,9 +231,9 @@ class Authenticator:
         if self._tokens > TOKENS_MAX:
             return self._fail("Authentication failed: too many messages", "too many messages")
         step = self._exchange.respond(token)
-        return Work(step.work) if isinstance(step, Later) else self.judged(step)
+        return InThread(step.work, 2 * len(token)) if isinstance(step, Later) else self.judged(step)
 
-    def _succeeded(self, success: Success) -> Action:
+    def _succeeded(self, success: Accepted) -> Action:
         principal, before = f"User:{success.user}", self._before
         if before is not None and before.principal != principal:
             return self._fail(

@@ -15,8 +15,8 @@ from groupd.coordinator.security.sasl import jaas
 from groupd.coordinator.security.sasl.authenticator import Enabled
 from groupd.coordinator.security.sasl.mechanism import Mechanism
 from groupd.coordinator.security.sasl.plain import NAME as PLAIN
-from groupd.coordinator.security.sasl.plain import Plain
-from groupd.coordinator.security.sasl.scram import HASHES, FindCredential, Scram
+from groupd.coordinator.security.sasl.plain import PlainMechanism
+from groupd.coordinator.security.sasl.scram import HASHES, FindCredential, ScramMechanism
 
 OAUTHBEARER = "OAUTHBEARER"
 
@@ -30,8 +30,8 @@ log = structlog.get_logger("groupd.sasl")
 
 
 class Sources(Struct, frozen=True):
-    """What mechanisms need beside settings. `credential`: of SCRAM users. `secret`: see `Scram`.
-    `wall_ms()`: the time now."""
+    """What mechanisms need beside settings. `credential`: of SCRAM users. `secret`: see
+    `ScramMechanism`. `wall_ms()`: the time now."""
 
     credential: FindCredential
     secret: bytes
@@ -100,10 +100,10 @@ def _mechanism(
             raise ConfigError(f'{key}: PLAIN needs users, as user_NAME="PASSWORD"')
         if not all(users.values()) or "" in users:
             raise ConfigError(f"{key}: a user of PLAIN needs a name and a password")
-        return Plain(users), _nothing
+        return PlainMechanism(users), _nothing
     if name == OAUTHBEARER:
         return _oauthbearer(config, sources.wall_ms)
-    return Scram(name, sources.credential, sources.secret), _nothing
+    return ScramMechanism(name, sources.credential, sources.secret), _nothing
 
 
 def _oauthbearer(
@@ -151,7 +151,7 @@ def _oauthbearer(
         config.oauthbearer_scope_claim_name,
     )
     judge = tokens.TokenJudge(rules, keys, wall_ms)
-    return oauthbearer.OAuthBearer(judge.judge), keys.close
+    return oauthbearer.OAuthBearerMechanism(judge.judge), keys.close
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ class Challenge(Struct, frozen=True):
     token: bytes
 
 
-class Success(Struct, frozen=True):
+class Accepted(Struct, frozen=True):
     """The client is `user`. `token`: the last message for the client. `expires_ms`: when the proof
     ends, as wall-clock time; None: never."""
 
@@ -23,7 +23,7 @@ class Success(Struct, frozen=True):
     expires_ms: int | None = None
 
 
-class Failure(Struct, frozen=True):
+class Rejected(Struct, frozen=True):
     """The client has proved nothing. `message`: what it is told. `reason`: what the log says; it
     never holds a part of the client's message."""
 
@@ -31,7 +31,7 @@ class Failure(Struct, frozen=True):
     reason: str
 
 
-Step = Challenge | Success | Failure
+Step = Challenge | Accepted | Rejected
 
 
 class Later(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Exchange(Protocol):
     """One authentication of one client."""
 
     def respond(self, token: bytes) -> Step | Later:
-        """Takes the next message of the client. Not called again after Success or Failure."""
+        """Takes the next message of the client. Not called again after Accepted or Rejected."""
         ...
 
 
@@ -56,15 +56,15 @@ class Mechanism(Protocol):
     def begin(self) -> Exchange: ...
 
 
-def invalid_credentials(mechanism: str, reason: str) -> Failure:
+def invalid_credentials(mechanism: str, reason: str) -> Rejected:
     """The failure that looks the same whatever is wrong with the client's message, so that nobody
     learns which users there are (`docs/spec/security.md#2.2`)."""
-    return Failure(
+    return Rejected(
         f"Authentication failed: invalid credentials for SASL mechanism {mechanism}", reason
     )
 
 
-def other_authorization_id(mechanism: str) -> Failure:
+def other_authorization_id(mechanism: str) -> Rejected:
     """The client proved who it is, but wants to act as somebody else."""
     message = "Authentication failed: the authorization id differs from the user name"
-    return Failure(message, f"{mechanism} with the authorization id of somebody else")
+    return Rejected(message, f"{mechanism} with the authorization id of somebody else")

@@ -11,11 +11,11 @@ from functools import partial
 import structlog
 
 from groupd.coordinator.security.sasl.mechanism import (
+    Accepted,
     Challenge,
-    Failure,
     Later,
+    Rejected,
     Step,
-    Success,
     invalid_credentials,
     other_authorization_id,
 )
@@ -33,7 +33,7 @@ _AUTH = re.compile(r"([A-Za-z0-9_]+) +([-_.A-Za-z0-9]+)")
 log = structlog.get_logger("groupd.sasl")
 
 
-class OAuthBearer:
+class OAuthBearerMechanism:
     """`judge(token)`: what a valid JSON web token says. It runs in a thread; raises
     InvalidToken."""
 
@@ -54,7 +54,7 @@ class OAuthBearerExchange:
 
     def respond(self, token: bytes) -> Step | Later:
         if self._refused and token == _ACKNOWLEDGED:
-            return Failure(_REFUSED.decode(), "invalid token")
+            return Rejected(_REFUSED.decode(), "invalid token")
         self._refused = False
         return Later(partial(self._look_at, token))
 
@@ -71,7 +71,7 @@ class OAuthBearerExchange:
             return Challenge(_REFUSED)
         if authorization_id not in ("", judged.user):
             return other_authorization_id(NAME)
-        return Success(b"", judged.user, judged.expires_ms)
+        return Accepted(b"", judged.user, judged.expires_ms)
 
 
 def _parse(message: str) -> tuple[str, str]:

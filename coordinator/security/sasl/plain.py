@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from groupd.coordinator.security.sasl.mechanism import (
-    Failure,
+    Accepted,
+    Rejected,
     Step,
-    Success,
     other_authorization_id,
 )
 
@@ -17,7 +17,7 @@ NAME = "PLAIN"
 _PARTS = 3
 
 
-class Plain:
+class PlainMechanism:
     """`passwords` by user. It keeps only their hashes: so all comparisons are of one length, and a
     dump of the memory shows no password."""
 
@@ -27,7 +27,7 @@ class Plain:
         self._hashes = {user: _hash(password) for user, password in passwords.items()}
         self._nobody = bytes(sha256().digest_size)
 
-    def begin(self) -> Plain:
+    def begin(self) -> PlainMechanism:
         """There is only one message, so an exchange has no state."""
         return self
 
@@ -44,18 +44,18 @@ class Plain:
         # An unknown user costs the same hash and the same comparison.
         same = hmac.compare_digest(_hash(password), self._hashes.get(user, self._nobody))
         if not (same and user in self._hashes):
-            return Failure(
+            return Rejected(
                 "Authentication failed: Invalid username or password",
                 "unknown user or wrong password",
             )
         if authorization_id not in ("", user):
             return other_authorization_id(NAME)
-        return Success(b"", user)
+        return Accepted(b"", user)
 
 
 def _hash(password: str) -> bytes:
     return sha256(password.encode()).digest()
 
 
-def _malformed(what: str) -> Failure:
-    return Failure(f"Authentication failed: malformed PLAIN message, {what}", f"malformed: {what}")
+def _malformed(what: str) -> Rejected:
+    return Rejected(f"Authentication failed: malformed PLAIN message, {what}", f"malformed: {what}")

@@ -18,10 +18,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from groupd.coordinator.security.sasl.mechanism import (
+    Accepted,
     Challenge,
-    Failure,
+    Rejected,
     Step,
-    Success,
     invalid_credentials,
     other_authorization_id,
 )
@@ -87,7 +87,7 @@ def new_nonce() -> str:
     return secrets.token_urlsafe(24)
 
 
-class Scram:
+class ScramMechanism:
     """`secret`: from it come the salts of unknown users; keep it for as long as they shall not
     change. `nonce()`: a fresh one."""
 
@@ -185,7 +185,7 @@ class ScramExchange:
         signature = hmac.digest(credential.server_key, signed, self._hash)
         if not (right and self._known):
             return self._invalid("unknown user or wrong password")
-        return Success(b"v=" + b64encode(signature), user)
+        return Accepted(b"v=" + b64encode(signature), user)
 
     def _proves(self, proof: bytes, signature: bytes) -> bool:
         """Whether `proof` was made by somebody who knows the client key."""
@@ -195,7 +195,7 @@ class ScramExchange:
         stored = hashlib.new(self._hash, key).digest()
         return hmac.compare_digest(stored, self._credential.stored_key)
 
-    def _invalid(self, reason: str) -> Failure:
+    def _invalid(self, reason: str) -> Rejected:
         return invalid_credentials(self._name, reason)
 
 

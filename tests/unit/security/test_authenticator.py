@@ -11,17 +11,17 @@ from groupd.coordinator.core.types import Instant
 from groupd.coordinator.security.sasl.authenticator import (
     TOKENS_MAX,
     Action,
-    Answer,
     Authenticator,
     Complete,
     Drop,
     Enabled,
     Identity,
+    InThread,
+    Proceed,
     Refuse,
-    Work,
 )
-from groupd.coordinator.security.sasl.mechanism import Challenge, Failure, Later, Step, Success
-from groupd.coordinator.security.sasl.plain import Plain
+from groupd.coordinator.security.sasl.mechanism import Accepted, Challenge, Later, Rejected, Step
+from groupd.coordinator.security.sasl.plain import PlainMechanism
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
 from tests.support.raw import api_versions, metadata, request
@@ -51,12 +51,12 @@ class Scripted:
             case [b"more"]:
                 return Challenge(b"go on")
             case [b"later"]:
-                return Later(lambda: Success(b"done", "alice"))
+                return Later(lambda: Accepted(b"done", "alice"))
             case [b"until", end]:
-                return Success(b"", "alice", int(end))
+                return Accepted(b"", "alice", int(end))
             case [b"as", name]:
-                return Success(b"", name.decode())
-        return Failure("no", "no")
+                return Accepted(b"", name.decode())
+        return Rejected("no", "no")
 
 
 def versions(version: int, asked: ApiVersionsRequest) -> ApiVersionsReply:
@@ -66,7 +66,7 @@ def versions(version: int, asked: ApiVersionsRequest) -> ApiVersionsReply:
 
 def begin(before: Identity | None = None, max_reauth_ms: int = 0) -> Authenticator:
     enabled = {
-        "PLAIN": Enabled(Plain({"alice": "pw"}), max_reauth_ms),
+        "PLAIN": Enabled(PlainMechanism({"alice": "pw"}), max_reauth_ms),
         "SCRIPTED": Enabled(Scripted(), max_reauth_ms),
     }
     return Authenticator(enabled, versions, lambda: NOW, before)
@@ -96,15 +96,15 @@ def error(action: Action) -> int:
 def started(mechanism: str = "PLAIN", version: int = 1, **more: Any) -> Authenticator:
     authenticator = begin(**more)
     reply = authenticator.frame(handshake(mechanism, version))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Proceed)
     assert read_handshake(body(reply)) == Handshake(0, ["PLAIN", "SCRIPTED"])
     return authenticator
 
 
 def test_the_usual_way() -> None:
     authenticator = begin()
-    assert isinstance(authenticator.frame(version_request(3)), Answer)
-    assert isinstance(authenticator.frame(handshake("PLAIN")), Answer)
+    assert isinstance(authenticator.frame(version_request(3)), Proceed)
+    assert isinstance(authenticator.frame(handshake("PLAIN")), Proceed)
     done = authenticator.frame(authenticate(GOOD))
     assert isinstance(done, Complete)
     assert read_authenticated(body(done)) == Authenticated(0, None, b"", 0)
@@ -134,10 +134,10 @@ def test_versions_may_be_asked_for_until_they_are_told() -> None:
     authenticator = begin()
     for _ in range(2):
         unknown = authenticator.frame(request(18, 99, 9, b"\0"))
-        assert isinstance(unknown, Answer)
+        assert isinstance(unknown, Proceed)
         assert error(unknown) == ErrorCode.UNSUPPORTED_VERSION
         refused = authenticator.frame(version_request(3, "a b"))
-        assert isinstance(refused, Answer)
+        assert isinstance(refused, Proceed)
         assert error(refused) == ErrorCode.INVALID_REQUEST
     assert error(authenticator.frame(version_request(3))) == 0
     assert isinstance(authenticator.frame(version_request(3)), Drop)
@@ -212,10 +212,10 @@ def test_a_challenge_and_work_in_a_thread() -> None:
         authenticator = started("SCRIPTED", version)
         wrap = authenticate if version else bytes
         go_on = authenticator.frame(wrap(b"more"))
-        assert isinstance(go_on, Answer)
+        assert isinstance(go_on, Proceed)
         assert b"go on" in go_on.frame
         work = authenticator.frame(wrap(b"later"))
-        assert isinstance(work, Work)
+        assert isinstance(work, InThread)
         done = authenticator.judged(work.work())
         assert isinstance(done, Complete)
         assert b"done" in done.frame
@@ -224,7 +224,7 @@ def test_a_challenge_and_work_in_a_thread() -> None:
 def test_tokens_are_counted() -> None:
     authenticator = started("SCRIPTED")
     for _ in range(TOKENS_MAX):
-        assert isinstance(authenticator.frame(authenticate(b"more")), Answer)
+        assert isinstance(authenticator.frame(authenticate(b"more")), Proceed)
     refused = authenticator.frame(authenticate(b"more"))
     assert isinstance(refused, Refuse)
     assert read_authenticated(body(refused)).error == 58

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.security.sasl.mechanism import Challenge, Failure, Later, Step, Success
-from groupd.coordinator.security.sasl.oauthbearer import OAuthBearer, OAuthBearerExchange
+from groupd.coordinator.security.sasl.mechanism import Accepted, Challenge, Later, Rejected, Step
+from groupd.coordinator.security.sasl.oauthbearer import OAuthBearerExchange, OAuthBearerMechanism
 from groupd.coordinator.security.sasl.tokens import InvalidToken, Judged
 from tests.support.tokens import message
 
@@ -19,7 +19,7 @@ def judge(token: str) -> Judged:
 
 
 def begin() -> OAuthBearerExchange:
-    return OAuthBearer(judge).begin()
+    return OAuthBearerMechanism(judge).begin()
 
 
 def send(exchange: OAuthBearerExchange, token: bytes) -> Step:
@@ -37,7 +37,7 @@ def send(exchange: OAuthBearerExchange, token: bytes) -> Step:
     ],
 )
 def test_good_tokens(text: bytes) -> None:
-    assert send(begin(), text) == Success(b"", "alice", 5000)
+    assert send(begin(), text) == Accepted(b"", "alice", 5000)
 
 
 def test_a_bad_token_is_told_twice() -> None:
@@ -45,18 +45,18 @@ def test_a_bad_token_is_told_twice() -> None:
     exchange = begin()
     assert send(exchange, message("bad-token")) == Challenge(JSON)
     last = send(exchange, b"\x01")
-    assert isinstance(last, Failure)
+    assert isinstance(last, Rejected)
     assert last.message.encode() == JSON
 
 
 def test_any_other_message_is_a_fresh_attempt() -> None:
     exchange = begin()
     assert send(exchange, message("bad-token")) == Challenge(JSON)
-    assert send(exchange, message("good-token")) == Success(b"", "alice", 5000)
+    assert send(exchange, message("good-token")) == Accepted(b"", "alice", 5000)
     exchange = begin()
     send(exchange, message("bad-token"))
-    assert isinstance(send(exchange, b"\x01x"), Failure)
-    assert isinstance(send(exchange, b"\x01"), Failure)
+    assert isinstance(send(exchange, b"\x01x"), Rejected)
+    assert isinstance(send(exchange, b"\x01"), Rejected)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_any_other_message_is_a_fresh_attempt() -> None:
 )
 def test_malformed_messages_fail_at_once(text: bytes) -> None:
     step = send(begin(), text)
-    assert isinstance(step, Failure)
+    assert isinstance(step, Rejected)
     assert step.message.endswith("OAUTHBEARER")
 
 
 def test_nobody_acts_as_somebody_else() -> None:
-    assert isinstance(send(begin(), message("good-token", "bob")), Failure)
+    assert isinstance(send(begin(), message("good-token", "bob")), Rejected)

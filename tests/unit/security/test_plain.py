@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.security.sasl import plain
-from groupd.coordinator.security.sasl.mechanism import Failure, Success
-from groupd.coordinator.security.sasl.plain import Plain
+from groupd.coordinator.security.sasl.mechanism import Accepted, Rejected
+from groupd.coordinator.security.sasl.plain import PlainMechanism
 
 USERS = {"alice": "pw", "zoé": "pässword"}
 
@@ -25,7 +25,7 @@ USERS = {"alice": "pw", "zoé": "pässword"}
     ],
 )
 def test_right_passwords(token: bytes, user: str) -> None:
-    assert Plain(USERS).respond(token) == Success(b"", user)
+    assert PlainMechanism(USERS).respond(token) == Accepted(b"", user)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,14 @@ def test_right_passwords(token: bytes, user: str) -> None:
     ],
 )
 def test_everything_else_fails(token: bytes) -> None:
-    assert isinstance(Plain(USERS).respond(token), Failure)
+    assert isinstance(PlainMechanism(USERS).respond(token), Rejected)
 
 
 def test_an_unknown_user_costs_and_looks_like_a_wrong_password(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """SE-26, without a clock: the same calls and the same answer."""
-    mechanism = Plain(USERS)
+    mechanism = PlainMechanism(USERS)
     calls: Counter[str] = Counter()
 
     def counted_hash(data: bytes) -> Any:
@@ -76,4 +76,4 @@ def test_an_unknown_user_costs_and_looks_like_a_wrong_password(
 
 
 def test_no_password_guesses_the_hash_of_nobody() -> None:
-    assert isinstance(Plain({}).respond(b"\0nobody\0" + b"x"), Failure)
+    assert isinstance(PlainMechanism({}).respond(b"\0nobody\0" + b"x"), Rejected)

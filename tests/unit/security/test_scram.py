@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.security.sasl import scram
-from groupd.coordinator.security.sasl.mechanism import Challenge, Failure, Step, Success
-from groupd.coordinator.security.sasl.scram import Scram, ScramExchange
+from groupd.coordinator.security.sasl.mechanism import Accepted, Challenge, Rejected, Step
+from groupd.coordinator.security.sasl.scram import ScramExchange, ScramMechanism
 from tests.support.scram_client import ScramClient, StoredCredential, credential
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
 SHA_256 = MECHANISMS[0]
 
 
-def server(name: str = SHA_256, users: dict[str, str] | None = None, **more: Any) -> Scram:
+def server(name: str = SHA_256, users: dict[str, str] | None = None, **more: Any) -> ScramMechanism:
     found = {user: credential(name, pw) for user, pw in (users or {"alice": "pw"}).items()}
-    return Scram(name, lambda user, mechanism: found.get(user), b"secret", **more)
+    return ScramMechanism(name, lambda user, mechanism: found.get(user), b"secret", **more)
 
 
 def challenge(step: Step) -> bytes:
@@ -37,7 +37,7 @@ def run(client: ScramClient, exchange: ScramExchange) -> Step:
 def test_both_sides_prove_that_they_know_the_password(name: str) -> None:
     client = ScramClient(name, "alice", "pw")
     step = run(client, server(name).begin())
-    assert isinstance(step, Success)
+    assert isinstance(step, Accepted)
     assert step.user == "alice"
     assert client.verifies(step.token)
 
@@ -45,7 +45,9 @@ def test_both_sides_prove_that_they_know_the_password(name: str) -> None:
 def test_the_example_of_rfc_7677() -> None:
     salt = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     kept = credential(SHA_256, "pencil", salt)
-    mechanism = Scram(SHA_256, lambda *_: kept, b"", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    mechanism = ScramMechanism(
+        SHA_256, lambda *_: kept, b"", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    )
     exchange = mechanism.begin()
     first = challenge(exchange.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"))
     assert first == (
@@ -55,7 +57,7 @@ def test_the_example_of_rfc_7677() -> None:
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
         b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
-    assert last == Success(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "user")
+    assert last == Accepted(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "user")
 
 
 def test_every_exchange_has_its_own_nonce() -> None:
@@ -96,7 +98,7 @@ def test_a_spoiled_last_message_fails(spoil: Any) -> None:
     client, exchange = ScramClient(SHA_256, "alice", "pw"), server().begin()
     first = challenge(exchange.respond(client.first()))
     step = exchange.respond(spoil(client.final(first), first.split(b",")[0][2:]))
-    assert isinstance(step, Failure)
+    assert isinstance(step, Rejected)
     assert step.message == (
         "Authentication failed: invalid credentials for SASL mechanism SCRAM-SHA-256"
     )
@@ -107,7 +109,7 @@ def test_a_recorded_exchange_cannot_be_replayed() -> None:
     recorded = client.final(challenge(mechanism.begin().respond(client.first())))
     again = mechanism.begin()
     again.respond(client.first())
-    assert isinstance(again.respond(recorded), Failure)
+    assert isinstance(again.respond(recorded), Rejected)
 
 
 def test_an_unknown_user_looks_like_a_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +143,7 @@ def test_an_unknown_user_looks_like_a_wrong_password(monkeypatch: pytest.MonkeyP
     calls_of_wrong, calls = calls, Counter()
     of_unknown = run(unknown, mechanism.begin())
     assert of_wrong == of_unknown
-    assert isinstance(of_wrong, Failure)
+    assert isinstance(of_wrong, Rejected)
     assert calls_of_wrong == calls
     assert sum(calls.values()) == 5
 
@@ -183,7 +185,7 @@ def test_the_salt_of_an_unknown_user_stays() -> None:
 )
 def test_bad_first_messages(first: bytes) -> None:
     """SE-31, SE-32."""
-    assert isinstance(server().begin().respond(first), Failure)
+    assert isinstance(server().begin().respond(first), Rejected)
 
 
 @pytest.mark.parametrize("header", ["n,,", "n,a=alice,"])
@@ -191,30 +193,30 @@ def test_bad_first_messages(first: bytes) -> None:
 def test_headers_and_bindings(header: str, binding: str | None) -> None:
     client, exchange = ScramClient(SHA_256, "alice", "pw", header=header), server().begin()
     first = challenge(exchange.respond(client.first()))
-    assert isinstance(exchange.respond(client.final(first, binding)), Success)
+    assert isinstance(exchange.respond(client.final(first, binding)), Accepted)
 
 
 def test_escaped_names() -> None:
     """SE-32."""
     client = ScramClient(SHA_256, "a=3Db=2Cc", "pw")
     step = run(client, server(users={"a=b,c": "pw"}).begin())
-    assert isinstance(step, Success)
+    assert isinstance(step, Accepted)
     assert step.user == "a=b,c"
 
 
 def test_extensions() -> None:
     """SE-33: an unknown one is ignored; a delegation token is one that nobody has."""
     other = ScramClient(SHA_256, "alice", "pw", extensions=",foo=bar")
-    assert isinstance(run(other, server().begin()), Success)
+    assert isinstance(run(other, server().begin()), Accepted)
     token = ScramClient(SHA_256, "alice", "pw", extensions=",tokenauth=true")
-    assert isinstance(run(token, server().begin()), Failure)
+    assert isinstance(run(token, server().begin()), Rejected)
 
 
 def test_the_credential_is_read_once() -> None:
     """SE-34."""
     kept: dict[str, StoredCredential] = {"alice": credential(SHA_256, "pw")}
-    exchange = Scram(SHA_256, lambda user, _: kept.get(user), b"").begin()
+    exchange = ScramMechanism(SHA_256, lambda user, _: kept.get(user), b"").begin()
     client = ScramClient(SHA_256, "alice", "pw")
     first = challenge(exchange.respond(client.first()))
     kept["alice"] = credential(SHA_256, "other")
-    assert isinstance(exchange.respond(client.final(first)), Success)
+    assert isinstance(exchange.respond(client.final(first)), Accepted)
