@@ -229,7 +229,9 @@ class Connection(ClientSocket):
                         self._turns.line_up(self)
                         in_line = True
                         break
-                    self._take(self._frames.popleft())
+                    frame = self._frames.popleft()
+                    if self._gate is None or not self._gate.takes(frame):
+                        self._start(frame)
                     started = True
                 self._pumping = False
                 if not self.closed:
@@ -263,14 +265,10 @@ class Connection(ClientSocket):
             return False
         return len(self._slots) < self._config.queued_max_requests
 
-    def _take(self, frame: bytes) -> None:
-        if self.account.incoming == len(frame):
-            self.account.started()
-        if self._gate is None or not self._gate.takes(frame):
-            self._start(frame)
-
     def _start(self, frame: bytes) -> None:
         self._unanswered += 1
+        if self.account.incoming == len(frame):
+            self.account.started()
         try:
             header = parse_request_header(frame, API_BY_KEY)
             api = API_BY_KEY.get(header.api_key)

@@ -117,6 +117,8 @@ class SaslGate:
         """Whether the frame is the gate's; then it is worked on. Requests that came before it have
         been answered."""
         if self._authenticator is not None:
+            if self._connection.account.incoming == len(frame):
+                self._connection.account.started()
             if len(frame) > self._endpoint.config.sasl_server_max_receive_size:
                 self._act(Drop("frame too large"))
             else:
