@@ -18,7 +18,7 @@ from groupd.coordinator.listener_keys import (
     checked_listener_key,
     listener_key,
 )
-from groupd.coordinator.security_settings import SecuritySettings
+from groupd.coordinator.security_settings import SecuritySettings, check_rights
 from groupd.coordinator.settings import ConfigError as ConfigError  # users catch it by this name
 from groupd.coordinator.settings import parse_value, setting, setting_text
 from groupd.coordinator.suggest import did_you_mean
@@ -385,6 +385,7 @@ def validate(config: CoordinatorConfig) -> None:
             "max.connections.per.ip=0: only with max.connections.per.ip.overrides; "
             "otherwise nobody could connect"
         )
+    check_rights(config)
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"

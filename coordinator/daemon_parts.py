@@ -91,7 +91,7 @@ class DaemonParts:
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
         self.broker.expiry.logs.append(self.data_plane.partitions.producers)
-        self.security = Security(self.config, store)
+        self.security = Security(self.config, store, self.broker.work.turn)
         self.broker.start_writer()
         self.assembled = True
         await self.data_plane.start()

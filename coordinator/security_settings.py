@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupd.coordinator.settings import setting
+from groupd.coordinator.settings import ConfigError, setting
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class SecuritySettings:
         ),
         "The security protocol of each name in listeners: EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
     )
+<<<<<<< HEAD
     # Authentication
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         "sasl.enabled.mechanisms",
@@ -137,3 +140,49 @@ class SecuritySettings:
     oauthbearer_scope_claim_name: str = setting(
         "sasl.oauthbearer.scope.claim.name", "scope", "The claim with the scope."
     )
+=======
+
+    # Users
+    scram_users_max: int = setting(
+        "groupd.scram.users.max", 50000, "Most users that log in with SCRAM.", low=0, high=1000000
+    )
+
+    # Rights
+    authorizer_class_name: str = setting(
+        "authorizer.class.name",
+        "",
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer: clients may do what the ACLs "
+        "allow. Empty: everybody may do everything.",
+    )
+    super_users: str = setting(
+        "super.users",
+        "",
+        "Principals that may do everything whatever the ACLs say: User:admin;User:CN=a,O=b, with "
+        "semicolons between.",
+    )
+    allow_everyone_if_no_acl_found: bool = setting(
+        "allow.everyone.if.no.acl.found",
+        False,
+        "Whether everybody may use a resource that no ACL is for.",
+    )
+    acls_max: int = setting("groupd.acls.max", 50000, "Most ACLs.", low=0, high=1000000)
+
+
+def super_users(settings: SecuritySettings) -> frozenset[str]:
+    """The principals of `super.users`. Raises ConfigError."""
+    names = [name.strip() for name in settings.super_users.split(";")]
+    for name in names:
+        if name and ":" not in name:
+            raise ConfigError(f"super.users={name}: a principal has a type, such as User:{name}")
+    return frozenset(filter(None, names))
+
+
+def check_rights(settings: SecuritySettings) -> None:
+    """Rules of the settings about rights. Raises ConfigError."""
+    super_users(settings)
+    if settings.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
+        raise ConfigError(
+            f"authorizer.class.name={settings.authorizer_class_name}: must be "
+            f"{STANDARD_AUTHORIZER}, or empty for none"
+        )
+>>>>>>> main

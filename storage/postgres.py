@@ -252,6 +252,8 @@ def _connect(session: Callable[[], Awaitable[Session]], **options: Any) -> Conne
         # `Transactions` keeps the connections, and no transaction outlives its `run`.
         poolclass=NullPool,
         pool_reset_on_return=None,
+        # Values are not for error texts: they are what clients store, keys of users among them.
+        hide_parameters=True,
         **options,
     )
 

@@ -78,6 +78,8 @@ def sqlite_writer(path: Path) -> Connect:
         creator=open_file,
         # `Transactions` keeps the connections.
         poolclass=NullPool,
+        # Values are not for error texts: they are what clients store, keys of users among them.
+        hide_parameters=True,
     )
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begin)

@@ -34,7 +34,7 @@ def list_groups(
 ) -> Outcome:
     """Groups by id. Without DESCRIBE on the cluster only those with DESCRIBE on the group. Both
     filters ignore case; unknown values match nothing, an empty filter matches all."""
-    see_all = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+    see_all = context.sees(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     found = []
     for group_id in sorted(request.group_ids):
         group = state.groups.get(group_id)
@@ -44,7 +44,7 @@ def list_groups(
             continue
         if request.types and group.type_name not in request.types:
             continue
-        if see_all or context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
+        if see_all or context.sees(Operation.DESCRIBE, Resource.GROUP, group_id):
             found.append(
                 ListedGroup(group_id, group.protocol_type, group.state_name(), group.type_name)
             )
@@ -60,13 +60,14 @@ def delete_groups(
     now: Instant,
 ) -> Outcome:
     """Reply DeleteGroupsReply, one result per id in the order given (repeated ids count once):
-    30 denied, 69 unknown, 68 not empty; else tombstones of its offsets, then its own."""
+    69 unknown, 68 not empty; else tombstones of its offsets, then its own. The right to delete
+    was checked before the shard was asked (`frontend.groups`)."""
     outcome = Outcome(gate="*")
     results: list[DeletedGroup] = []
     for group_id in dict.fromkeys(group_ids):
         state.being_deleted.discard(group_id)
         try:
-            _delete(state, offsets, context, group_id, outcome)
+            _delete(state, offsets, group_id, outcome)
         except ApiError as error:
             results.append(DeletedGroup(group_id, error.code, error.message))
         else:
@@ -78,11 +79,10 @@ def delete_groups(
 def _delete(
     state: ShardState,
     offsets: OffsetMetadataManager,
-    context: RequestContext,
     group_id: str,
     outcome: Outcome,
 ) -> None:
-    group = _deletable(state, context, group_id)
+    group = _deletable(state, group_id)
     doomed = offsets.group_tombstones(group_id)
     outcome.records.extend(doomed)
     outcome.records.extend(group.tombstones())
@@ -96,10 +96,8 @@ def _delete(
     )
 
 
-def _deletable(state: ShardState, context: RequestContext, group_id: str) -> Group:
+def _deletable(state: ShardState, group_id: str) -> Group:
     """Raises ApiError."""
-    if not context.allows(Operation.DELETE, Resource.GROUP, group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group = state.groups.get(group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -123,7 +121,7 @@ def delete_some_offsets(
 ) -> Outcome:
     """A piece of DeleteGroups for a group with many offsets. Nobody may use the group until the
     DeleteGroups that follows. Raises ApiError as DeleteGroups does."""
-    _deletable(state, context, request.group_id)
+    _deletable(state, request.group_id)
     state.being_deleted.add(request.group_id)
     doomed = offsets.some_tombstones(request.group_id, request.at_most)
     outcome = Outcome(records=doomed, replies=[(context.token, None)], gate=request.group_id)

@@ -131,5 +131,5 @@ def authorized_operations(context: RequestContext, group_id: str) -> int:
     return sum(
         1 << operation
         for operation in GROUP_OPERATIONS
-        if context.allows(operation, Resource.GROUP, group_id)
+        if context.sees(operation, Resource.GROUP, group_id)
     )

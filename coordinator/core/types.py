@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 from typing import Any, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from groupd.coordinator.core.slices import Steps
 from groupd.protocol.errors import ErrorCode
@@ -77,6 +78,8 @@ class Access:
     principal: str = ANONYMOUS
     restricted = False
     """Whether any question may be answered with no."""
+    version = 0
+    """Another number than before: answers may have changed."""
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether the client may do what it asked for by name. A denial is logged."""
@@ -93,6 +96,31 @@ class Access:
 
 
 UNRESTRICTED = Access()
+
+
+class AskedOnce(Access):
+    """The rights of `access` during one request. A resource that the request names several times
+    is asked for, and a denial logged, once; and a request that waits keeps what it had."""
+
+    restricted = True
+
+    def __init__(self, access: Access) -> None:
+        self.principal = access.principal
+        self._access = access
+        self._answers: dict[tuple[Operation, Resource, str], bool] = {}
+
+    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+        asked = operation, resource, name
+        answer = self._answers.get(asked)
+        if answer is None:
+            answer = self._answers[asked] = self._access.allows(operation, resource, name)
+        return answer
+
+    def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
+        return self._access.sees(operation, resource, name)
+
+    def allows_any(self, operation: Operation, resource: Resource) -> bool:
+        return self._access.allows_any(operation, resource)
 
 
 class RequestContext(Struct, frozen=True):
@@ -117,6 +145,10 @@ class RequestContext(Struct, frozen=True):
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
         """See `Access.sees`."""
         return self.access.sees(operation, resource, name)
+
+    def asking_once(self) -> RequestContext:
+        """See `AskedOnce`."""
+        return replace(self, access=AskedOnce(self.access))
 
     def with_token(self, token: RequestToken) -> RequestContext:
         return RequestContext(

@@ -26,6 +26,9 @@ class InterceptedSlot(Slot):
     def send(self, reply: Any, copies: int = 1) -> None:
         self.on_reply(reply)
 
+    def hang_up(self) -> None:
+        self._slot.hang_up()
+
     def hold(self) -> None:
         self._slot.hold()
 

@@ -221,8 +221,11 @@ class FaultLayer:
         spec = fault.spec
         match spec.action:
             case spec_of.ERROR:
-                failure = failure_for(request, api.failure)
-                slot.send(failure(request, spec.code, spec.message))
+                failed = failure_for(request, api.failure)(request, spec.code, spec.message)
+                if failed is None:
+                    slot.hang_up()
+                else:
+                    slot.send(failed)
             case spec_of.DELAY:
                 self._clock.call_at(self._clock.now().monotonic_ms + spec.ms, go_on)
             case spec_of.HOLD if fault.over:

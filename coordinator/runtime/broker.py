@@ -233,6 +233,8 @@ class Broker:
         """Handle `request`; the waiter in `context.token` is answered once, now or later."""
         waiter: Waiter = context.token
         self.waiting.add(waiter)
+        if context.access.restricted:
+            context = context.asking_once()
         route = self._routes.get(type(request))
         if route is None:
             self._start_data(context, request)
@@ -389,7 +391,7 @@ class Broker:
 
 
 def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:
-    """The `Failure` of a Produce with acks=0, which is never answered."""
+    """The `Failure` of a Produce with acks=0, which is never answered: see `Waiter.hang_up`."""
 
 
 def _weight(event: Event) -> int:

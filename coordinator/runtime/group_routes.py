@@ -11,7 +11,7 @@ from functools import partial
 from heapq import merge
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -56,6 +56,8 @@ from groupd.protocol.messages.groups import (
 )
 from groupd.protocol.messages.lazily import Lazily
 
+Refusal = TypeVar("Refusal")
+
 GROUPS_AT_ONCE = 50
 """Groups that are asked for in one step: each is a question to its shard."""
 LISTED_AT_ONCE = 300
@@ -74,6 +76,7 @@ def find_coordinator(
 
 def _find(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> Steps[None]:
     keys = yield from distinct_in_steps(request.keys)
+    groups.check_find(context, request.key_type)
     find = partial(groups.find_coordinator, context, request.key_type, broker.node_for)
     found = yield from mapped_in_steps(find, keys)
     context.token.answer(FindCoordinatorReply(tuple(found)))
@@ -89,11 +92,16 @@ def describe_groups(
         return DescribedGroup(one.group_id, code, message)
 
     def steps() -> Steps[None]:
-        ids = yield from distinct_in_steps(request.groups)
+        check = partial(groups.check_describe, context)
+        ids, refused = yield from _checked(request.groups, check)
         with_operations = request.include_authorized_operations
         asked = [DescribeClassicGroup(group, with_operations) for group in ids]
         yield from _ask_groups(
-            broker, context, asked, failure, lambda parts: DescribeGroupsReply(tuple(parts))
+            broker,
+            context,
+            asked,
+            failure,
+            lambda parts: DescribeGroupsReply((*refused, *parts)),
         )
 
     broker.work_on(context.token, steps())
@@ -106,16 +114,10 @@ def describe_consumer_groups(
         return DescribedConsumerGroup(one.group_id, code, message)
 
     def steps() -> Steps[None]:
-        ids = yield from distinct_in_steps(request.group_ids)
-        check = partial(groups.check_describe, broker.config, context)
-        refusals = yield from mapped_in_steps(check, ids)
-        refused = [refusal for refusal in refusals if refusal is not None]
+        check = partial(groups.check_consumer_describe, broker.config, context)
+        ids, refused = yield from _checked(request.group_ids, check)
         with_operations = request.include_authorized_operations
-        asked = [
-            DescribeConsumerGroup(group, with_operations)
-            for group, refusal in zip(ids, refusals, strict=True)
-            if refusal is None
-        ]
+        asked = [DescribeConsumerGroup(group, with_operations) for group in ids]
         yield from _ask_groups(
             broker,
             context,
@@ -125,6 +127,19 @@ def describe_consumer_groups(
         )
 
     broker.work_on(context.token, steps())
+
+
+def _checked(
+    group_ids: Sequence[str], check: Callable[[str], Refusal | None]
+) -> Steps[tuple[list[str], list[Refusal]]]:
+    """The groups that may be asked for, and the refusals of the others. Each group once."""
+    distinct = yield from distinct_in_steps(group_ids)
+    refusals = yield from mapped_in_steps(check, distinct)
+    checked = list(zip(distinct, refusals, strict=True))
+    return (
+        [group for group, refusal in checked if refusal is None],
+        [refusal for refusal in refusals if refusal is not None],
+    )
 
 
 def _ask_groups(
@@ -212,8 +227,9 @@ def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroups
 
 def _delete(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> Steps[None]:
     """A group with many offsets loses them first, in pieces; then it goes with what is left."""
-    wanted = yield from distinct_in_steps(request.group_ids)
-    gather = Gather(context.token, len(wanted), _deleted)
+    check = partial(groups.check_delete, context)
+    wanted, refused = yield from _checked(request.group_ids, check)
+    gather = Gather(context.token, len(wanted), partial(_deleted, refused))
     room = PIECE
     for index, group in enumerate(wanted):
         if room <= 0:
@@ -234,8 +250,9 @@ def _heard(_: None) -> None:
     """Answers of the pieces are not used: the DeleteGroups behind them has the one that counts."""
 
 
-def _deleted(parts: list[DeleteGroupsReply]) -> DeleteGroupsReply:
-    return DeleteGroupsReply(tuple(chain.from_iterable([part.results for part in parts])))
+def _deleted(refused: list[DeletedGroup], parts: list[DeleteGroupsReply]) -> DeleteGroupsReply:
+    answered = chain.from_iterable([part.results for part in parts])
+    return DeleteGroupsReply((*answered, *refused))
 
 
 def _delete_failure(request: Any, code: ErrorCode, message: str | None) -> DeleteGroupsReply:

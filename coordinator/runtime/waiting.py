@@ -24,7 +24,7 @@ from groupd.protocol.messages.offsets import OffsetFetchGroup
 log = structlog.get_logger("groupd.broker")
 
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
-"""(request, code, message) -> the reply that carries the error."""
+"""(request, code, message) -> the reply that carries the error. None: the request has no reply."""
 
 
 class Lease(Protocol):
@@ -107,7 +107,16 @@ class Waiter:
             self.forget()
             self.lose()
         else:
-            self.answer(reply)
+            if reply is None:
+                self.forget()
+                self.hang_up()
+            else:
+                self.answer(reply)
+
+    def hang_up(self) -> None:
+        """The request has failed, and its client waits for no reply that could say so: the
+        connection is closed, after the replies to earlier requests."""
+        self.lose()
 
     def lose(self) -> None:
         """There will be no reply, for want of memory or by a bug of ours."""

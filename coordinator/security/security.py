@@ -9,32 +9,44 @@ from collections.abc import Mapping
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Access, DataHandler
+from groupd.coordinator.security.acl_requests import AclRequests
+from groupd.coordinator.security.audit import Audit
+from groupd.coordinator.security.authorizer import Authorizer, Turn
+from groupd.coordinator.security.delegation_tokens import delegation_token_handlers
 from groupd.coordinator.security.sasl_requests import SASL_HANDLERS
+from groupd.coordinator.security.user_requests import UserRequests
+from groupd.coordinator.security.users import Users
 from groupd.storage.log import Catalogue
 
 
 class Security:
-    """Of one broker. `load` before the first question."""
+    """Of one broker. `load` before the first question. `turn`: waits for the next turn of long
+    work."""
 
-    def __init__(self, config: CoordinatorConfig, store: Catalogue) -> None:
-        self._config = config
+    def __init__(self, config: CoordinatorConfig, store: Catalogue, turn: Turn) -> None:
         self._store = store
+        self._turn = turn
+        self.audit = Audit()
+        self.authorizer = Authorizer(config, self.audit)
+        self.users = Users(store, config.scram_users_max, turn)
+        self._acls = AclRequests(self.authorizer, store, turn, config.acls_max)
 
     async def load(self) -> None:
         """Read ACLs, users and quotas. Raises LogError."""
+        self.audit.look_at_level()
+        await self.authorizer.load(self._store, self._turn)
+        await self.users.load()
 
     def access(self, principal: str, host: str) -> Access:
         """What `principal` may do from `host`, an address in Kafka's form "/127.0.0.1"."""
-        return Unrestricted(principal)
+        return self.authorizer.access(principal, host)
 
     @property
     def handlers(self) -> Mapping[type, DataHandler]:
         """By type of request."""
-        return {**SASL_HANDLERS}
-
-
-class Unrestricted(Access):
-    """Everything, in the name of `principal`: there is no authoriser."""
-
-    def __init__(self, principal: str) -> None:
-        self.principal = principal
+        return {
+            **SASL_HANDLERS,
+            **self._acls.handlers,
+            **UserRequests(self.users, self.audit.user_changed, self._turn).handlers,
+            **delegation_token_handlers(self._turn),
+        }

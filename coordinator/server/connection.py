@@ -348,10 +348,12 @@ class Connection(ClientSocket):
     def _send_ready(self) -> None:
         """Writes the replies that are ready at the front. Reads on only while there is room for
         more requests and replies."""
-        slots = self._slots
+        slots, last = self._slots, False
         ready = []
-        while slots and slots[0].done:
-            ready.append(slots.popleft().frame)
+        while slots and slots[0].done and not last:
+            slot = slots.popleft()
+            ready.append(slot.frame)
+            last = slot.hangs_up
         data = ready[0] if len(ready) == 1 else b"".join(ready)
         if data and self._transport is not None:
             account = self.account
@@ -359,6 +361,8 @@ class Connection(ClientSocket):
             if account.counted:
                 account.settle()
             self._out.write(data)
+        if last:
+            self.close()
         announced = self._splitter.announced
         waits = self._unanswered or self._frames or self._partial or announced
         self._quiet = not (waits or self._stopped or self.closed)

@@ -29,12 +29,15 @@ class Frontend:
             return
         header, connection = slot.header, slot.connection
         session = connection.session
+        access = session.access
+        if access.restricted:
+            slot.rights = access, access.version
         context = RequestContext(
             slot,
             header.api_version,
             header.client_id or "",
             connection.host,
-            session.access,
+            access,
             session.listener,
         )
         self._broker.submit(context, request)

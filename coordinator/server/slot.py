@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import structlog
 
 from groupd.coordinator.core import slices
+from groupd.coordinator.core.types import Access
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import Lease, Waiter
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account
@@ -65,12 +66,14 @@ class Slot(Waiter):
         "connection",
         "done",
         "frame",
+        "hangs_up",
         "header",
         "held",
         "lane",
         "lease",
         "request_frame",
         "reserved",
+        "rights",
         "size",
         "stand_in",
         "watchers",
@@ -90,6 +93,8 @@ class Slot(Waiter):
         self.header = header
         self.request_frame = request_frame
         self.done = False
+        self.hangs_up = False
+        """The connection is closed in place of a reply."""
         self.held = False
         """The connection starts no other request until this one is done."""
         self.frame: bytes | bytearray = b""
@@ -101,12 +106,17 @@ class Slot(Waiter):
         self.lane: str | None = None
         """Set when `request_frame` is not kept."""
         self.lease: Lease | None = None
+        self.rights: tuple[Access, int] | None = None
+        """The client's rights, and their version when the request was handled; None: its rights do
+        not change."""
         self.watchers: list[Watcher] | None = None
         """Layers between connections and broker that must be told of repeated requests."""
         self.stand_in: Waiter | None = None
         """What a layer has given to the broker in place of this slot."""
 
     def may_repeat(self, lease: Lease) -> None:
+        if self.rights is not None:
+            lease = RightsLease(lease, *self.rights)
         self.lease = lease if self.watchers is None else WatchedLease(lease, self.watchers)
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
@@ -222,6 +232,15 @@ class Slot(Waiter):
         # Without a reply the client would wait; disconnected, it asks again.
         self.connection.abort()
 
+    def hang_up(self) -> None:
+        connection = self.connection
+        if not connection.closed:
+            reason = f"{self.api.name} without a reply has failed"
+            log.info("connection closed", client=connection.host, reason=reason)
+            self.hangs_up = True
+            self.done = True
+            connection.slot_done(self)
+
     def _cannot_send(self, error: Exception) -> None:
         """A bug of ours, or no memory."""
         version = self.header.api_version
@@ -237,6 +256,21 @@ class Slot(Waiter):
         if self.lease is not None and self.request_frame:
             api = (header.api_key, version)
             self.connection.stored_replies.put(self.request_frame, frame, self.lease, api)
+
+
+class RightsLease:
+    """A lease that ends when the rights of the client may have changed (ADR 10). `version`: that of
+    the rights when they were looked at, before the reply was made."""
+
+    __slots__ = ("_access", "_lease", "_version")
+
+    def __init__(self, lease: Lease, access: Access, version: int) -> None:
+        self._lease = lease
+        self._access = access
+        self._version = version
+
+    def renew(self) -> bool:
+        return self._access.version == self._version and self._lease.renew()
 
 
 class WatchedLease:

@@ -9,9 +9,13 @@ from groupd.storage.log import LogError
 DENIED = "Authorization failed."
 
 
-def check_cluster_access(context: RequestContext, *any_of: Operation) -> None:
-    """Raises ApiError CLUSTER_AUTHORIZATION_FAILED unless one of the operations is allowed."""
-    if not any(context.allows(operation, Resource.CLUSTER, CLUSTER_NAME) for operation in any_of):
+def check_cluster_access(
+    context: RequestContext, operation: Operation, instead: Operation | None = None
+) -> None:
+    """Raises ApiError CLUSTER_AUTHORIZATION_FAILED unless `operation` is allowed, or `instead`."""
+    if instead is not None and context.sees(instead, Resource.CLUSTER, CLUSTER_NAME):
+        return
+    if not context.allows(operation, Resource.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -25,7 +29,7 @@ def check_topic_access(
 
 def may_create(context: RequestContext, name: str) -> bool:
     """Whether the principal may create any topic, or this one."""
-    return context.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME) or context.allows(
+    return context.sees(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME) or context.allows(
         Operation.CREATE, Resource.TOPIC, name
     )
 

@@ -61,6 +61,7 @@ _GUARDS = {
     RESOURCE_GROUP: (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     RESOURCE_CLIENT_METRICS: (Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     RESOURCE_BROKER: (Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    RESOURCE_BROKER_LOGGER: (Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     RESOURCE_TOPIC: (Resource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
 }
 """Type of a resource -> what the principal needs a right on, and the code if it has none."""
@@ -170,8 +171,8 @@ class Configs:
                     raise ApiError(
                         ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                     )
-                resources = self._allowed(context, Operation.ALTER_CONFIGS, *key)
                 check_changes(asked.configs)
+                resources = self._allowed(context, Operation.ALTER_CONFIGS, *key)
                 await resources.alter(asked, validate_only=request.validate_only)
             except (ApiError, LogError) as failed:
                 error = refusal(failed)
@@ -249,11 +250,12 @@ class Configs:
     ) -> ConfiguredResources:
         """Raises ApiError TOPIC_, CLUSTER_ or GROUP_AUTHORIZATION_FAILED, or INVALID_REQUEST for a
         type of resource that has no configs."""
+        if resource_type in _GUARDS:
+            kind, code = _GUARDS[resource_type]
+            guarded = CLUSTER_NAME if kind is Resource.CLUSTER else name
+            if not context.allows(operation, kind, guarded):
+                raise ApiError(code, DENIED)
         resources = self._resources.get(resource_type)
         if resources is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
-        kind, code = _GUARDS[resource_type]
-        guarded = CLUSTER_NAME if kind is Resource.CLUSTER else name
-        if not context.allows(operation, kind, guarded):
-            raise ApiError(code, DENIED)
         return resources

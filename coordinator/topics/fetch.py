@@ -3,9 +3,9 @@
 Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
 with the aborted transactions in it; as many bytes as asked for and as there is room for in the
 memory of the connection, the last batch cut where a limit says so, but the first batch of a reply
-is whole however large it is. An error, enough bytes, a limit that is reached or the end of the wait
-completes the request; so does a lack of memory for others. A request that waits costs nothing:
-appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
+is whole however large it is. An error while reading, enough bytes, a limit that is reached or the
+end of the wait completes the request; so does a lack of memory for others. A request that waits
+costs nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from collections.abc import Awaitable, Callable
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.slices import Steps
-from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.core.types import (
+    CLUSTER_NAME,
+    Instant,
+    Operation,
+    RequestContext,
+    Resource,
+)
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import STEP, Pace
 from groupd.coordinator.topics.catalogue import Topic
@@ -100,10 +106,12 @@ class Fetch:
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
         enough = min(request.min_bytes, max_bytes)
         deadline_ms = now_ms + min(request.max_wait_ms, self._config.fetch_max_wait_ms)
+        admission = _Admission(self._partitions, context, request)
         while True:
             room = context.token.room(max_bytes)
-            reading = _Reading(self._partitions, context, request.isolation_level, room)
+            reading = _Reading(self._partitions, admission, request.isolation_level, room)
             await reading.read(asked.targets, pace)
+            admission.first = False
             context.token.holds(reading.size)
             now_ms = self._elapsed().monotonic_ms
             left_ms = deadline_ms - now_ms
@@ -185,6 +193,59 @@ async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace
     return FetchReply(session_id=session_id, topics=mapped(fetched, topics))
 
 
+class _Admission:
+    """Which partitions a request may read. Rights are looked at once, however long it waits.
+    `first`: it has not waited yet. What is refused then stays so, and does not keep the request
+    from waiting for the rest, as in Kafka."""
+
+    __slots__ = ("_context", "_may_read", "_partitions", "_refused", "_replica", "first")
+
+    def __init__(
+        self, partitions: Partitions, context: RequestContext, request: FetchRequest
+    ) -> None:
+        self.first = True
+        self._partitions = partitions
+        self._context = context
+        self._may_read: dict[str, bool] = {}  # by topic
+        self._refused: dict[FetchTarget, ErrorCode] = {}
+        self._replica: bool | None = None
+        """For a replica: whether it may read everything."""
+        if request.replica_id >= 0:
+            self._replica = context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+
+    def topic(self, target: FetchTarget) -> Topic:
+        """Raises ApiError."""
+        code = self._refused.get(target)
+        if code is not None:
+            raise ApiError(code)
+        try:
+            found = self._find(target)
+        except ApiError as error:
+            if self.first:
+                self._refused[target] = error.code
+            raise
+        target.topic_name = found.name
+        return found
+
+    def _find(self, target: FetchTarget) -> Topic:
+        if self._replica is False:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = target.asked.partition
+        return self._partitions.resolve(target.name, target.topic_id, partition, self.may_read)
+
+    def was_refused(self, target: FetchTarget) -> bool:
+        return target in self._refused
+
+    def may_read(self, name: str) -> bool:
+        if self._replica is not None:
+            return self._replica
+        allowed = self._may_read.get(name)
+        if allowed is None:
+            allowed = self._context.allows(Operation.READ, Resource.TOPIC, name)
+            self._may_read[name] = allowed
+        return allowed
+
+
 class _Reading:
     """One reading of all partitions of a request.
 
@@ -194,8 +255,7 @@ class _Reading:
     """
 
     __slots__ = (
-        "_allowed",
-        "_context",
+        "_admission",
         "_partitions",
         "_room",
         "answers",
@@ -207,12 +267,11 @@ class _Reading:
     )
 
     def __init__(
-        self, partitions: Partitions, context: RequestContext, isolation_level: int, max_bytes: int
+        self, partitions: Partitions, admission: _Admission, isolation_level: int, max_bytes: int
     ) -> None:
         self._partitions = partitions
-        self._context = context
+        self._admission = admission
         self._room = max_bytes
-        self._allowed: dict[str, bool] = {}  # by topic
         self.isolation_level = isolation_level
         self.size = 0
         self.complete = False
@@ -225,14 +284,15 @@ class _Reading:
             if pace.due():
                 await pace.turn()
             log = target.unchanged(self.isolation_level)
-            if log is not None and self._may_read(target.topic_name):
+            if log is not None and self._admission.may_read(target.topic_name):
                 self.watched.append((log, log.high_watermark))
                 continue
             try:
                 answer = await self._partition(target)
             except (ApiError, LogError) as failed:
                 answer = FetchedPartition(target.asked.partition, self._code(failed))
-            if answer.error != ErrorCode.NONE or answer.diverging_epoch is not None:
+            wrong = answer.error != ErrorCode.NONE and not self._admission.was_refused(target)
+            if wrong or answer.diverging_epoch is not None:
                 self.complete = True
             self.answers.append((target, answer))
 
@@ -243,7 +303,7 @@ class _Reading:
 
     async def _partition(self, target: FetchTarget) -> FetchedPartition:
         asked = target.asked
-        log = await self._partitions.readable(self._topic(target), asked.partition)
+        log = await self._partitions.readable(self._admission.topic(target), asked.partition)
         check_leader_epoch(asked.current_leader_epoch)
         start_offset, high_watermark = log.start_offset, log.high_watermark
         stable_offset = log.last_stable_offset
@@ -304,23 +364,6 @@ class _Reading:
         self.size += len(records)
         self._room -= len(records)
         return records, next_offset
-
-    def _topic(self, target: FetchTarget) -> Topic:
-        if target.name and not self._may_read(target.name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = target.asked.partition
-        found = self._partitions.resolve(target.name, target.topic_id, partition)
-        target.topic_name = found.name
-        if not self._may_read(found.name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return found
-
-    def _may_read(self, name: str) -> bool:
-        allowed = self._allowed.get(name)
-        if allowed is None:
-            allowed = self._context.allows(Operation.READ, Resource.TOPIC, name)
-            self._allowed[name] = allowed
-        return allowed
 
 
 def _diverging_epoch(log: ReadableLog, asked: FetchPartition) -> tuple[int, int] | None:

@@ -118,7 +118,7 @@ async def write_txn_markers(
 ) -> WriteTxnMarkersReply:
     """For coordinators elsewhere, and for operators who end a hanging transaction. Raises ApiError
     CLUSTER_AUTHORIZATION_FAILED, and UNKNOWN_SERVER_ERROR for a marker of no producer, as Kafka."""
-    check_cluster_access(context, Operation.ALTER, Operation.CLUSTER_ACTION)
+    check_cluster_access(context, Operation.CLUSTER_ACTION, instead=Operation.ALTER)
     pace = Pace(work)
     for asked in request.markers:
         if pace.due():

@@ -91,7 +91,7 @@ async def _all_topics(
     for topic in plane.catalogue.topics():
         if pace.due():
             await pace.turn()
-        if _may_describe(context, topic.name):
+        if context.sees(Operation.DESCRIBE, Resource.TOPIC, topic.name):
             visible.append(topic)
 
     def infos() -> Iterator[TopicInfo]:
@@ -165,7 +165,12 @@ async def _asked(
     try:
         return await _auto_created(plane, context, request, name)
     except ApiError as error:
-        return TopicInfo(name, error=error.code, internal=name in INTERNAL_TOPICS)
+        # As in Kafka, who may not create the topic is not told what else it may do with it.
+        with_operations = (
+            request.include_topic_authorized_operations
+            and error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        )
+        return _missing(context, name, error.code, with_operations)
 
 
 async def _auto_created(
@@ -173,12 +178,12 @@ async def _auto_created(
 ) -> Topic:
     """Create the topic where that is wanted and allowed. Raises ApiError, which may also mean that
     the topic is there for the next request (groupd.auto.create.topics.at.once)."""
-    check_topic_name(name)
     wanted = request.allow_auto_topic_creation and plane.config.auto_create_topics_enable
+    if wanted and not may_create(context, name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    check_topic_name(name)
     if not wanted or name == CLUSTER_METADATA_TOPIC:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if not may_create(context, name):
-        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         created = await plane.catalogue.create(name, plane.config.num_partitions, {})
     except ApiError as error:
@@ -215,6 +220,20 @@ def _info(
     )
 
 
+def _missing(
+    context: RequestContext, name: str, code: ErrorCode, with_operations: bool
+) -> TopicInfo:
+    """A topic that the client may describe, but that is not there."""
+    return TopicInfo(
+        name=name,
+        error=code,
+        internal=name in INTERNAL_TOPICS,
+        authorized_operations=_topic_operations(context, name)
+        if with_operations
+        else OPERATIONS_NOT_ASKED,
+    )
+
+
 def _may_describe(context: RequestContext, name: str) -> bool:
     return context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
 
@@ -224,7 +243,7 @@ def _topic_operations(context: RequestContext, name: str) -> int:
     return sum(
         1 << operation
         for operation in _TOPIC_OPERATIONS
-        if context.allows(operation, Resource.TOPIC, name)
+        if context.sees(operation, Resource.TOPIC, name)
     )
 
 
@@ -232,12 +251,12 @@ def _cluster_operations(context: RequestContext, asked: bool) -> int:
     """The bit field of what the principal may do with the cluster, if the request asks for it."""
     if not asked:
         return OPERATIONS_NOT_ASKED
-    if not context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.sees(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return 0
     return sum(
         1 << operation
         for operation in _CLUSTER_OPERATIONS
-        if context.allows(operation, Resource.CLUSTER, CLUSTER_NAME)
+        if context.sees(operation, Resource.CLUSTER, CLUSTER_NAME)
     )
 
 
@@ -265,7 +284,7 @@ async def describe_topic_partitions(
             break
         topic = plane.catalogue.topic(name)
         if topic is None:
-            infos.append(_unknown(name))
+            infos.append(_unknown(context, name))
             continue
         info = _info(plane, context, topic, True, first, first + room)
         infos.append(info)
@@ -300,18 +319,20 @@ async def _names_from_cursor(
         )
     allowed: set[str] = set()
     refused: set[str] = set()
+    may = context.allows if request.topics else context.sees
     for name in request.topics or (topic.name for topic in plane.catalogue.topics()):
         if pace.due():
             await pace.turn()
         if cursor is None or name >= cursor[0]:
-            (allowed if _may_describe(context, name) else refused).add(name)
+            seen = may(Operation.DESCRIBE, Resource.TOPIC, name)
+            (allowed if seen else refused).add(name)
     return allowed, refused
 
 
-def _unknown(name: str) -> TopicInfo:
+def _unknown(context: RequestContext, name: str) -> TopicInfo:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
     except ApiError as error:
-        return TopicInfo(name, error=error.code)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return TopicInfo(name, error=unknown, internal=name in INTERNAL_TOPICS)
+        code = error.code
+    return _missing(context, name, code, True)

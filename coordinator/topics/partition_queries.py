@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from groupd.coordinator.core.types import Operation, RequestContext
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
@@ -95,8 +95,11 @@ async def offsets_for_leader_epochs(
 ) -> OffsetForLeaderEpochReply:
     """Where an epoch ends, for consumers that check whether the log was truncated."""
 
+    any_topic = context.sees(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+
     async def end(name: str, asked: LeaderEpochPartition) -> EpochEndOffset:
-        check_topic_access(context, Operation.DESCRIBE, name)
+        if not any_topic:
+            check_topic_access(context, Operation.DESCRIBE, name)
         topic = partitions.resolve_name(name, asked.partition)
         log = await partitions.readable(topic, asked.partition)
         check_leader_epoch(asked.current_leader_epoch)
@@ -187,9 +190,9 @@ async def list_offsets(
     )
 
     async def listed(name: str, asked: ListOffsetsPartition) -> ListedOffset:
+        check_topic_access(context, Operation.DESCRIBE, name)
         if (name, asked.partition) in twice:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        check_topic_access(context, Operation.DESCRIBE, name)
         topic = partitions.resolve_name(name, asked.partition)
         least = _MIN_VERSIONS.get(asked.timestamp_ms, 0)
         if asked.timestamp_ms < EARLIEST_PENDING_UPLOAD or context.api_version < least:

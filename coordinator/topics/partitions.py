@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -10,7 +11,7 @@ import structlog
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.topics.catalogue import MetadataListener, Topic
-from groupd.coordinator.topics.checks import id_not_hosted, not_hosted, refusal
+from groupd.coordinator.topics.checks import DENIED, id_not_hosted, not_hosted, refusal
 from groupd.coordinator.topics.coordinator_logs import (
     CoordinatorLog,
     CoordinatorLogView,
@@ -26,7 +27,7 @@ from groupd.coordinator.topics.names import (
 from groupd.coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
 from groupd.coordinator.topics.stored_batches import TailCache
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages import TopicId
 from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
 
 log = structlog.get_logger("groupd.topics")
@@ -58,12 +59,18 @@ class Partitions:
         self._damage: set[str] = set()
         catalogue.add_listener(self._on_metadata)
 
-    def resolve(self, name: str, topic_id: TopicId, partition: int) -> Topic:
-        """The topic of a request's partition, by name or, where that is empty, by id. Raises
-        ApiError UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
+    def resolve(
+        self, name: str, topic_id: TopicId, partition: int, may: Callable[[str], bool]
+    ) -> Topic:
+        """The topic of a request's partition, by name or, where that is empty, by id. `may(name)`:
+        whether the client may use the topic; one that it may not use looks the same whether it
+        exists or not. Raises ApiError UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED,
+        UNKNOWN_TOPIC_OR_PARTITION, in this order."""
         topic = self._catalogue.topic(name) if name else self._catalogue.topic_by_id(topic_id)
-        if topic is None and (not name or topic_id != NO_TOPIC_ID):
+        if topic is None and not name:
             raise id_not_hosted()
+        if not may(name if topic is None else topic.name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, DENIED)
         if topic is None or not 0 <= partition < topic.partitions:
             raise not_hosted()
         return topic

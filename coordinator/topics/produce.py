@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from groupd.coordinator.core.types import Instant, Operation, RequestContext
+from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import PRODUCE_AT_ONCE, Pace, is_long_produce
 from groupd.coordinator.topics.appends import Appends, ArrivalOrder
 from groupd.coordinator.topics.batch_checks import produced_batch
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
-from groupd.coordinator.topics.catalogue import Topic
-from groupd.coordinator.topics.checks import DENIED, check_topic_access
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce_entry import BatchChecking, ProduceEntry
@@ -77,7 +75,7 @@ class Produce:
 
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
         """None for acks=0. Raises ApiError for transactional batches that the client may not
-        send."""
+        send; for acks=0 whenever anything has failed."""
         if not is_long_produce(request):
             self._transactions.check_access(context, request)
             begun = [await self._begin(context, request)]
@@ -85,7 +83,11 @@ class Produce:
             begun = await self._begin_long(context, request)
         for part in begun:
             await self._finish(part)
-        return None if request.acks == 0 else _reply(begun)
+        if request.acks != 0:
+            return _reply(begun)
+        for part in begun:
+            _check_done(part)
+        return None
 
     async def _begin_long(self, context: RequestContext, request: ProduceRequest) -> list[_Begun]:
         """The request in parts, with turns for others in between. No other request of its
@@ -143,11 +145,16 @@ class Produce:
     ) -> ProduceEntry:
         entry = ProduceEntry(asked, ProducedPartition(asked.partition))
         try:
+            entry.topic = self._partitions.resolve(
+                topic.name,
+                topic.topic_id,
+                asked.partition,
+                lambda name: context.allows(Operation.WRITE, Resource.TOPIC, name),
+            )
             if request.acks not in (-1, 0, 1):
                 raise ApiError(
                     ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: must be -1, 0 or 1"
                 )
-            entry.topic = self._authorized(context, topic, asked.partition)
             if entry.topic.internal:
                 raise ApiError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -157,13 +164,6 @@ class Produce:
         except ApiError as error:
             entry.fail(error)
         return entry
-
-    def _authorized(self, context: RequestContext, topic: ProduceTopic, partition: int) -> Topic:
-        if topic.name:
-            check_topic_access(context, Operation.WRITE, topic.name, DENIED)
-        found = self._partitions.resolve(topic.name, topic.topic_id, partition)
-        check_topic_access(context, Operation.WRITE, found.name, DENIED)
-        return found
 
     def _attach(self, entries: list[ProduceEntry]) -> bool:
         """Give each entry its open log; False if one must be opened first."""
@@ -309,6 +309,14 @@ def _parts(request: ProduceRequest) -> Iterator[tuple[ProduceRequest, bool]]:
                 continues = first < len(topic.partitions)
     if topics:
         yield replace(request, topics=tuple(topics)), continues
+
+
+def _check_done(part: _Begun) -> None:
+    """Raises ApiError if any batch has failed."""
+    for _, entries in part.grouped:
+        for entry in entries:
+            if entry.failed:
+                raise ApiError(entry.result.error, entry.result.error_message)
 
 
 def _reply(begun: list[_Begun]) -> ProduceReply:

@@ -18,6 +18,17 @@ from groupd.storage.log import Catalogue, LogError
 BLOCK_SIZE = 1000
 
 
+def _may_write(context: RequestContext) -> bool:
+    """Whoever may write to any topic may do it idempotently (KIP-679). A denial is logged as one
+    of IDEMPOTENT_WRITE on the cluster."""
+    asked = Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
+    return (
+        context.sees(*asked)
+        or context.access.allows_any(Operation.WRITE, Resource.TOPIC)
+        or context.allows(*asked)
+    )
+
+
 class ProducerIds:
     """Producer ids by blocks."""
 
@@ -41,7 +52,7 @@ class ProducerIds:
         self, context: RequestContext, request: InitProducerIdRequest
     ) -> InitProducerIdReply:
         """For a request without a transactional id; the transaction coordinator answers others."""
-        if not context.allows(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
+        if not _may_write(context):
             return InitProducerIdReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             return InitProducerIdReply(ErrorCode.INVALID_REQUEST)

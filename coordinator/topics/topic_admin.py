@@ -7,9 +7,9 @@ topic that is named twice fails once, with INVALID_REQUEST. Where partitions may
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Iterable
 
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import (
@@ -58,6 +58,7 @@ _TopicKey = tuple[str | None, TopicId]
 """A topic as DeleteTopics names it: by name, or (from v6) with name None by id."""
 
 _NAMED_TWICE = "Duplicate topic name."
+_TOPIC_NAMED_TWICE = "Duplicate topic name or id."
 _TO_HIGH_WATERMARK = -1
 
 
@@ -71,21 +72,40 @@ async def create_topics(
     pace = Pace(plane.work)
     twice = await pace.repeated(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in twice]
+    denied = await _denied(pace, topics, lambda name: may_create(context, name))
     room = NewPartitions()
     for topic in topics:
         if pace.due():
             await pace.turn()
-        room.take(new_partitions(topic, plane.broker_configs.config))
+        if topic.name not in denied:
+            room.take(new_partitions(topic, plane.broker_configs.config))
     created = []
     for topic in topics:
         if pace.due(1 + len(topic.assignments) + len(topic.configs)):
             await pace.turn()
-        created.append(await _create_one(plane, context, topic, request.validate_only))
+        if topic.name in denied:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            created.append(CreatedTopic(topic.name, error=code, error_message=DENIED))
+        else:
+            created.append(await _create_one(plane, context, topic, request.validate_only))
     created += [
         CreatedTopic(name, error=ErrorCode.INVALID_REQUEST, error_message=_NAMED_TWICE)
         for name in twice
     ]
     return CreateTopicsReply(tuple(created))
+
+
+async def _denied(
+    pace: Pace, topics: Iterable[NewTopic | GrownTopic], may: Callable[[str], bool]
+) -> set[str]:
+    """The names of the topics that the client may not change."""
+    denied: set[str] = set()
+    for topic in topics:
+        if pace.due():
+            await pace.turn()
+        if not may(topic.name):
+            denied.add(topic.name)
+    return denied
 
 
 async def _create_one(
@@ -101,8 +121,6 @@ async def _create_one(
 async def _create(
     plane: DataPlane, context: RequestContext, topic: NewTopic, validate_only: bool
 ) -> CreatedTopic:
-    if not may_create(context, topic.name):
-        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, DENIED)
     config = plane.broker_configs.config
     plane.catalogue.check_name(topic.name)
     overrides = new_topic_configs(topic.configs)
@@ -111,8 +129,9 @@ async def _create(
     topic_id = NO_TOPIC_ID
     if not validate_only:
         topic_id = (await plane.catalogue.create(topic.name, partitions, overrides)).topic_id
-    if not context.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name):
-        return CreatedTopic(topic.name, topic_id)
+    if not context.sees(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name):
+        hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return CreatedTopic(topic.name, topic_id, config_error=hidden)
     return CreatedTopic(
         name=topic.name,
         topic_id=topic_id,
@@ -134,19 +153,26 @@ async def create_partitions(
     partitions."""
     pace = Pace(plane.work)
     twice = await pace.repeated(topic.name for topic in request.topics)
+    topics = [topic for topic in request.topics if topic.name not in twice]
+    denied = await _denied(
+        pace, topics, lambda name: context.allows(Operation.ALTER, Resource.TOPIC, name)
+    )
     room = NewPartitions()
-    for topic in request.topics:
+    for topic in topics:
         if pace.due():
             await pace.turn()
         known = plane.catalogue.topic(topic.name)
-        if known is not None and topic.name not in twice:
+        if known is not None and topic.name not in denied:
             room.take(topic.count - known.partitions)
     results = []
-    for topic in request.topics:
+    for topic in topics:
         if pace.due(1 + len(topic.assignments or ())):
             await pace.turn()
-        if topic.name not in twice:
-            results.append(await _grow_one(plane, context, topic, request.validate_only))
+        if topic.name in denied:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            results.append(CreatePartitionsResult(topic.name, code))
+        else:
+            results.append(await _grow_one(plane, topic, request.validate_only))
     results += [
         CreatePartitionsResult(name, ErrorCode.INVALID_REQUEST, _NAMED_TWICE) for name in twice
     ]
@@ -154,10 +180,9 @@ async def create_partitions(
 
 
 async def _grow_one(
-    plane: DataPlane, context: RequestContext, grown: GrownTopic, validate_only: bool
+    plane: DataPlane, grown: GrownTopic, validate_only: bool
 ) -> CreatePartitionsResult:
     try:
-        check_topic_access(context, Operation.ALTER, grown.name)
         topic = plane.catalogue.topic(grown.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -181,34 +206,42 @@ async def delete_topics(
 ) -> DeleteTopicsReply:
     """The catalogue forgets the topic first, then its logs go. If deleting the logs fails, the
     topic is deleted all the same: names of logs hold the id, so nothing can read what is left."""
-
-    def identity(key: _TopicKey) -> Hashable:
-        """Equal for two ways of naming one topic."""
-        topic = _find(plane, key)
-        return key if topic is None else topic.topic_id
-
     pace = Pace(plane.work)
-    twice = await pace.repeated(map(identity, request.topics))
-    deleted: dict[_TopicKey, DeletedTopic] = {}
+    twice = await pace.repeated(request.topics)
+    any_topic = context.sees(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME)
+    found: dict[_TopicKey, Topic | DeletedTopic] = {}
     for key in request.topics:
         if pace.due():
             await pace.turn()
-        if key not in deleted:
-            deleted[key] = await _delete_one(plane, context, pace, key, identity(key) in twice)
-    return DeleteTopicsReply(tuple(deleted.values()))
+        if key not in found:
+            found[key] = _for_deletion(plane, context, key, key in twice, any_topic)
+    # That a name and an id mean one topic is told only to those who may delete it.
+    again = await pace.repeated(
+        topic.topic_id for topic in found.values() if isinstance(topic, Topic)
+    )
+    deleted = []
+    for key, topic in found.items():
+        if pace.due():
+            await pace.turn()
+        if isinstance(topic, DeletedTopic):
+            deleted.append(topic)
+        elif (
+            topic.topic_id in again
+            or (topic.name, NO_TOPIC_ID) in twice
+            or (None, topic.topic_id) in twice
+        ):
+            deleted.append(DeletedTopic(*key, ErrorCode.INVALID_REQUEST, _TOPIC_NAMED_TWICE))
+        else:
+            deleted.append(await _delete_one(plane, pace, key, topic))
+    return DeleteTopicsReply(tuple(deleted))
 
 
-async def _delete_one(
-    plane: DataPlane, context: RequestContext, pace: Pace, key: _TopicKey, twice: bool
-) -> DeletedTopic:
-    name, topic_id = key
+async def _delete_one(plane: DataPlane, pace: Pace, key: _TopicKey, topic: Topic) -> DeletedTopic:
     try:
-        topic = _checked_for_deletion(plane, context, key, twice)
-        name = topic.name
         await plane.catalogue.delete(topic.topic_id)
     except (ApiError, LogError) as failed:
         error = refusal(failed)
-        return DeletedTopic(name, topic_id, error.code, error.message)
+        return DeletedTopic(topic.name, key[1], error.code, error.message)
     logs = []
     for number in range(topic.partitions):
         if pace.due():
@@ -218,31 +251,41 @@ async def _delete_one(
         await plane.store.delete(logs)
     except LogError as failed:
         message = f"deleted; its logs remain: {failed}"
-        return DeletedTopic(name, topic.topic_id, error_message=message)
-    return DeletedTopic(name, topic.topic_id)
+        return DeletedTopic(topic.name, topic.topic_id, error_message=message)
+    return DeletedTopic(topic.name, topic.topic_id)
 
 
-def _find(plane: DataPlane, key: _TopicKey) -> Topic | None:
+def _for_deletion(
+    plane: DataPlane, context: RequestContext, key: _TopicKey, twice: bool, any_topic: bool
+) -> Topic | DeletedTopic:
+    """The topic, or why it is not deleted. `any_topic`: the client may delete all topics."""
     name, topic_id = key
-    return plane.catalogue.topic_by_id(topic_id) if name is None else plane.catalogue.topic(name)
-
-
-def _checked_for_deletion(
-    plane: DataPlane, context: RequestContext, key: _TopicKey, twice: bool
-) -> Topic:
-    name, topic_id = key
-    if name is None and topic_id == NO_TOPIC_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if name is not None and topic_id != NO_TOPIC_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be given.")
-    if twice:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
-    topic = _find(plane, key)
-    if name is not None:
-        check_topic_access(context, Operation.DESCRIBE, name, DENIED)
-    if topic is None:
-        raise id_not_hosted() if name is None else not_hosted()
-    check_topic_access(context, Operation.DELETE, topic.name, DENIED)
+    try:
+        if name is None and topic_id == NO_TOPIC_ID:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        if name is not None and topic_id != NO_TOPIC_ID:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be given."
+            )
+        if twice:
+            raise ApiError(ErrorCode.INVALID_REQUEST, _TOPIC_NAMED_TWICE)
+        if name is not None:
+            if not any_topic:
+                check_topic_access(context, Operation.DESCRIBE, name, DENIED)
+            topic = plane.catalogue.topic(name)
+            if topic is None:
+                raise not_hosted()
+        else:
+            topic = plane.catalogue.topic_by_id(topic_id)
+            if topic is None:
+                raise id_not_hosted()
+        if not any_topic and not context.allows(Operation.DELETE, Resource.TOPIC, topic.name):
+            # Whoever may describe the topic may know what it is called.
+            if name is None and context.sees(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+                name = topic.name
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, DENIED)
+    except ApiError as error:
+        return DeletedTopic(name, topic_id, error.code, error.message)
     return topic
 
 

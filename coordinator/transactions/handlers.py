@@ -88,6 +88,10 @@ class TransactionHandlers:
             return reply
         if not _may_write(context, request.transactional_id):
             return InitProducerIdReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if request.enable_2pc and not context.allows(
+            Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, request.transactional_id
+        ):
+            return InitProducerIdReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             return InitProducerIdReply(ErrorCode.INVALID_REQUEST)
         answer = await self._coordinator.init_producer_id(request)
@@ -210,7 +214,7 @@ class TransactionHandlers:
         return DescribeTransactionsReply(tuple(found.values()))
 
     def _describe_one(self, context: RequestContext, transactional_id: str) -> DescribedTransaction:
-        if not _may_describe(context, transactional_id):
+        if not context.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id):
             return DescribedTransaction(
                 transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             )
@@ -221,7 +225,7 @@ class TransactionHandlers:
         visible = tuple(
             topic
             for topic in found.topics
-            if context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+            if context.sees(Operation.DESCRIBE, Resource.TOPIC, topic.name)
         )
         return replace(found, topics=visible)
 
@@ -241,7 +245,9 @@ class TransactionHandlers:
         for transactional_id, entry in await pace.in_order(list(table.entries.items())):
             if pace.due():
                 await pace.turn()
-            if matches(transactional_id, entry) and _may_describe(context, transactional_id):
+            if matches(transactional_id, entry) and context.sees(
+                Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id
+            ):
                 metadata = entry.metadata
                 found.append(
                     ListedTransaction(transactional_id, metadata.producer_id, metadata.state.shown)
@@ -251,10 +257,6 @@ class TransactionHandlers:
 
 def _may_write(context: RequestContext, transactional_id: str) -> bool:
     return context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
-
-
-def _may_describe(context: RequestContext, transactional_id: str) -> bool:
-    return context.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id)
 
 
 def _known(code: ErrorCode, context: RequestContext, *, fenced_from: int) -> ErrorCode:

@@ -161,7 +161,7 @@ def _matching(
             for name in names
             if name != COMPACTED_TOPIC
             and compiled.fullmatch(name)
-            and context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+            and context.sees(Operation.DESCRIBE, Resource.TOPIC, name)
         ]
         yield
     return tuple(found)

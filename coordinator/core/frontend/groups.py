@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
@@ -33,11 +33,16 @@ from groupd.protocol.messages.consumer_group import (
     DescribedConsumerGroup,
 )
 from groupd.protocol.messages.groups import (
+    DeletedGroup,
+    DescribedGroup,
     FoundCoordinator,
 )
 
 KEY_GROUP, KEY_TRANSACTION, KEY_SHARE = 0, 1, 2
 """What FindCoordinator may look for."""
+
+SHARE_KEYS_FROM = 6
+"""From this version of FindCoordinator on, brokers may look for share keys."""
 
 FIRST_CLIENT_ID_VERSION = 1
 """From this version of ConsumerGroupHeartbeat on the client makes its member id (KIP-1082)."""
@@ -75,8 +80,11 @@ def check_consumer_heartbeat(
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if request.subscribed_topic_names or request.topic_partitions:
         _check_sizes(request)
-    for topic in request.subscribed_topic_names or ():
-        if not allows(Operation.DESCRIBE, Resource.TOPIC, topic):
+    names = request.subscribed_topic_names
+    if names:
+        # Every topic is asked for, so that the audit log names all that are missing.
+        seen = [allows(Operation.DESCRIBE, Resource.TOPIC, name) for name in names]
+        if not all(seen):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if not started:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -140,11 +148,11 @@ def _invalid(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-def check_describe(
+def check_consumer_describe(
     config: CoordinatorConfig, context: RequestContext, group_id: str
 ) -> DescribedConsumerGroup | None:
     """One group of a ConsumerGroupDescribe: its refusal, or None if the shard may be asked.
-    Groups refused for lack of DESCRIBE stand first in the reply; the caller orders them."""
+    Refused groups stand first in the reply; the caller orders them."""
     if not config.consumer_protocol_enabled:
         return DescribedConsumerGroup(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
@@ -191,6 +199,21 @@ def check_member(
     _check_group(context, request.group_id, started)
 
 
+def check_describe(context: RequestContext, group_id: str) -> DescribedGroup | None:
+    """One group of a DescribeGroups, as `check_consumer_describe`."""
+    if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
+        return DescribedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return None
+
+
+def check_delete(context: RequestContext, group_id: str) -> DeletedGroup | None:
+    """One group of a DeleteGroups: its refusal, or None if the shard may be asked. Refused groups
+    stand last in the reply."""
+    if not context.allows(Operation.DELETE, Resource.GROUP, group_id):
+        return DeletedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return None
+
+
 def _check_group(context: RequestContext, group_id: str, started: bool) -> None:
     if not context.allows(Operation.READ, Resource.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -209,6 +232,13 @@ _DENIED = {
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
 }
+
+
+def check_find(context: RequestContext, key_type: int) -> None:
+    """Share keys are for brokers. Raises ApiError for the whole request."""
+    guarded = key_type == KEY_SHARE and context.api_version >= SHARE_KEYS_FROM
+    if guarded and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def find_coordinator(

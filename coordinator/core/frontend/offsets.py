@@ -216,7 +216,7 @@ def _visible(
     """A fetch-all leaves out denied topics and, where topics go by id, those without one in the
     current metadata (whatever id the record has)."""
     for topic in topics:
-        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+        if not context.sees(Operation.DESCRIBE, Resource.TOPIC, topic.name):
             continue
         if not by_id:
             yield topic

@@ -6,7 +6,6 @@ import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.classic_group import answers
-from groupd.coordinator.core.classic_group.describe import describe
 from groupd.coordinator.core.frontend import groups as front
 from groupd.coordinator.core.types import RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -22,7 +21,6 @@ from groupd.protocol.messages.classic_group import (
     SyncGroupRequest,
 )
 from tests.support.access import ByRule, allow_all
-from tests.unit.classic_group.harness import Bench
 
 CONFIG = CoordinatorConfig()
 DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -133,7 +131,6 @@ def test_cl_64_not_owned():
 
 
 def test_cl_74_describe_is_denied_per_group():
-    bench = Bench()
-    bench.stable(1)
-    group = describe(bench.state, bench.context(6, allows=deny), "g", True)
+    group = front.check_describe(RequestContext(1, 6, access=ByRule(deny)), "g")
+    assert group is not None
     assert (group.error, group.state, group.protocol_type, group.members) == (DENIED, "", "", ())

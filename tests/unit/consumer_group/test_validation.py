@@ -10,8 +10,8 @@ import pytest
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.frontend.groups import (
+    check_consumer_describe,
     check_consumer_heartbeat,
-    check_describe,
 )
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -59,16 +59,16 @@ def test_cg_02_describe_gate_and_authorisation() -> None:
     classic_only = CoordinatorConfig(rebalance_protocols=("classic",))
     context = RequestContext(1, 1)
     for group in ("a", "b"):
-        refusal = check_describe(classic_only, context, group)
+        refusal = check_consumer_describe(classic_only, context, group)
         assert refusal is not None
         assert (refusal.group_id, refusal.error) == (group, ErrorCode.UNSUPPORTED_VERSION)
-    assert check_describe(CoordinatorConfig(), context, "a") is None
+    assert check_consumer_describe(CoordinatorConfig(), context, "a") is None
     denied = RequestContext(
         1,
         1,
         access=ByRule(lambda op, kind, name: (op, kind) != (Operation.DESCRIBE, Resource.GROUP)),
     )
-    refusal = check_describe(CoordinatorConfig(), denied, "a")
+    refusal = check_consumer_describe(CoordinatorConfig(), denied, "a")
     assert refusal is not None
     assert refusal.error is ErrorCode.GROUP_AUTHORIZATION_FAILED
 

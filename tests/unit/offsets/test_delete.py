@@ -97,13 +97,6 @@ def test_of_63_delete_groups(shard: Shard) -> None:
     assert shard.outcome.gate == "*"
 
 
-def test_delete_groups_denied(shard: Shard) -> None:
-    shard.group("mine")
-    shard.group("theirs")
-    shard.allows = lambda operation, resource, name: name == "mine"
-    assert run_delete(shard, "theirs", "mine", "") == [("theirs", 30), ("mine", 0), ("", 30)]
-
-
 @pytest.mark.parametrize(
     ("states", "types", "expected"),
     [

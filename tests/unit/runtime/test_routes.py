@@ -245,9 +245,29 @@ async def test_describe_puts_refused_groups_first() -> None:
     def allows(operation: Operation, resource: Any, name: str) -> bool:
         return name != GROUPS[1]
 
-    replies = bench.ask(ConsumerGroupDescribeRequest((GROUPS[0], GROUPS[1])), allows=allows)
+    asked = GROUPS[:2]
+    for request in (ConsumerGroupDescribeRequest(asked), DescribeGroupsRequest(asked)):
+        replies = bench.ask(request, allows=allows)
+        await settle()
+        assert [group.group_id for group in replies[0].groups] == [GROUPS[1], GROUPS[0]]
+        assert replies[0].groups[0].error == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    await bench.broker.close()
+
+
+async def test_delete_puts_refused_groups_last_and_leaves_them_alone() -> None:
+    bench = await filled()
+
+    def allows(operation: Operation, resource: Any, name: str) -> bool:
+        return name != GROUPS[0]
+
+    replies = bench.ask(DeleteGroupsRequest((GROUPS[0], GROUPS[1], GROUPS[0])), allows=allows)
     await settle()
-    assert [group.group_id for group in replies[0].groups] == [GROUPS[1], GROUPS[0]]
+    assert [(one.group_id, one.error) for one in replies[0].results] == [
+        (GROUPS[1], ErrorCode.NONE),
+        (GROUPS[0], ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ]
+    left = {group.group_id for group in (await bench.answer(ListGroupsRequest())).groups}
+    assert left == set(GROUPS) - {GROUPS[1]}
     await bench.broker.close()
 
 
@@ -413,7 +433,7 @@ async def test_a_deleted_topic_takes_its_offsets_in_every_shard() -> None:
 
 
 @pytest.mark.parametrize(("acks", "answer"), [(-1, {ErrorCode.UNKNOWN_SERVER_ERROR}), (0, None)])
-async def test_a_data_request_that_raises_is_answered_unless_nobody_reads_answers(
+async def test_a_data_request_that_raises_is_answered_or_lost_if_nobody_reads_answers(
     acks: int, answer: set[ErrorCode] | None
 ) -> None:
     bench = await Bench().start()
@@ -423,8 +443,16 @@ async def test_a_data_request_that_raises_is_answered_unless_nobody_reads_answer
 
     bench.broker.serve_data({ProduceRequest: broken})
     topic = ProduceTopic("t", TOPIC_ID, (ProducePartition(0, b""),))
-    reply = await bench.answer(ProduceRequest((topic,), acks, 1000))
-    assert (None if reply is None else codes(reply)) == answer
+    request = ProduceRequest((topic,), acks, 1000)
+    replies: list[Any] = []
+    lost: list[bool] = []
+    waiter = Callback(
+        request, APIS[ProduceRequest].failure, replies.append, lambda: lost.append(True)
+    )
+    bench.broker.submit(RequestContext(waiter, 13), request)
+    await settle()
+    assert [codes(reply) for reply in replies] == ([] if answer is None else [answer])
+    assert lost == ([True] if answer is None else [])
     assert len(bench.broker.waiting) == 0
     await bench.broker.close()
 

@@ -10,12 +10,17 @@ from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.security.authorizer import AclChanges
+from groupd.coordinator.security.scram_credentials import ScramCredential
+from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupd.coordinator.transactions.table import Entry
+from groupd.protocol.messages.acls import AclBinding
+from groupd.protocol.messages.secret import Secret
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import RequestHeader
 from groupd.storage.log import StoredTopic
@@ -39,11 +44,13 @@ class SlicedHost(Host):
 
 async def served() -> DaemonParts:
     """A broker with 3,000 topics and two of 20,000 partitions, as many transactional ids, one of
-    them with a transaction of 5,000 partitions, and as many producers in one partition."""
+    them with a transaction of 5,000 partitions, as many producers in one partition, and as many
+    users."""
     config = CoordinatorConfig(
         offsets_topic_num_partitions=1,
         max_partitions_per_topic=ITEMS,
         transaction_partition_verification_enable=False,
+        authorizer_class_name=STANDARD_AUTHORIZER,
     )
     clock = ManualClock()
     parts = DaemonParts(config, SlicedHost(), clock)
@@ -56,6 +63,8 @@ async def served() -> DaemonParts:
     await parts.assemble(store)
     parts.announce("127.0.0.1", 9092)
     await parts.load(())
+    acls = tuple(AclBinding(2, one, 4, f"User:{one}", "*", 3, 3) for one in IDS[:30])
+    parts.security.authorizer.apply(AclChanges(acls))
     table = parts.transactions.log.table
     partitions = frozenset(("big", number) for number in range(5000))
     at_rest = TransactionMetadata(1, 0, 60_000, 0)
@@ -68,6 +77,9 @@ async def served() -> DaemonParts:
     assert big is not None
     log = await parts.data_plane.partitions.open(big, 0)
     log.producers._entries.update((number, ProducerEntry(0)) for number in NUMBERS)
+    stored = ScramCredential(Secret(), Secret(), Secret(), 4096)
+    users = {f"u{number}": {"SCRAM-SHA-256": stored} for number in NUMBERS}
+    parts.security.users._users.update(users)
     return parts
 
 

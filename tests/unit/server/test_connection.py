@@ -138,6 +138,18 @@ async def test_no_reply_keeps_its_place_empty() -> None:
     assert client.connection.idle
 
 
+async def test_a_request_without_a_reply_that_fails_ends_the_connection_in_its_turn() -> None:
+    client = Client()
+    client.send(batch(1, 2, 3))
+    await client.answer(3)
+    client.slots[1].hang_up()
+    assert not client.transport.closing
+    await client.answer(1)
+    assert client.received() == [1]
+    assert client.transport.closing
+    assert not client.transport.aborted
+
+
 # What closes it -----------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.daemon import CannotStart, Daemon, DaemonOptions
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.sqlite import sqlite_store
 from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import until
@@ -218,13 +219,21 @@ def produce(correlation: int, acks: int, records: bytes | None = None) -> bytes:
 
 
 async def test_a_produce_without_acks_has_no_reply_and_the_others_keep_their_order() -> None:
-    async with Running() as running:
+    records = encode_batch(0, -1, 1_700_000_000_000, [(None, b"v")])
+    async with Running(topics=(("t", 1),)) as running:
         peer = await running.connect()
-        peer.writer.write(
-            api_versions(1) + produce(2, 0) + produce(3, 1) + produce(4, 0) + api_versions(5)
-        )
+        produced = [produce(number, acks, records) for number, acks in ((2, 0), (3, 1), (4, 0))]
+        peer.writer.write(api_versions(1) + b"".join(produced) + api_versions(5))
         assert [(await peer.reply())[0] for _ in range(3)] == [1, 3, 5]
         await until(lambda: running.waiting == 0)
+
+
+async def test_se_68_a_produce_without_acks_that_fails_closes_the_connection() -> None:
+    async with Running() as running:
+        peer = await running.connect()
+        peer.writer.write(api_versions(1) + produce(2, 0, b"no batch") + api_versions(3))
+        assert (await peer.reply())[0] == 1
+        assert await peer.reader.read() == b""
 
 
 # Start --------------------------------------------------------------------------------------

@@ -14,19 +14,31 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.security.acl_requests import CHANGES_MAX
+from groupd.coordinator.security.authorizer import AclChanges
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d
+from groupd.protocol.messages import delegation_tokens as k
 from groupd.protocol.messages import producers as p
 from groupd.protocol.messages import replicas as r
 from groupd.protocol.messages import topics as t
 from groupd.protocol.messages import transactions as x
+from groupd.protocol.messages import users as u
+from groupd.protocol.messages.acls import (
+    AclBinding,
+    AclFilter,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
 from groupd.protocol.messages.cluster import DescribeTopicPartitionsRequest, MetadataRequest
 from groupd.protocol.messages.quorum import (
     DescribeQuorumRequest,
     FeatureUpdate,
     UpdateFeaturesRequest,
 )
+from groupd.protocol.messages.secret import Secret
 from groupd.protocol.records.batch_builder import encode_batch
 from tests.support.loop_turns import Turns, arrays, without_log
 from tests.unit.server.served import APIS, IDS, ITEMS, NUMBERS, TOPICS, asker_of, served
@@ -97,9 +109,15 @@ SET = (t.AlterConfig("consumer.session.timeout.ms", 0, "50000"),)
 MANY_CONFIGS = tuple(t.AlterConfig(one, 0, "1") for one in IDS)
 ONCE = tuple((one, (0,)) for one in IDS)
 MANY = ("big", NUMBERS)
+SALT, SALTED_PASSWORD = Secret(b"salt"), Secret(32)
 Make = Callable[[], Any]
 
+ACLS = tuple(AclBinding(2, one, 3, "User:a", "*", 3, 3) for one in IDS[:CHANGES_MAX])
+FILTERS = tuple(AclFilter(2, one, 3) for one in IDS)
+
 ROWS: dict[str, Make] = {
+    "CreateAcls.creations": lambda: CreateAclsRequest(ACLS),
+    "DeleteAcls.filters": lambda: DeleteAclsRequest(FILTERS),
     "Metadata.topics": lambda: MetadataRequest(keyed(*IDS), False),
     "DescribeTopicPartitions.topics": lambda: DescribeTopicPartitionsRequest(IDS),
     "CreateTopics.topics": lambda: t.CreateTopicsRequest(tuple(map(t.NewTopic, IDS))),
@@ -209,6 +227,19 @@ ROWS: dict[str, Make] = {
     "DescribeTransactions.transactional_ids": lambda: x.DescribeTransactionsRequest(IDS),
     "ListTransactions.states": lambda: x.ListTransactionsRequest(states=IDS),
     "ListTransactions.producer_ids": lambda: x.ListTransactionsRequest(producer_ids=NUMBERS),
+    "DescribeUserScramCredentials.users": lambda: u.DescribeUserScramCredentialsRequest(IDS),
+    "AlterUserScramCredentials.deletions": lambda: u.AlterUserScramCredentialsRequest(
+        tuple(u.ScramDeletion(f"u{number}", 1) for number in NUMBERS), ()
+    ),
+    "AlterUserScramCredentials.upsertions": lambda: u.AlterUserScramCredentialsRequest(
+        (), tuple(u.ScramUpsertion(one, 1, 4096, SALT, SALTED_PASSWORD) for one in IDS)
+    ),
+    "CreateDelegationToken.renewers": lambda: k.CreateDelegationTokenRequest(
+        tuple(("User", one) for one in IDS)
+    ),
+    "DescribeDelegationToken.owners": lambda: k.DescribeDelegationTokenRequest(
+        tuple(("User", one) for one in IDS)
+    ),
 }
 """Array of a request -> a request in which it is long."""
 
@@ -219,6 +250,7 @@ STATE: dict[str, Make] = {
     "all elections": lambda: r.ElectLeadersRequest(0, None),
     "all resources": t.ListConfigResourcesRequest,
     "all transactions": x.ListTransactionsRequest,
+    "all users": lambda: u.DescribeUserScramCredentialsRequest(None),
     "a large transaction": lambda: x.DescribeTransactionsRequest(("large",)),
     "many producers": lambda: p.DescribeProducersRequest((p.DescribeProducersTopic("big", (0,)),)),
     "a topic of many partitions": lambda: MetadataRequest(keyed("big")),
@@ -285,6 +317,13 @@ def test_a_request_about_much_leaves_the_loop_to_others(broker: Served, row: str
     check(broker, request, version_of(request))
 
 
+def test_many_acls_leave_the_loop_to_others(broker: Served) -> None:
+    _, parts = broker
+    acls = tuple(AclBinding(2, one, 3, "User:a", "*", 3, 3) for one in IDS)
+    parts.security.authorizer.apply(AclChanges(acls))
+    check(broker, DescribeAclsRequest(AclFilter()), 3)
+
+
 def test_every_array_of_every_request_has_a_row(broker: Served) -> None:
     _, parts = broker
     transactions = [
@@ -297,7 +336,11 @@ def test_every_array_of_every_request_has_a_row(broker: Served) -> None:
     ]
     found = {
         path
-        for request in [*data_handlers(parts.data_plane), *transactions]
+        for request in [
+            *data_handlers(parts.data_plane),
+            *parts.security.handlers,
+            *transactions,
+        ]
         for path in arrays(request, request.__name__.removesuffix("Request"))
         if not path.endswith("cursor")
     }

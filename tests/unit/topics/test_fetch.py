@@ -11,9 +11,12 @@ from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.topics.fetch import wait_for_event
 from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.data import (
     READ_COMMITTED,
+    FetchDataTopic,
     FetchPartition,
+    FetchRequest,
     ProducePartition,
     ProduceRequest,
     ProduceTopic,
@@ -267,10 +270,62 @@ async def test_min_bytes_above_the_limit_does_not_wait_for_ever(filled):
     assert values(fetched.records) == [b"0"]
 
 
-async def test_an_error_answers_at_once(filled):
+async def test_an_error_while_reading_answers_at_once(filled):
+    await filled.create("u")
+    at_the_end = FetchDataTopic("t", NO_TOPIC_ID, (FetchPartition(0, 5, 100),))
+    beyond = FetchDataTopic("u", NO_TOPIC_ID, (FetchPartition(0, 7, 100),))
+    reply = await filled.ask(FetchRequest((at_the_end, beyond), max_wait_ms=60000))
+    codes = [topic.partitions[0].error for topic in reply.topics]
+    assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+async def test_what_is_refused_does_not_keep_a_fetch_from_waiting_for_the_rest(filled):
+    """Rights, and what exists, are looked at once: docs/spec/security.md#4."""
+    await filled.create("hidden")
+    asked = []
+
+    def allows(operation, resource, name):
+        asked.append(name)
+        return name != "hidden"
+
+    topics = tuple(
+        FetchDataTopic(name, NO_TOPIC_ID, (FetchPartition(number, 5, 100),))
+        for name, number in (("t", 0), ("t", 7), ("hidden", 0))
+    )
+    request = FetchRequest(topics, max_wait_ms=60000)
+    waiting = asyncio.create_task(filled.ask(request, allows=allows))
+    await filled.settle()
+    assert filled.clock.waiting == 1
+    await filled.produce("t", filled.batch(b"new"))
+    reply = await waiting
+    found = [(topic.name, part.partition, part.error) for topic in reply.topics
+             for part in topic.partitions]  # fmt: skip
+    assert found == [
+        ("t", 0, ErrorCode.NONE),
+        ("t", 7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("hidden", 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ]
+    assert asked == ["t", "hidden"]
+
+
+async def test_a_fetch_of_nothing_but_refused_partitions_is_answered_at_once(filled):
     request = filled.fetch_request("t", (0, 5), (7, 0), max_wait_ms=60000)
-    codes = [part.error for part in (await filled.ask(request)).topics[0].partitions]
-    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    reply = await filled.ask(request, allows=lambda *_: False)
+    codes = [part.error for part in reply.topics[0].partitions]
+    assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+
+
+async def test_a_replica_needs_cluster_action(filled):
+    def only(wanted):
+        return lambda operation, resource, name: operation is wanted
+
+    request = filled.fetch_request("t", (0, 0), replica_id=1)
+    for wanted, code in (
+        (Operation.CLUSTER_ACTION, ErrorCode.NONE),
+        (Operation.READ, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ):
+        reply = await filled.ask(request, allows=only(wanted))
+        assert reply.topics[0].partitions[0].error == code
 
 
 async def test_nothing_asked_nothing_waited_for(filled):

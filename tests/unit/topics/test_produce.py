@@ -12,7 +12,7 @@ from crc32c import crc32c
 
 from groupd.coordinator.core.types import Operation
 from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.messages.topics import DeleteTopicsRequest
 from groupd.protocol.records.batch import iter_batches, iter_records
@@ -192,7 +192,9 @@ async def test_no_reply_for_acks_0(cluster):
     assert await cluster.ask(request) is None
     assert values((await cluster.fetch("t")).records) == [b"a"]
     bad = cluster.produce_request("no", 0, cluster.batch(b"a"), acks=0)
-    assert await cluster.ask(bad) is None
+    with pytest.raises(ApiError) as failed:
+        await cluster.ask(bad)
+    assert failed.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_one_request_is_one_call_of_the_writer(make_cluster):

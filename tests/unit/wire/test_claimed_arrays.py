@@ -45,7 +45,8 @@ def array_paths(entity: Any, path: Path = ()) -> Iterator[Path]:
 def request_with(entity: Any, path: Path, count: int) -> dict[str, Any]:
     """A message in which the array has `count` empty items, those around it have one each, and all
     other arrays are empty."""
-    fields: dict[str, Any] = {}
+    codes = [one for one in dataclasses.fields(entity) if one.metadata.get("kafka_type") == "int8"]
+    fields: dict[str, Any] = {code.name: 1 for code in codes}  # 0 is no code in ACLs
     for name, (item, empty) in array_fields(entity).items():
         fields[name] = []
         if path and name == path[0]:

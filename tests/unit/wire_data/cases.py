@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from groupd.protocol.wire.registry import Api
+from tests.unit.wire_data import acl_samples as c
 from tests.unit.wire_data import admin_samples as a
 from tests.unit.wire_data import config_samples as f
 from tests.unit.wire_data import data_samples as d
@@ -122,8 +123,29 @@ CASES = (
         (a.describe_topic_partitions, a.describe_topic_partitions_start),
         (a.describe_topic_partitions_reply, a.describe_topic_partitions_reply_last),
     ),
+    Case(
+        "describe_acls",
+        (c.describe_acls, c.describe_acls_all),
+        (c.describe_acls_reply, c.describe_acls_reply_error),
+    ),
+    Case("create_acls", (c.create_acls,), (c.create_acls_reply,)),
+    Case("delete_acls", (c.delete_acls,), (c.delete_acls_reply,)),
     Case("sasl_handshake", (s.sasl_handshake,), (s.sasl_handshake_reply,)),
     Case("sasl_authenticate", (s.sasl_authenticate,), (s.sasl_authenticate_reply,)),
+    Case(
+        "describe_user_scram_credentials",
+        (s.describe_users, s.describe_users_all),
+        (s.describe_users_reply, s.describe_users_reply_error),
+    ),
+    Case("alter_user_scram_credentials", (s.alter_users,), (s.alter_users_reply,)),
+    Case("create_delegation_token", (s.create_token,), ()),
+    Case("renew_delegation_token", (s.renew_token,), ()),
+    Case("expire_delegation_token", (s.expire_token,), ()),
+    Case(
+        "describe_delegation_token",
+        (s.describe_tokens, s.describe_tokens_all),
+        (s.describe_tokens_reply,),
+    ),
 )
 
 VERSIONED = [(case, version) for case in CASES for version in case.versions]

@@ -11,18 +11,22 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import cluster as c
 from groupd.protocol.messages import data as d
+from groupd.protocol.messages import delegation_tokens as k
 from groupd.protocol.messages import offsets as o
 from groupd.protocol.messages import topics as t
 from groupd.protocol.wire.api import (
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_topics,
     describe_topic_partitions,
+    expire_delegation_token,
     fetch,
     init_producer_id,
     list_offsets,
     metadata,
     produce,
+    renew_delegation_token,
     txn_offset_commit,
 )
 from groupd.protocol.wire.registry import MalformedRequest
@@ -245,3 +249,26 @@ def test_txn_offset_commit_v6_names_topics_by_id() -> None:
     assert txn_offset_commit.API.encode(reply, 6) == bytes.fromhex(
         f"00000000 02 {TOPIC_ID.hex()} 02 00000001 0071 00 00 00"
     )
+
+
+NEVER = "ffffffffffffffff"
+
+
+def test_delegation_tokens_that_were_not_made() -> None:
+    """kio refuses times before 1970."""
+    reply = k.CreateDelegationTokenReply(
+        ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, ("User", "al"), ("U", "bob")
+    )
+    encode = create_delegation_token.API.encode
+    times = NEVER * 3
+    assert encode(reply, 1) == bytes.fromhex(
+        f"003d 0004 55736572 0002 616c {times} 0000 00000000 00000000"
+    )
+    assert encode(reply, 2) == bytes.fromhex(f"003d 05 55736572 03 616c {times} 01 01 00000000 00")
+    assert encode(reply, 3) == bytes.fromhex(
+        f"003d 05 55736572 03 616c 02 55 04 626f62 {times} 01 01 00000000 00"
+    )
+    expiry = k.DelegationTokenExpiryReply(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    for api in (renew_delegation_token.API, expire_delegation_token.API):
+        assert api.encode(expiry, 1) == bytes.fromhex(f"0040 {NEVER} 00000000")
+        assert api.encode(expiry, 2) == bytes.fromhex(f"0040 {NEVER} 00000000 00")

@@ -16,7 +16,9 @@ WITHOUT_STRINGS = {
     "describe_cluster",
     "get_telemetry_subscriptions",
     "list_config_resources",
+    "expire_delegation_token",
     "push_telemetry",
+    "renew_delegation_token",
     "sasl_authenticate",
 }
 

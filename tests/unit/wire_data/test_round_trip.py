@@ -11,9 +11,17 @@ from groupd.protocol.errors import ErrorCode
 from tests.unit.wire_data.cases import CASES, VERSIONED, VERSIONED_IDS, Case
 from tests.unit.wire_data.oracle import check_reply, read_reply, request_bytes
 
-REPLY_LISTS = ("topics", "responses", "results", "markers", "replica_election_results")
-REQUEST_LISTS = ("topics", "resources", "markers")
+REPLY_LISTS = (
+    "topics",
+    "responses",
+    "results",
+    "markers",
+    "replica_election_results",
+    "filter_results",
+)
+REQUEST_LISTS = ("topics", "resources", "markers", "creations", "filters")
 ERROR_OF_THE_WHOLE = {
+    "alter_user_scram_credentials",  # by user, who may be in both lists
     "alter_replica_log_dirs",  # by directory in the request, by topic in the reply
     "describe_log_dirs",
     "describe_quorum",
@@ -24,6 +32,9 @@ ERROR_OF_THE_WHOLE = {
 
 WITHOUT_ROOM = {("describe_log_dirs", 1), ("describe_log_dirs", 2)}
 """Replies that have no place for an error: nothing is described."""
+UNREADABLE = {"create_delegation_token", "renew_delegation_token", "expire_delegation_token"}
+"""Their replies tell times of -1, which kio refuses: see `test_bytes`."""
+
 PARTITIONED = {"produce", "fetch", "list_offsets", "offset_for_leader_epoch", "delete_records"}
 
 versioned = pytest.mark.parametrize(("case", "version"), VERSIONED, ids=VERSIONED_IDS)
@@ -55,7 +66,11 @@ def test_flexible_versions_are_kafkas(case: Case, version: int) -> None:
 
 @pytest.mark.parametrize(
     ("case", "version"),
-    [(case, version) for case, version in VERSIONED if (case.name, version) not in WITHOUT_ROOM],
+    [
+        (case, version)
+        for case, version in VERSIONED
+        if (case.name, version) not in WITHOUT_ROOM and case.name not in UNREADABLE
+    ],
 )
 def test_failure_carries_the_code_everywhere(case: Case, version: int) -> None:
     request, _ = case.requests[0](version)
@@ -68,7 +83,11 @@ def test_failure_carries_the_code_everywhere(case: Case, version: int) -> None:
 
 @pytest.mark.parametrize(
     ("case", "version"),
-    [(case, version) for case, version in VERSIONED if case.name not in ERROR_OF_THE_WHOLE],
+    [
+        (case, version)
+        for case, version in VERSIONED
+        if case.name not in ERROR_OF_THE_WHOLE | UNREADABLE
+    ],
 )
 def test_failure_names_every_item_of_the_request(case: Case, version: int) -> None:
     request, _ = case.requests[0](version)
@@ -103,8 +122,17 @@ def test_keys_and_ranges() -> None:
         "end_txn": (26, 0, 5),
         "sasl_handshake": (17, 0, 1),
         "sasl_authenticate": (36, 0, 2),
+        "create_delegation_token": (38, 1, 3),
+        "renew_delegation_token": (39, 1, 2),
+        "expire_delegation_token": (40, 1, 2),
+        "describe_delegation_token": (41, 1, 3),
+        "describe_user_scram_credentials": (50, 0, 0),
+        "alter_user_scram_credentials": (51, 0, 0),
         "write_txn_markers": (27, 1, 2),
         "txn_offset_commit": (28, 0, 6),
+        "describe_acls": (29, 1, 3),
+        "create_acls": (30, 1, 3),
+        "delete_acls": (31, 1, 3),
         "describe_configs": (32, 1, 4),
         "alter_configs": (33, 0, 2),
         "alter_replica_log_dirs": (34, 1, 2),

@@ -1,0 +1,362 @@
+"""ACLs: which there are, and what they decide (docs/spec/security.md#3).
+
+`AclIndex` keeps them by principal, so that a question looks at few of them, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+from msgspec import Struct
+
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.acls import AclBinding, AclFilter
+
+ANYTHING = "*"
+"""As the name of a literal pattern: every resource. As a host: every address."""
+
+EVERYBODY = "User:*"
+"""The principal of an ACL that is for all principals."""
+
+
+class PatternType(IntEnum):
+    """How the name of an ACL is compared, Kafka's codes. UNKNOWN, ANY and MATCH are only in
+    filters: MATCH finds what applies to the resource that the filter names."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Permission(IntEnum):
+    """Kafka's codes. UNKNOWN and ANY are only in filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+Address = IPv4Address | IPv6Address | None
+"""None: the address of the client is not known; only ACLs for every host apply to it."""
+
+Network = IPv4Network | IPv6Network
+
+IMPLIED_BY = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+"""Whoever is allowed one of these is allowed the key as well. Denials imply nothing."""
+
+
+def _granting(operation: Operation) -> frozenset[int]:
+    """Operations of an ALLOW that allow `operation`."""
+    return frozenset((operation, Operation.ALL, *IMPLIED_BY.get(operation, ())))
+
+
+_ALLOWED_BY = {operation: _granting(operation) for operation in Operation}
+_DENIED_BY = {operation: frozenset((operation, Operation.ALL)) for operation in Operation}
+
+
+def parse_address(text: str) -> Address:
+    """An address as text, in any spelling; an IPv4 address inside an IPv6 one becomes itself."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+@lru_cache(maxsize=4096)
+def _network(host: str) -> Network | None:
+    """The addresses that the host of an ACL stands for. None: no address, such as for the name of
+    a host."""
+    if "/" in host:
+        try:
+            return _parse_range(host)
+        except ValueError:
+            return None
+    address = parse_address(host)
+    return None if address is None else ip_network(address)
+
+
+def _parse_range(text: str) -> Network:
+    """Raises ValueError."""
+    _, _, bits = text.partition("/")
+    if not (bits.isascii() and bits.isdecimal()):
+        raise ValueError(f"{bits!r} is not a number of bits")
+    network = ip_network(text, strict=False)
+    if isinstance(network, IPv6Network) and network.network_address.ipv4_mapped is not None:
+        raise ValueError("IPv4 addresses are written as such")
+    return network
+
+
+def check_binding(acl: AclBinding) -> None:
+    """Whether this ACL may be made (docs/spec/security.md#3.1). Raises ApiError INVALID_REQUEST."""
+    wrong = _mistake(acl)
+    if wrong is not None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, wrong)
+
+
+def is_filter_only(acl: AclBinding) -> bool:
+    """Whether the ACL has a code that only makes sense in a filter."""
+    return (
+        acl.resource_type == Resource.ANY
+        or acl.pattern in (PatternType.ANY, PatternType.MATCH)
+        or acl.operation == Operation.ANY
+        or acl.permission == Permission.ANY
+    )
+
+
+def _mistake(acl: AclBinding) -> str | None:
+    if acl.resource_type == Resource.CLUSTER and acl.name != CLUSTER_NAME:
+        return f"the cluster is called {CLUSTER_NAME}"
+    if not acl.name:
+        return "the name of the resource is empty"
+    if ":" not in acl.principal:
+        return "the principal has no type: it must look like User:alice"
+    if not acl.host:
+        return "the host is empty; * means every host"
+    if "/" in acl.host:
+        try:
+            _parse_range(acl.host)
+        except ValueError as error:
+            return f"host {acl.host} is not a range of addresses: {error}"
+    return None
+
+
+def matches(wanted: AclFilter, acl: AclBinding) -> bool:
+    """Whether `wanted` means this ACL. An operation is compared as it stands: nothing is
+    implied."""
+    return (
+        wanted.resource_type in (Resource.ANY, acl.resource_type)
+        and wanted.operation in (Operation.ANY, acl.operation)
+        and wanted.permission in (Permission.ANY, acl.permission)
+        and wanted.principal in (None, acl.principal)
+        and wanted.host in (None, acl.host)
+        and _matches_name(wanted, acl)
+    )
+
+
+def _matches_name(wanted: AclFilter, acl: AclBinding) -> bool:
+    pattern, name = wanted.pattern, wanted.name
+    if pattern not in (PatternType.ANY, PatternType.MATCH, acl.pattern):
+        return False
+    if name is None or name == acl.name:
+        return True
+    if pattern != PatternType.MATCH:
+        return False
+    if acl.pattern == PatternType.PREFIXED:
+        return name.startswith(acl.name)
+    return acl.name == ANYTHING
+
+
+class Decision(Struct, frozen=True):
+    """`acl`: the ACL that decided; None if none did."""
+
+    allowed: bool
+    acl: AclBinding | None = None
+
+
+_Acls = dict[AclBinding, None]
+"""A set that keeps its order, so that the same ACLs always give the same answer."""
+
+
+class _Patterns:
+    """ACLs of one type of resource, by the names that they are for."""
+
+    __slots__ = ("lengths", "literal", "prefixed")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, _Acls] = {}
+        self.prefixed: dict[str, _Acls] = {}
+        self.lengths: Counter[int] = Counter()
+        """Of prefixes: how many different ones have this length."""
+
+    def _table(self, acl: AclBinding) -> dict[str, _Acls]:
+        return self.prefixed if acl.pattern == PatternType.PREFIXED else self.literal
+
+    def add(self, acl: AclBinding) -> None:
+        table = self._table(acl)
+        if acl.name not in table and table is self.prefixed:
+            self.lengths[len(acl.name)] += 1
+        table.setdefault(acl.name, {})[acl] = None
+
+    def remove(self, acl: AclBinding) -> None:
+        table = self._table(acl)
+        acls = table[acl.name]
+        del acls[acl]
+        if acls:
+            return
+        del table[acl.name]
+        if table is self.prefixed:
+            self.lengths[len(acl.name)] -= 1
+            if not self.lengths[len(acl.name)]:
+                del self.lengths[len(acl.name)]
+
+    @property
+    def empty(self) -> bool:
+        return not self.literal and not self.prefixed
+
+    def covering(self, name: str) -> Iterator[_Acls]:
+        """The ACLs whose pattern fits the name."""
+        literal, prefixed = self.literal, self.prefixed
+        if name in literal:
+            yield literal[name]
+        if ANYTHING in literal and name != ANYTHING:
+            yield literal[ANYTHING]
+        for length in self.lengths:
+            if length <= len(name) and (prefix := name[:length]) in prefixed:
+                yield prefixed[prefix]
+
+
+_ALL_PRINCIPALS = ""
+"""Stands for the ACLs of all principals together; no ACL has it as principal."""
+
+
+class AclIndex:
+    """A set of ACLs. A question costs a few look-ups: one for each length that prefixes of this
+    principal have, and one for each ACL that is for this principal and resource."""
+
+    def __init__(self, acls: Iterable[AclBinding] = ()) -> None:
+        self._acls: _Acls = {}
+        self._patterns: dict[tuple[int, str], _Patterns] = {}
+        for acl in acls:
+            self.add(acl)
+
+    def __len__(self) -> int:
+        return len(self._acls)
+
+    def __iter__(self) -> Iterator[AclBinding]:
+        return iter(self._acls)
+
+    def __contains__(self, acl: object) -> bool:
+        return acl in self._acls
+
+    def add(self, acl: AclBinding) -> None:
+        """One that is there already stays once."""
+        if acl in self._acls:
+            return
+        self._acls[acl] = None
+        for principal in (acl.principal, _ALL_PRINCIPALS):
+            key = (acl.resource_type, principal)
+            self._patterns.setdefault(key, _Patterns()).add(acl)
+
+    def remove(self, acl: AclBinding) -> None:
+        """One that is not there is no mistake."""
+        if acl not in self._acls:
+            return
+        del self._acls[acl]
+        for principal in (acl.principal, _ALL_PRINCIPALS):
+            key = (acl.resource_type, principal)
+            patterns = self._patterns[key]
+            patterns.remove(acl)
+            if patterns.empty:
+                del self._patterns[key]
+
+    def decide(
+        self,
+        principal: str,
+        address: Address,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+        *,
+        if_none_found: bool = False,
+    ) -> Decision:
+        """docs/spec/security.md#3, from step 2 on. `if_none_found`:
+        `allow.everyone.if.no.acl.found`."""
+        allowed_by, denied_by = _ALLOWED_BY[operation], _DENIED_BY[operation]
+        allow: AclBinding | None = None
+        for patterns in self._of(principal, resource):
+            for acls in patterns.covering(name):
+                for acl in acls:
+                    if acl.permission == Permission.DENY:
+                        if acl.operation in denied_by and _is_from(acl, address):
+                            return Decision(False, acl)
+                    elif allow is None and acl.operation in allowed_by and _is_from(acl, address):
+                        allow = acl
+        if allow is not None:
+            return Decision(True, allow)
+        if if_none_found and not self._has_any(resource, name):
+            return Decision(True)
+        return Decision(False)
+
+    def allows_any(
+        self,
+        principal: str,
+        address: Address,
+        operation: Operation,
+        resource: Resource,
+    ) -> bool:
+        """Whether the ACLs leave any resource of this type for the operation; a default that needs
+        no ACL does not count. Only the operation itself and ALL do, as in Kafka."""
+        wanted = _DENIED_BY[operation]
+        allowed: list[AclBinding] = []
+        denied_names: set[str] = set()
+        denied_prefixes: set[str] = set()
+        for acl in self._concerning(principal, resource):
+            if acl.operation not in wanted or not _is_from(acl, address):
+                continue
+            if acl.permission == Permission.ALLOW:
+                allowed.append(acl)
+            elif acl.pattern == PatternType.PREFIXED:
+                denied_prefixes.add(acl.name)
+            else:
+                denied_names.add(acl.name)
+        if ANYTHING in denied_names:
+            return False
+        lengths = {len(prefix) for prefix in denied_prefixes}
+        return any(
+            _is_everything(acl)
+            or not (
+                (acl.pattern == PatternType.LITERAL and acl.name in denied_names)
+                or any(acl.name[:length] in denied_prefixes for length in lengths)
+            )
+            for acl in allowed
+        )
+
+    def _of(self, principal: str, resource: Resource) -> Iterator[_Patterns]:
+        """Those for this principal, and those for everybody."""
+        for who in (principal, EVERYBODY):
+            patterns = self._patterns.get((resource, who))
+            if patterns is not None:
+                yield patterns
+            if principal == EVERYBODY:
+                return
+
+    def _concerning(self, principal: str, resource: Resource) -> Iterator[AclBinding]:
+        for patterns in self._of(principal, resource):
+            for table in (patterns.literal, patterns.prefixed):
+                for acls in table.values():
+                    yield from acls
+
+    def _has_any(self, resource: Resource, name: str) -> bool:
+        patterns = self._patterns.get((resource, _ALL_PRINCIPALS))
+        return patterns is not None and next(patterns.covering(name), None) is not None
+
+
+def _is_everything(acl: AclBinding) -> bool:
+    return acl.pattern == PatternType.LITERAL and acl.name == ANYTHING
+
+
+def _is_from(acl: AclBinding, address: Address) -> bool:
+    """Whether the ACL is for clients at this address."""
+    if acl.host == ANYTHING:
+        return True
+    network = _network(acl.host)
+    return network is not None and address is not None and address in network

@@ -1,0 +1,188 @@
+"""DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), docs/spec/security.md#3.1.
+
+A change is durable and in effect before it is answered. Requests and ACLs may be many, so all of
+this stops where others may have their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from groupd.coordinator.core.acls import check_binding, is_filter_only, matches
+from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.types import (
+    CLUSTER_NAME,
+    DataHandler,
+    Operation,
+    RequestContext,
+    Resource,
+)
+from groupd.coordinator.security.authorizer import (
+    ACL_WEIGHT,
+    AclChanges,
+    Authorizer,
+    SecurityStore,
+    Turn,
+)
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.acls import (
+    AclBinding,
+    AclFilter,
+    AclResult,
+    CreateAclsReply,
+    CreateAclsRequest,
+    DeleteAclsReply,
+    DeleteAclsRequest,
+    DeletedAcls,
+    DescribeAclsReply,
+    DescribeAclsRequest,
+    DescribedAcls,
+)
+from groupd.protocol.messages.lazily import mapped
+from groupd.storage.log import LogError
+
+CHANGES_MAX = 10_000
+"""Most ACLs that one request creates or deletes, as in Kafka."""
+
+COMPARED_MAX = 5_000_000
+"""Most ACLs that the filters of one DeleteAcls are compared with, all together."""
+
+
+class AclRequests:
+    """`turn`: waits for the next turn of long work. `acls_max`: most ACLs in all."""
+
+    def __init__(
+        self, authorizer: Authorizer, store: SecurityStore, turn: Turn, acls_max: int
+    ) -> None:
+        self._authorizer = authorizer
+        self._store = store
+        self._turn = turn
+        self._acls_max = acls_max
+
+    @property
+    def handlers(self) -> Mapping[type, DataHandler]:
+        return {
+            DescribeAclsRequest: self.describe,
+            CreateAclsRequest: self.create,
+            DeleteAclsRequest: self.delete,
+        }
+
+    async def describe(
+        self, context: RequestContext, request: DescribeAclsRequest
+    ) -> DescribeAclsReply:
+        """Raises ApiError."""
+        self._admit(context, Operation.DESCRIBE)
+        work = Work()
+        found: dict[tuple[int, str, int], list[AclBinding]] = {}
+        for acl in await self._matching(request.filter, work):
+            if work.enough():
+                await self._turn()
+            found.setdefault((acl.resource_type, acl.name, acl.pattern), []).append(acl)
+        described = mapped(lambda item: DescribedAcls(*item[0], item[1]), list(found.items()))
+        return DescribeAclsReply(resources=described)
+
+    async def create(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsReply:
+        """Raises ApiError for the request as a whole: nothing has changed."""
+        self._admit(context, Operation.ALTER)
+        if len(request.creations) > CHANGES_MAX:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"a request may create {CHANGES_MAX} ACLs, not {len(request.creations)}",
+            )
+        async with self._authorizer.changing:
+            results, new = await self._checked(request.creations)
+            await self._change(context, AclChanges(added=new))
+        return CreateAclsReply(results)
+
+    async def _checked(
+        self, creations: Sequence[AclBinding]
+    ) -> tuple[list[AclResult], tuple[AclBinding, ...]]:
+        """The result of each, and the ACLs that are not there yet. Raises ApiError for a code that
+        makes no sense in any ACL: then none is made."""
+        acls, work = self._authorizer.acls, Work()
+        room = self._acls_max - len(acls)
+        results = []
+        new: dict[AclBinding, None] = {}
+        for acl in creations:
+            if work.enough(ACL_WEIGHT):
+                await self._turn()
+            if is_filter_only(acl):
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "ANY and MATCH are for filters, not for ACLs"
+                )
+            try:
+                check_binding(acl)
+                if acl not in acls and acl not in new:
+                    if len(new) >= room:
+                        raise ApiError(
+                            ErrorCode.POLICY_VIOLATION,
+                            f"there are {self._acls_max} ACLs, as groupd.acls.max allows",
+                        )
+                    new[acl] = None
+            except ApiError as error:
+                results.append(AclResult(error.code, error.message))
+            else:
+                results.append(AclResult())
+        return results, tuple(new)
+
+    async def delete(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsReply:
+        """All that the filters match, or nothing. Raises ApiError: nothing has changed."""
+        self._admit(context, Operation.ALTER)
+        if len(request.filters) * len(self._authorizer.acls) > COMPARED_MAX:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"{len(request.filters)} filters are too many for {len(self._authorizer.acls)} "
+                "ACLs; send fewer at a time",
+            )
+        work = Work()
+        results = []
+        removed: dict[AclBinding, None] = {}
+        reported = 0
+        async with self._authorizer.changing:
+            for wanted in request.filters:
+                found = await self._matching(wanted, work)
+                reported += len(found)
+                removed.update(dict.fromkeys(found))
+                if len(removed) > CHANGES_MAX or reported > 10 * CHANGES_MAX:
+                    raise ApiError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"a request may delete {CHANGES_MAX} ACLs, and these filters match more",
+                    )
+                results.append(DeletedAcls(matching=found))
+            await self._change(context, AclChanges(removed=tuple(removed)))
+        return DeleteAclsReply(results)
+
+    def _admit(self, context: RequestContext, operation: Operation) -> None:
+        """The right first, then whether there is an authorizer. Raises ApiError."""
+        if not context.allows(operation, Resource.CLUSTER, CLUSTER_NAME):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if not self._authorizer.enabled:
+            raise ApiError(ErrorCode.SECURITY_DISABLED, "authorizer.class.name is not set")
+
+    async def _matching(self, wanted: AclFilter, work: Work) -> list[AclBinding]:
+        found = []
+        for acl in list(self._authorizer.acls):
+            if work.enough():
+                await self._turn()
+            if matches(wanted, acl):
+                found.append(acl)
+        return found
+
+    async def _change(self, by: RequestContext, changes: AclChanges) -> None:
+        """Make the change, and write who made it. Raises ApiError."""
+        if not changes.added and not changes.removed:
+            return
+        try:
+            await self._authorizer.change(self._store, changes, self._turn)
+        except LogError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        audit = self._authorizer.audit
+        await self._write(changes.removed, lambda acl: audit.acl_deleted(by, acl))
+        await self._write(changes.added, lambda acl: audit.acl_created(by, acl))
+
+    async def _write(self, acls: Iterable[AclBinding], line: Callable[[AclBinding], None]) -> None:
+        work = Work()
+        for acl in acls:
+            if work.enough(ACL_WEIGHT):
+                await self._turn()
+            line(acl)

@@ -1,0 +1,165 @@
+"""The audit log: who was denied what, and who changed what (docs/spec/security.md#7).
+
+Its lines are structured events of the logger `groupd.audit`, each with the field `log=audit`.
+Denials are at INFO and grants at DEBUG. Changes are at INFO too, and none of them is left out.
+Questions that nobody asked by name have no line. No line has a secret.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from logging import DEBUG
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from groupd.coordinator.core.acls import PatternType, Permission
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.protocol.messages.acls import AclBinding
+
+LOG = "audit"
+"""The value of the field `log` in every line."""
+
+WINDOW_S = 10.0
+"""The same denial has one line in a window of so many seconds."""
+LINES_MAX = 100
+"""Lines for denials in a window."""
+
+log = structlog.get_logger("groupd.audit", log=LOG)
+
+
+class Denial(Struct, frozen=True):
+    """Who was denied what. Two with the same fields have one line in a window."""
+
+    principal: str
+    client: str
+    operation: str
+    resource: str
+    rule: str
+
+
+class Audit:
+    """Writes the lines. `elapsed`: a clock in seconds."""
+
+    def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
+        self._elapsed = elapsed
+        self._until = 0.0
+        self._seen: set[Denial] = set()
+        self._left_out = 0
+        self.grants = False
+        """Whether grants are written. Whoever asks for rights looks here first."""
+
+    def look_at_level(self) -> None:
+        """Find out whether the log takes lines at DEBUG."""
+        logger = log.bind()
+        enabled = getattr(logger, "is_enabled_for", None) or getattr(logger, "isEnabledFor", None)
+        self.grants = enabled is not None and bool(enabled(DEBUG))
+
+    # Decisions ----------------------------------------------------------------------------
+
+    def denied(self, denial: Denial) -> None:
+        now = self._elapsed()
+        if now >= self._until:
+            self._end_window()
+            self._until = now + WINDOW_S
+        if denial in self._seen or len(self._seen) >= LINES_MAX:
+            self._left_out += 1
+            return
+        self._seen.add(denial)
+        log.info(
+            "denied",
+            principal=plain(denial.principal),
+            operation=denial.operation,
+            resource=plain(denial.resource),
+            client=denial.client,
+            rule=plain(denial.rule),
+        )
+
+    def granted(
+        self, principal: str, client: str, operation: str, resource: str, rule: str
+    ) -> None:
+        log.debug(
+            "granted",
+            principal=plain(principal),
+            operation=operation,
+            resource=plain(resource),
+            client=client,
+            rule=plain(rule),
+        )
+
+    def _end_window(self) -> None:
+        self._seen.clear()
+        if self._left_out:
+            log.info("denials left out", count=self._left_out)
+            self._left_out = 0
+
+    # Changes ------------------------------------------------------------------------------
+
+    def acl_created(self, by: RequestContext, acl: AclBinding) -> None:
+        self._changed("ACL created", by, acl=acl_text(acl))
+
+    def acl_deleted(self, by: RequestContext, acl: AclBinding) -> None:
+        self._changed("ACL deleted", by, acl=acl_text(acl))
+
+    def user_changed(self, by: RequestContext, user: str, mechanism: str, *, deleted: bool) -> None:
+        """A SCRAM credential was set or deleted."""
+        event = "user's credential deleted" if deleted else "user's credential set"
+        self._changed(event, by, user=user, mechanism=mechanism)
+
+    def quota_changed(self, by: RequestContext, entity: str, key: str, value: float | None) -> None:
+        """`entity`: in words, such as "user alice, client-id *". `value` None: removed."""
+        event = "quota removed" if value is None else "quota set"
+        self._changed(event, by, entity=entity, key=key, value=value)
+
+    def offsets_deleted(self, by: RequestContext, group: str, topic: str, partitions: int) -> None:
+        """`partitions`: of how many partitions of the topic."""
+        self._changed("offsets deleted", by, group=group, topic=topic, partitions=partitions)
+
+    def offsets_reset(self, by: RequestContext, group: str, topic: str, partitions: int) -> None:
+        """Offsets were set by a client that is no member of the group."""
+        self._changed("offsets reset", by, group=group, topic=topic, partitions=partitions)
+
+    def group_deleted(self, by: RequestContext, group: str) -> None:
+        self._changed("group deleted", by, group=group)
+
+    def _changed(self, event: str, by: RequestContext, **facts: Any) -> None:
+        shown = {
+            name: plain(value) if isinstance(value, str) else value for name, value in facts.items()
+        }
+        log.info(event, principal=plain(by.principal), client=by.client_host, **shown)
+
+
+def resource_text(resource: int, name: str, pattern: int = PatternType.LITERAL) -> str:
+    """`Topic:LITERAL:orders`, as Kafka's audit log writes it."""
+    return f"{_camel(Resource(resource).name)}:{PatternType(pattern).name}:{name}"
+
+
+def operation_text(operation: int) -> str:
+    """`DescribeConfigs`, as Kafka's audit log writes it."""
+    return _camel(Operation(operation).name)
+
+
+def acl_text(acl: AclBinding) -> str:
+    """`ALLOW User:alice from * Read on Topic:LITERAL:orders`."""
+    return (
+        f"{Permission(acl.permission).name} {acl.principal} from {acl.host} "
+        f"{operation_text(acl.operation)} on "
+        f"{resource_text(acl.resource_type, acl.name, acl.pattern)}"
+    )
+
+
+def plain(text: str) -> str:
+    """Without control characters: clients choose names, and a name must not look like a line."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))

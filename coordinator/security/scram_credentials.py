@@ -1,0 +1,100 @@
+"""What is kept of a SCRAM user's password (RFC 5802, RFC 7677; `docs/spec/security.md#2.3`).
+
+The client, or the tool that makes a user, hashes the password many times with a salt: the salted
+password. Whoever knows that can log in as the user, so a broker keeps only two keys made from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from groupd.protocol.messages.secret import Secret
+
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
+ITERATIONS_DEFAULT = 4096
+"""Times of hashing: Kafka's limits, and what its tools take."""
+
+_SALT_BITS = 130
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+_Stored = tuple[bytes, bytes, bytes, int]
+"""Salt, stored key, server key, iterations."""
+
+
+class ScramMechanism(Struct, frozen=True):
+    """`code`: on the wire. `size`: bytes of a hash and of a salted password."""
+
+    name: str
+    code: int
+    hash_name: str
+    size: int
+
+
+MECHANISMS: Mapping[str, ScramMechanism] = {
+    one.name: one
+    for one in (
+        ScramMechanism("SCRAM-SHA-256", 1, "sha256", 32),
+        ScramMechanism("SCRAM-SHA-512", 2, "sha512", 64),
+    )
+}
+"""By name."""
+
+MECHANISM_BY_CODE: Mapping[int, ScramMechanism] = {one.code: one for one in MECHANISMS.values()}
+
+
+class ScramCredential(Struct, frozen=True):
+    """Of one user and one mechanism."""
+
+    salt: Secret
+    stored_key: Secret
+    server_key: Secret
+    iterations: int
+
+    def to_text(self) -> str:
+        """For the store."""
+        keys = (self.salt, self.stored_key, self.server_key)
+        return msgspec.json.encode([*map(bytes, keys), self.iterations]).decode()
+
+
+def from_text(text: str) -> ScramCredential:
+    """What `to_text` made. Raises ValueError."""
+    try:
+        salt, stored_key, server_key, iterations = msgspec.json.decode(text, type=_Stored)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+    return ScramCredential(Secret(salt), Secret(stored_key), Secret(server_key), iterations)
+
+
+def credential(
+    mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
+) -> ScramCredential:
+    name = mechanism.hash_name
+    client_key = hmac.digest(salted_password, b"Client Key", name)
+    stored_key = hashlib.new(name, client_key).digest()
+    server_key = hmac.digest(salted_password, b"Server Key", name)
+    return ScramCredential(Secret(salt), Secret(stored_key), Secret(server_key), iterations)
+
+
+def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> Secret:
+    """The salted password: milliseconds of work, so never on the event loop of a broker."""
+    hashed = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+    return Secret(hashed)
+
+
+def new_salt() -> Secret:
+    return salt_of(secrets.randbits(_SALT_BITS))
+
+
+def salt_of(number: int) -> Secret:
+    """The salt as Kafka's tools write it: a random number of 130 bits in base 36."""
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return Secret(digits.encode())

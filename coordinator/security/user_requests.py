@@ -1,0 +1,232 @@
+"""DescribeUserScramCredentials (50) and AlterUserScramCredentials (51): KIP-554,
+`docs/spec/security.md#6`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.types import (
+    CLUSTER_NAME,
+    DataHandler,
+    Operation,
+    RequestContext,
+    Resource,
+)
+from groupd.coordinator.security.scram_credentials import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    MECHANISM_BY_CODE,
+    MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+    credential,
+)
+from groupd.coordinator.security.users import USER_WEIGHT, Turn, Users
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.users import (
+    AlteredUser,
+    AlterUserScramCredentialsReply,
+    AlterUserScramCredentialsRequest,
+    DescribedUser,
+    DescribeUserScramCredentialsReply,
+    DescribeUserScramCredentialsRequest,
+    ScramDeletion,
+    ScramUpsertion,
+)
+from groupd.storage.log import LogError
+
+NAME_BYTES_MAX = 1000
+"""Bytes of a user's name in UTF-8."""
+
+SALT_BYTES_MAX = 1000
+
+
+class UserChanged(Protocol):
+    """Tells the audit log."""
+
+    def __call__(self, by: RequestContext, user: str, mechanism: str, *, deleted: bool) -> None: ...
+
+
+Change = ScramDeletion | ScramUpsertion
+
+
+class UserRequests:
+    """`turn`: waits for the next turn of long work."""
+
+    def __init__(self, users: Users, changed: UserChanged, turn: Turn) -> None:
+        self._users = users
+        self._changed = changed
+        self._turn = turn
+
+    @property
+    def handlers(self) -> Mapping[type, DataHandler]:
+        return {
+            DescribeUserScramCredentialsRequest: self.describe,
+            AlterUserScramCredentialsRequest: self.alter,
+        }
+
+    # Describe -----------------------------------------------------------------------------
+
+    async def describe(
+        self, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    ) -> DescribeUserScramCredentialsReply:
+        """Each user once. Raises ApiError."""
+        _check_cluster_right(context, Operation.DESCRIBE)
+        work = Work()
+        twice = set()
+        asked: dict[str, None] = {}
+        for user in request.users or self._users.names():
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            if user in asked:
+                twice.add(user)
+            asked[user] = None
+        results = []
+        for user in asked:
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            results.append(self._described(user, user in twice))
+        return DescribeUserScramCredentialsReply(results=results)
+
+    def _described(self, user: str, twice: bool) -> DescribedUser:
+        if twice:
+            return DescribedUser(
+                user, ErrorCode.DUPLICATE_RESOURCE, "The request names this user more than once."
+            )
+        credentials = self._users.credentials(user)
+        if not credentials:
+            return DescribedUser(
+                user, ErrorCode.RESOURCE_NOT_FOUND, "There is no user of this name."
+            )
+        # In the order of the wire codes.
+        kept = [
+            (one.code, credentials[name]) for name, one in MECHANISMS.items() if name in credentials
+        ]
+        return DescribedUser(user, credentials=tuple((code, one.iterations) for code, one in kept))
+
+    # Alter --------------------------------------------------------------------------------
+
+    async def alter(
+        self, context: RequestContext, request: AlterUserScramCredentialsRequest
+    ) -> AlterUserScramCredentialsReply:
+        """Each user once, in the order asked. One user's error does not stop the others, whose
+        changes become durable together. Raises ApiError."""
+        _check_cluster_right(context, Operation.ALTER)
+        work = Work()
+        try:
+            async with self._users.changing():
+                wanted, results = await self._checked(request, work)
+                await self._make(wanted, work)
+        except LogError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        for change in wanted.values():
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            deleted = isinstance(change, ScramDeletion)
+            self._changed(context, change.user, _mechanism(change).name, deleted=deleted)
+        return AlterUserScramCredentialsReply(tuple(results.values()))
+
+    async def _checked(
+        self, request: AlterUserScramCredentialsRequest, work: Work
+    ) -> tuple[dict[str, Change], dict[str, AlteredUser]]:
+        """What is to be done, and the answers; both by user. The first error of a user counts."""
+        wanted: dict[str, Change] = {}
+        results: dict[str, AlteredUser] = {}
+        new: set[str] = set()
+        changes: tuple[Change, ...] = (*request.deletions, *request.upsertions)
+        for change in changes:
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            user = change.user
+            if user in results and user not in wanted:
+                continue
+            results[user] = AlteredUser(user)
+            try:
+                if wanted.pop(user, None) is not None:
+                    new.discard(user)
+                    raise _twice()
+                self._check(change)
+                if not self._users.credentials(user):
+                    self._check_room(new)
+                    new.add(user)
+                wanted[user] = change
+            except ApiError as error:
+                results[user] = AlteredUser(user, error.code, error.message)
+        return wanted, results
+
+    def _check(self, change: Change) -> None:
+        """Raises ApiError."""
+        if not change.user:
+            raise _unacceptable("A user needs a name.")
+        mechanism = _mechanism(change)
+        if isinstance(change, ScramUpsertion):
+            _check_upsertion(change, mechanism)
+        elif self._users.credential(change.user, mechanism.name) is None:
+            raise ApiError(
+                ErrorCode.RESOURCE_NOT_FOUND, "The user has no credential for this mechanism."
+            )
+
+    def _check_room(self, new: set[str]) -> None:
+        """Whether there may be one more user beside those of `new`. Raises ApiError."""
+        if len(new) >= self._users.room:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                "There are as many users as there may be (groupd.scram.users.max).",
+            )
+
+    async def _make(self, wanted: Mapping[str, Change], work: Work) -> None:
+        """Raises LogError; then it is unknown what is in the store."""
+        changes: dict[tuple[str, str], ScramCredential | None] = {}
+        for user, change in wanted.items():
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            mechanism = _mechanism(change)
+            new = None
+            if isinstance(change, ScramUpsertion):
+                new = credential(mechanism, change.salted_password, change.salt, change.iterations)
+            changes[user, mechanism.name] = new
+        if changes:
+            await self._users.change(changes)
+
+
+def _check_upsertion(change: ScramUpsertion, mechanism: ScramMechanism) -> None:
+    """Raises ApiError."""
+    name = change.user
+    if len(name.encode()) > NAME_BYTES_MAX:
+        raise _unacceptable(f"The name is longer than {NAME_BYTES_MAX} bytes.")
+    if "\0" in name:
+        raise _unacceptable("The name has a NUL character.")
+    if change.iterations < ITERATIONS_MIN:
+        raise _unacceptable(f"At least {ITERATIONS_MIN} iterations are needed.")
+    if change.iterations > ITERATIONS_MAX:
+        raise _unacceptable(f"At most {ITERATIONS_MAX} iterations are allowed.")
+    if not 1 <= len(change.salt) <= SALT_BYTES_MAX:
+        raise _unacceptable(f"The salt must have 1 to {SALT_BYTES_MAX} bytes.")
+    if len(change.salted_password) != mechanism.size:
+        raise _unacceptable(
+            f"The salted password of {mechanism.name} must have {mechanism.size} bytes."
+        )
+
+
+def _mechanism(change: Change) -> ScramMechanism:
+    """Raises ApiError."""
+    mechanism = MECHANISM_BY_CODE.get(change.mechanism)
+    if mechanism is None:
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "The SCRAM mechanism is not 1 or 2.")
+    return mechanism
+
+
+def _check_cluster_right(context: RequestContext, operation: Operation) -> None:
+    """Raises ApiError."""
+    if not context.allows(operation, Resource.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _twice() -> ApiError:
+    return ApiError(ErrorCode.DUPLICATE_RESOURCE, "The request changes this user more than once.")
+
+
+def _unacceptable(why: str) -> ApiError:
+    return ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, why)

@@ -1,0 +1,122 @@
+"""The users that log in with SCRAM: in memory over the store (`docs/spec/security.md#2.4`).
+
+A change counts from the next login on. Connections that are open stay open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from groupd.coordinator.core.slices import Work
+from groupd.coordinator.security.scram_credentials import (
+    MECHANISMS,
+    ScramCredential,
+    from_text,
+)
+from groupd.storage.log import Catalogue, LogCorrupt, SecurityEntry
+
+KIND = "scram"
+
+USER_WEIGHT = 4
+"""Work on one user, in items of `Work`."""
+
+Turn = Callable[[], Awaitable[None]]
+"""Waits for the next turn of long work."""
+
+Changes = Mapping[tuple[str, str], ScramCredential | None]
+"""(user, name of the mechanism) -> new credential; None removes it."""
+
+
+class Users:
+    """`most`: how many users there may be. `turn`: waits for the next turn of long work."""
+
+    def __init__(self, store: Catalogue, most: int, turn: Turn) -> None:
+        self._store = store
+        self._most = most
+        self._turn = turn
+        self._lock = asyncio.Lock()
+        self._stale = False
+        self._users: dict[str, Mapping[str, ScramCredential]] = {}
+        """Name -> name of the mechanism -> credential. The inner tables never change."""
+
+    async def load(self) -> None:
+        """Read the store. Raises LogError."""
+        found: dict[str, dict[str, ScramCredential]] = {}
+        work = Work()
+        for key, value in await self._store.security_entries(KIND):
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            user, mechanism, stored = _entry(key, value)
+            found.setdefault(user, {})[mechanism] = stored
+        self._users = dict(found)
+        self._stale = False
+
+    def credential(self, user: str, mechanism: str) -> ScramCredential | None:
+        """`mechanism`: "SCRAM-SHA-256" or "SCRAM-SHA-512"."""
+        return self._users.get(user, {}).get(mechanism)
+
+    def credentials(self, user: str) -> Mapping[str, ScramCredential]:
+        """By name of the mechanism; empty for an unknown user."""
+        return self._users.get(user, {})
+
+    def names(self) -> list[str]:
+        return list(self._users)
+
+    @property
+    def room(self) -> int:
+        """How many more users there may be."""
+        return self._most - len(self._users)
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[None]:
+        """Nobody else changes users meanwhile. Raises LogError."""
+        async with self._lock:
+            if self._stale:
+                await self.load()
+            yield
+
+    async def change(self, changes: Changes) -> None:
+        """Make all of them durable, or none. Only inside `changing`. Raises LogError."""
+        work = Work()
+        entries = []
+        for (user, mechanism), new in changes.items():
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            value = None if new is None else new.to_text()
+            entries.append(SecurityEntry(KIND, _key(user, mechanism), value))
+        # If this fails or is cancelled half-way, memory and store may differ.
+        self._stale = True
+        await self._store.change_security(entries)
+        for (user, mechanism), new in changes.items():
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            self._set(user, mechanism, new)
+        self._stale = False
+
+    def _set(self, user: str, mechanism: str, new: ScramCredential | None) -> None:
+        now = dict(self.credentials(user))
+        if new is None:
+            now.pop(mechanism, None)
+        else:
+            now[mechanism] = new
+        if now:
+            self._users[user] = now
+        else:
+            self._users.pop(user, None)
+
+
+def _key(user: str, mechanism: str) -> str:
+    return f"{mechanism}:{user}"
+
+
+def _entry(key: str, value: str) -> tuple[str, str, ScramCredential]:
+    """(user, mechanism, credential). Raises LogCorrupt."""
+    mechanism, _, user = key.partition(":")
+    try:
+        if mechanism not in MECHANISMS:
+            raise ValueError(f"unknown mechanism {mechanism}")
+        return user, mechanism, from_text(value)
+    except ValueError as error:
+        raise LogCorrupt(f"the credential of user {user!r}: {error}") from None

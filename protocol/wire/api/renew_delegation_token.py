@@ -1,0 +1,34 @@
+"""RenewDelegationToken (39), v1-2. v2 is flexible."""
+
+from __future__ import annotations
+
+from groupd.protocol.messages.delegation_tokens import (
+    NO_TIME_MS,
+    DelegationTokenExpiryReply,
+    RenewDelegationTokenRequest,
+)
+from groupd.protocol.messages.secret import Secret
+from groupd.protocol.reader import Reader
+from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.writer import Writer
+
+
+def read(reader: Reader) -> RenewDelegationTokenRequest:
+    return RenewDelegationTokenRequest(Secret(reader.bytes_()), reader.int64())
+
+
+def write(writer: Writer, reply: DelegationTokenExpiryReply) -> None:
+    writer.int16(reply.error)
+    writer.int64(NO_TIME_MS)
+    writer.int32(0)
+
+
+API = api(
+    39,
+    RenewDelegationTokenRequest,
+    "1-2",
+    "2+",
+    read,
+    write,
+    code_only(DelegationTokenExpiryReply),
+)
