@@ -38,7 +38,6 @@ class SecuritySettings:
         ),
         "The security protocol of each name in listeners: EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
     )
-<<<<<<< HEAD
     # Authentication
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         "sasl.enabled.mechanisms",
@@ -140,7 +139,6 @@ class SecuritySettings:
     oauthbearer_scope_claim_name: str = setting(
         "sasl.oauthbearer.scope.claim.name", "scope", "The claim with the scope."
     )
-=======
 
     # Users
     scram_users_max: int = setting(
@@ -185,4 +183,3 @@ def check_rights(settings: SecuritySettings) -> None:
             f"authorizer.class.name={settings.authorizer_class_name}: must be "
             f"{STANDARD_AUTHORIZER}, or empty for none"
         )
->>>>>>> main

@@ -5,34 +5,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.security.listeners import Listener, listener_config
 from groupd.coordinator.security.sasl.authenticator import AnswerVersions, Authenticator, Identity
-from groupd.coordinator.security.sasl.enabled import EnabledMechanisms
+from groupd.coordinator.security.sasl.enabled import (
+    EnabledMechanisms,
+    Sources,
+    enabled_mechanisms,
+)
 from groupd.coordinator.security.sasl.mechanism import Rejected, Step
+from groupd.coordinator.server.connection_stats import SaslStats
 
 WINDOW_MS = 10_000
 """In which failed authentications of an address are counted."""
 
 ADDRESSES_MAX = 10_000
 """Addresses that are counted; with more of them the count begins again."""
-
-
-class SaslStats:
-    """Plain counters of all SASL listeners, which a scrape collects."""
-
-    def __init__(self) -> None:
-        self.logins: Counter[tuple[str, str, bool, bool]] = Counter()
-        """By (listener, mechanism, whether it was a re-authentication, whether it succeeded). The
-        mechanism is empty where the client has not chosen one."""
-        self.no_reauthentication = 0
-        """Logins of clients that are not told how long their session lasts."""
-        self.expired = 0
-        """Connections that were closed because their session was over."""
 
 
 class LoginFailures:
@@ -131,3 +124,47 @@ class SaslEndpoint:
 
     def close(self) -> None:
         self._enabled.close()
+
+
+class SaslEndpoints:
+    """Those of all SASL listeners of a broker. Raises ConfigError where one cannot be served."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        listeners: Iterable[Listener],
+        sources: Sources,
+        versions: AnswerVersions,
+        clock: Clock,
+        stats: SaslStats,
+    ) -> None:
+        self._judge = Judge()
+        self._by_listener: dict[str, SaslEndpoint] = {}
+        failures = LoginFailures(config.authentication_failures_per_ip, clock)
+        try:
+            for listener in listeners:
+                if not listener.protocol.sasl:
+                    continue
+                enabled = enabled_mechanisms(config, listener, sources)
+                self._by_listener[listener.name] = SaslEndpoint(
+                    listener.name,
+                    listener_config(config, listener.name),
+                    enabled,
+                    versions,
+                    clock,
+                    stats,
+                    failures,
+                    self._judge,
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def of(self, listener: str) -> SaslEndpoint | None:
+        """None: the clients of that listener do not have to say who they are."""
+        return self._by_listener.get(listener)
+
+    def close(self) -> None:
+        for endpoint in self._by_listener.values():
+            endpoint.close()
+        self._judge.close()

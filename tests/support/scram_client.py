@@ -6,16 +6,8 @@ import hashlib
 import hmac
 from base64 import b64decode, b64encode
 
-from msgspec import Struct
-
-
-class StoredCredential(Struct, frozen=True):
-    """What a server keeps of a password."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
+from groupd.coordinator.security.scram_credentials import ScramCredential
+from groupd.protocol.messages.secret import Secret
 
 
 def hash_name(mechanism: str) -> str:
@@ -24,12 +16,13 @@ def hash_name(mechanism: str) -> str:
 
 def credential(
     mechanism: str, password: str, salt: bytes = b"salt of a test", iterations: int = 4096
-) -> StoredCredential:
+) -> ScramCredential:
     name = hash_name(mechanism)
     salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", name)
     server_key = hmac.digest(salted, b"Server Key", name)
-    return StoredCredential(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
+    stored_key = hashlib.new(name, client_key).digest()
+    return ScramCredential(Secret(salt), Secret(stored_key), Secret(server_key), iterations)
 
 
 class ScramClient:

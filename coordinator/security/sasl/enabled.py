@@ -16,13 +16,14 @@ from groupd.coordinator.security.sasl.authenticator import Enabled
 from groupd.coordinator.security.sasl.mechanism import Mechanism
 from groupd.coordinator.security.sasl.plain import NAME as PLAIN
 from groupd.coordinator.security.sasl.plain import PlainMechanism
-from groupd.coordinator.security.sasl.scram import HASHES, FindCredential, ScramMechanism
+from groupd.coordinator.security.sasl.scram import FindCredential, ScramServer
+from groupd.coordinator.security.scram_credentials import MECHANISMS as SCRAM_MECHANISMS
 
 OAUTHBEARER = "OAUTHBEARER"
 
 _MODULES = {
     PLAIN: jaas.PLAIN_MODULE,
-    **dict.fromkeys(HASHES, jaas.SCRAM_MODULE),
+    **dict.fromkeys(SCRAM_MECHANISMS, jaas.SCRAM_MODULE),
     OAUTHBEARER: jaas.OAUTHBEARER_MODULE,
 }
 
@@ -31,7 +32,7 @@ log = structlog.get_logger("groupd.sasl")
 
 class Sources(Struct, frozen=True):
     """What mechanisms need beside settings. `credential`: of SCRAM users. `secret`: see
-    `ScramMechanism`. `wall_ms()`: the time now."""
+    `ScramServer`. `wall_ms()`: the time now."""
 
     credential: FindCredential
     secret: bytes
@@ -103,7 +104,7 @@ def _mechanism(
         return PlainMechanism(users), _nothing
     if name == OAUTHBEARER:
         return _oauthbearer(config, sources.wall_ms)
-    return ScramMechanism(name, sources.credential, sources.secret), _nothing
+    return ScramServer(name, sources.credential, sources.secret), _nothing
 
 
 def _oauthbearer(

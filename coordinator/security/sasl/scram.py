@@ -13,9 +13,6 @@ import re
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Protocol
-
-from msgspec import Struct
 
 from groupd.coordinator.security.sasl.mechanism import (
     Accepted,
@@ -25,20 +22,19 @@ from groupd.coordinator.security.sasl.mechanism import (
     invalid_credentials,
     other_authorization_id,
 )
-
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Mechanism -> name of its hash function."""
-
-DEFAULT_ITERATIONS = 4096
-"""What Kafka's tools take for a new user, so what most users have."""
+from groupd.coordinator.security.scram_credentials import (
+    ITERATIONS_DEFAULT,
+    MECHANISMS,
+    ScramCredential,
+    salt_of,
+)
+from groupd.protocol.messages.secret import Secret
 
 MESSAGE_MAX = 16 * 1024
 """Bytes of a client's message; a user name is much shorter."""
 
 _SALT_BITS = 130
-"""Kafka's tools make salts of so many random bits, written in base 36."""
-
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+"""Of the salts that Kafka's tools make, and ours."""
 
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _VALUE = r"[\x01-\x2b\x2d-\x7f]+"
@@ -56,30 +52,8 @@ _NO_BINDING = "biws"
 """Base64 of the shortest GS2 header, "n,,". Some clients send it whatever their header was."""
 
 
-class Credential(Protocol):
-    """What is kept of a password."""
-
-    @property
-    def salt(self) -> bytes: ...
-    @property
-    def stored_key(self) -> bytes: ...
-    @property
-    def server_key(self) -> bytes: ...
-    @property
-    def iterations(self) -> int: ...
-
-
-FindCredential = Callable[[str, str], Credential | None]
+FindCredential = Callable[[str, str], ScramCredential | None]
 """(user, mechanism) -> credential."""
-
-
-class _Unknown(Struct, frozen=True):
-    """The credential of a user that there is not. No proof fits it."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int = DEFAULT_ITERATIONS
 
 
 def new_nonce() -> str:
@@ -87,7 +61,7 @@ def new_nonce() -> str:
     return secrets.token_urlsafe(24)
 
 
-class ScramMechanism:
+class ScramServer:
     """`secret`: from it come the salts of unknown users; keep it for as long as they shall not
     change. `nonce()`: a fresh one."""
 
@@ -99,7 +73,7 @@ class ScramMechanism:
         nonce: Callable[[], str] = new_nonce,
     ) -> None:
         self.name = name
-        self._hash = HASHES[name]
+        self._hash = MECHANISMS[name].hash_name
         self._find = find
         self._secret = secret
         self._nonce = nonce
@@ -107,14 +81,15 @@ class ScramMechanism:
     def begin(self) -> ScramExchange:
         return ScramExchange(self.name, self._hash, self._credential, self._nonce())
 
-    def _credential(self, user: str, with_token: bool) -> tuple[Credential, bool]:
+    def _credential(self, user: str, with_token: bool) -> tuple[ScramCredential, bool]:
         """The credential, and whether there is such a user. Both ways do the same work."""
         digest = hashlib.sha512(f"{self.name}\0{user}".encode()).digest()
         unknown = hmac.digest(self._secret, digest, self._hash)
+        salt = salt_of(int.from_bytes(unknown, "big") >> (8 * len(unknown) - _SALT_BITS))
+        key = Secret(unknown)  # no proof fits it
+        nobody = ScramCredential(salt, key, key, ITERATIONS_DEFAULT)
         known = None if with_token else self._find(user, self.name)
-        if known is None:
-            return _Unknown(_salt_of(unknown), unknown, unknown), False
-        return known, True
+        return (nobody, False) if known is None else (known, True)
 
 
 class ScramExchange:
@@ -124,7 +99,7 @@ class ScramExchange:
         self,
         name: str,
         hash_name: str,
-        find: Callable[[str, bool], tuple[Credential, bool]],
+        find: Callable[[str, bool], tuple[ScramCredential, bool]],
         nonce: str,
     ) -> None:
         self._name = name
@@ -136,7 +111,7 @@ class ScramExchange:
         self._bindings: tuple[str, ...] = ()
         self._messages = ""
         """The messages so far, as both sides sign them."""
-        self._credential: Credential
+        self._credential: ScramCredential
         self._known = False
 
     def respond(self, token: bytes) -> Step:
@@ -201,12 +176,3 @@ class ScramExchange:
 
 def _unescaped(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")
-
-
-def _salt_of(digest: bytes) -> bytes:
-    """A salt that looks like one that Kafka's tools have made."""
-    number, digits = int.from_bytes(digest, "big") >> (8 * len(digest) - _SALT_BITS), ""
-    while number:
-        number, digit = divmod(number, len(_DIGITS))
-        digits = _DIGITS[digit] + digits
-    return digits.encode()

@@ -12,16 +12,17 @@ import pytest
 
 from groupd.coordinator.security.sasl import scram
 from groupd.coordinator.security.sasl.mechanism import Accepted, Challenge, Rejected, Step
-from groupd.coordinator.security.sasl.scram import ScramExchange, ScramMechanism
-from tests.support.scram_client import ScramClient, StoredCredential, credential
+from groupd.coordinator.security.sasl.scram import ScramExchange, ScramServer
+from groupd.coordinator.security.scram_credentials import ScramCredential
+from tests.support.scram_client import ScramClient, credential
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
 SHA_256 = MECHANISMS[0]
 
 
-def server(name: str = SHA_256, users: dict[str, str] | None = None, **more: Any) -> ScramMechanism:
+def server(name: str = SHA_256, users: dict[str, str] | None = None, **more: Any) -> ScramServer:
     found = {user: credential(name, pw) for user, pw in (users or {"alice": "pw"}).items()}
-    return ScramMechanism(name, lambda user, mechanism: found.get(user), b"secret", **more)
+    return ScramServer(name, lambda user, mechanism: found.get(user), b"secret", **more)
 
 
 def challenge(step: Step) -> bytes:
@@ -45,9 +46,7 @@ def test_both_sides_prove_that_they_know_the_password(name: str) -> None:
 def test_the_example_of_rfc_7677() -> None:
     salt = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     kept = credential(SHA_256, "pencil", salt)
-    mechanism = ScramMechanism(
-        SHA_256, lambda *_: kept, b"", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
-    )
+    mechanism = ScramServer(SHA_256, lambda *_: kept, b"", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     exchange = mechanism.begin()
     first = challenge(exchange.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"))
     assert first == (
@@ -214,8 +213,8 @@ def test_extensions() -> None:
 
 def test_the_credential_is_read_once() -> None:
     """SE-34."""
-    kept: dict[str, StoredCredential] = {"alice": credential(SHA_256, "pw")}
-    exchange = ScramMechanism(SHA_256, lambda user, _: kept.get(user), b"").begin()
+    kept: dict[str, ScramCredential] = {"alice": credential(SHA_256, "pw")}
+    exchange = ScramServer(SHA_256, lambda user, _: kept.get(user), b"").begin()
     client = ScramClient(SHA_256, "alice", "pw")
     first = challenge(exchange.respond(client.first()))
     kept["alice"] = credential(SHA_256, "other")
