@@ -86,12 +86,12 @@ class DaemonParts:
         self._hosting = hosting
         await fix_shard_count(store, self.config)
         self.broker = self._make_broker(store)
+        self.security = Security(self.config, store, self.broker.work.turn, self.clock.monotonic_ms)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.data_plane = self._make_data_plane(store)
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
         self.broker.expiry.logs.append(self.data_plane.partitions.producers)
-        self.security = Security(self.config, store, self.broker.work.turn)
         self.broker.start_writer()
         self.assembled = True
         await self.data_plane.start()

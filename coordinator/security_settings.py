@@ -140,6 +140,34 @@ class SecuritySettings:
         "sasl.oauthbearer.scope.claim.name", "scope", "The claim with the scope."
     )
 
+    # Quotas
+    quota_window_num: int = setting(
+        "quota.window.num", 11, "Samples that make up the rate of a client.", low=2, high=1000
+    )
+    quota_window_size_seconds: int = setting(
+        "quota.window.size.seconds", 1, "Time of each sample.", low=1, high=3600
+    )
+    controller_quota_window_num: int = setting(
+        "controller.quota.window.num",
+        11,
+        "How much of controller_mutation_rate may be used at once, in samples.",
+        low=1,
+        high=1000,
+    )
+    controller_quota_window_size_seconds: int = setting(
+        "controller.quota.window.size.seconds", 1, "Time of each such sample.", low=1, high=3600
+    )
+    quotas_max: int = setting(
+        "groupd.quotas.max", 50000, "Most entities with quotas.", low=0, high=1000000
+    )
+    max_connection_creation_rate: int = setting(
+        "max.connection.creation.rate",
+        2**31 - 1,
+        "Connections that may be opened in a second; others have to wait, for one "
+        "quota.window.size.seconds at most.",
+        low=1,
+    )
+
     # Users
     scram_users_max: int = setting(
         "groupd.scram.users.max", 50000, "Most users that log in with SCRAM.", low=0, high=1000000
