@@ -386,10 +386,6 @@ def validate(config: CoordinatorConfig) -> None:
             "otherwise nobody could connect"
         )
     check_rights(config)
-    if config.connection_failed_authentication_delay_ms >= config.connections_max_idle_ms:
-        raise ConfigError(
-            "connection.failed.authentication.delay.ms must be below connections.max.idle.ms"
-        )
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"

@@ -55,8 +55,13 @@ def enabled_mechanisms(
     config: CoordinatorConfig, listener: Listener, sources: Sources
 ) -> EnabledMechanisms:
     """Those of a SASL listener. Raises ConfigError."""
-    names = listener_config(config, listener.name).sasl_enabled_mechanisms
+    of_listener = listener_config(config, listener.name)
+    names = of_listener.sasl_enabled_mechanisms
     _check_names(names, listener.name)
+    if of_listener.connection_failed_authentication_delay_ms >= of_listener.connections_max_idle_ms:
+        raise ConfigError(
+            "connection.failed.authentication.delay.ms must be below connections.max.idle.ms"
+        )
     if PLAIN in names and not listener.protocol.tls:
         log.warning("passwords cross the network unencrypted", listener=listener.name)
     enabled: dict[str, Enabled] = {}
