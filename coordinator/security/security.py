@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.slices import Turn
 from groupd.coordinator.core.types import Access, DataHandler
 from groupd.coordinator.security.acl_requests import AclRequests
 from groupd.coordinator.security.audit import Audit
-from groupd.coordinator.security.authorizer import Authorizer, Turn
+from groupd.coordinator.security.authorizer import Authorizer
 from groupd.coordinator.security.delegation_tokens import delegation_token_handlers
 from groupd.coordinator.security.quota_requests import QuotaRequests, load_quotas
 from groupd.coordinator.security.quotas import Quotas
@@ -56,7 +57,7 @@ class Security:
         return {
             **SASL_HANDLERS,
             **self._acls.handlers,
-            **UserRequests(self.users, self.audit.user_changed, self._turn).handlers,
+            **UserRequests(self.users, self.audit, self._turn).handlers,
             **delegation_token_handlers(self._turn),
             **self._quota_requests.handlers,
         }

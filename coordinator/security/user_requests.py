@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
-from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     DataHandler,
@@ -14,6 +13,7 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Resource,
 )
+from groupd.coordinator.security.audit import Audit
 from groupd.coordinator.security.scram_credentials import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
@@ -23,7 +23,7 @@ from groupd.coordinator.security.scram_credentials import (
     ScramMechanism,
     credential,
 )
-from groupd.coordinator.security.users import USER_WEIGHT, Turn, Users
+from groupd.coordinator.security.users import USER_WEIGHT, Users
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.users import (
     AlteredUser,
@@ -43,21 +43,15 @@ NAME_BYTES_MAX = 1000
 SALT_BYTES_MAX = 1000
 
 
-class UserChanged(Protocol):
-    """Tells the audit log."""
-
-    def __call__(self, by: RequestContext, user: str, mechanism: str, *, deleted: bool) -> None: ...
-
-
 Change = ScramDeletion | ScramUpsertion
 
 
 class UserRequests:
     """`turn`: waits for the next turn of long work."""
 
-    def __init__(self, users: Users, changed: UserChanged, turn: Turn) -> None:
+    def __init__(self, users: Users, audit: Audit, turn: Turn) -> None:
         self._users = users
-        self._changed = changed
+        self._audit = audit
         self._turn = turn
 
     @property
@@ -125,7 +119,7 @@ class UserRequests:
             if work.enough(USER_WEIGHT):
                 await self._turn()
             deleted = isinstance(change, ScramDeletion)
-            self._changed(context, change.user, _mechanism(change).name, deleted=deleted)
+            self._audit.user_changed(context, change.user, _mechanism(change).name, deleted=deleted)
         return AlterUserScramCredentialsReply(tuple(results.values()))
 
     async def _checked(

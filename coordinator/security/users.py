@@ -6,10 +6,10 @@ A change counts from the next login on. Connections that are open stay open.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.security.scram_credentials import (
     MECHANISMS,
     ScramCredential,
@@ -21,9 +21,6 @@ KIND = "scram"
 
 USER_WEIGHT = 4
 """Work on one user, in items of `Work`."""
-
-Turn = Callable[[], Awaitable[None]]
-"""Waits for the next turn of long work."""
 
 Changes = Mapping[tuple[str, str], ScramCredential | None]
 """(user, name of the mechanism) -> new credential; None removes it."""
