@@ -4,6 +4,7 @@ and counters."""
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from groupd.coordinator.security.sasl.enabled import (
     enabled_mechanisms,
 )
 from groupd.coordinator.security.sasl.mechanism import Rejected, Step
+from groupd.coordinator.security.sasl.scram import FindCredential
 from groupd.coordinator.server.connection_stats import SaslStats
 
 WINDOW_MS = 10_000
@@ -127,19 +129,21 @@ class SaslEndpoint:
 
 
 class SaslEndpoints:
-    """Those of all SASL listeners of a broker. Raises ConfigError where one cannot be served."""
+    """Those of all SASL listeners of a broker. `credential`: of SCRAM users. Raises ConfigError for
+    a listener that cannot be served."""
 
     def __init__(
         self,
         config: CoordinatorConfig,
         listeners: Iterable[Listener],
-        sources: Sources,
+        credential: FindCredential,
         versions: AnswerVersions,
         clock: Clock,
         stats: SaslStats,
     ) -> None:
         self._judge = Judge()
         self._by_listener: dict[str, SaslEndpoint] = {}
+        sources = Sources(credential, secrets.token_bytes(32), lambda: clock.now().wall_ms)
         failures = LoginFailures(config.authentication_failures_per_ip, clock)
         try:
             for listener in listeners:
