@@ -54,7 +54,7 @@ class Broker:
     def __init__(self, store: MemoryStore, **settings: str) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = with_settings(CoordinatorConfig(), {**SETTINGS, **given})
-        self.security = Security(config, store, turn)
+        self.security = Security(config, store, turn, lambda: 0)
 
     def by(self, user: str) -> RequestContext:
         access = self.security.access(f"User:{user}", "/10.0.0.1")
