@@ -12,7 +12,7 @@ from tests.support.daemon import Daemon
 from tests.support.peer import FAST_SETTINGS
 from tests.support.raw import RawConnection, frame
 from tests.support.sasl_frames import (
-    Authenticated,
+    AuthenticateBody,
     Handshake,
     authenticate,
     handshake,
@@ -44,15 +44,15 @@ class SaslConnection(RawConnection):
         self.send(frame(handshake(mechanism, version)))
         return read_handshake(self.reply()[1])
 
-    def authenticate(self, token: bytes, version: int = 1) -> Authenticated:
+    def authenticate(self, token: bytes, version: int = 1) -> AuthenticateBody:
         self.send(frame(authenticate(token, version)))
         return read_authenticated(self.reply()[1], version)
 
-    def plain(self, token: bytes = PLAIN_ALICE) -> Authenticated:
+    def plain(self, token: bytes = PLAIN_ALICE) -> AuthenticateBody:
         assert self.handshake("PLAIN").error == 0
         return self.authenticate(token)
 
-    def scram(self, mechanism: str, user: str, password: str) -> Authenticated:
+    def scram(self, mechanism: str, user: str, password: str) -> AuthenticateBody:
         """`user` as it is sent: escaped."""
         assert self.handshake(mechanism).error == 0
         client = ScramClient(mechanism, user, password)

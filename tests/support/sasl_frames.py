@@ -17,7 +17,7 @@ class Handshake(NamedTuple):
     mechanisms: list[str]
 
 
-class Authenticated(NamedTuple):
+class AuthenticateBody(NamedTuple):
     """The body of a reply. `lifetime_ms` None: the version does not tell."""
 
     error: int
@@ -49,7 +49,7 @@ def read_handshake(body: bytes) -> Handshake:
     return Handshake(error, found)
 
 
-def read_authenticated(body: bytes, version: int = 1) -> Authenticated:
+def read_authenticated(body: bytes, version: int = 1) -> AuthenticateBody:
     """`body`: what follows the correlation id."""
     error, size = struct.unpack_from(">hh", body)
     message = None if size < 0 else body[4 : 4 + size].decode()
@@ -62,4 +62,4 @@ def read_authenticated(body: bytes, version: int = 1) -> Authenticated:
         (lifetime,) = struct.unpack_from(">q", body, at)
         at += 8
     assert at == len(body)
-    return Authenticated(error, message, token, lifetime)
+    return AuthenticateBody(error, message, token, lifetime)

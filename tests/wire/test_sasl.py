@@ -22,7 +22,7 @@ from tests.support.sasl_client import (
     sasl_daemon,
 )
 from tests.support.sasl_frames import (
-    Authenticated,
+    AuthenticateBody,
     authenticate,
     handshake,
     read_authenticated,
@@ -209,7 +209,7 @@ def test_the_list_of_apis_is_the_same(daemon: Daemon, connection: SaslConnection
 @pytest.mark.parametrize("token", [PLAIN_ALICE, b"alice" + PLAIN_ALICE])
 def test_plain(connection: SaslConnection, token: bytes) -> None:
     """SE-25."""
-    assert connection.plain(token) == Authenticated(0, None, b"", 0)
+    assert connection.plain(token) == AuthenticateBody(0, None, b"", 0)
     assert works(connection)
 
 
@@ -264,7 +264,7 @@ def test_a_bad_token(connection: SaslConnection) -> None:
     """SE-36."""
     connection.handshake("OAUTHBEARER")
     refused = connection.authenticate(message("a.b.c"))
-    assert refused == Authenticated(0, None, b'{"status":"invalid_token"}', 0)
+    assert refused == AuthenticateBody(0, None, b'{"status":"invalid_token"}', 0)
     last = connection.authenticate(b"\x01")
     assert (last.error, last.message) == (58, '{"status":"invalid_token"}')
     assert ended(connection)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.security.sasl.mechanism import (
-    Accepted,
+    Authenticated,
     Challenge,
     Exchange,
     Later,
@@ -164,7 +164,7 @@ class Authenticator:
         match step:
             case Challenge(token):
                 return Proceed(self._with_token(token, 0))
-            case Accepted():
+            case Authenticated():
                 return self._succeeded(step)
             case Rejected():
                 return self._fail(step.message, step.reason)
@@ -233,7 +233,7 @@ class Authenticator:
         step = self._exchange.respond(token)
         return InThread(step.work, 2 * len(token)) if isinstance(step, Later) else self.judged(step)
 
-    def _succeeded(self, success: Accepted) -> Action:
+    def _succeeded(self, success: Authenticated) -> Action:
         principal, before = f"User:{success.user}", self._before
         if before is not None and before.principal != principal:
             return self._fail(

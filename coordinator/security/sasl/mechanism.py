@@ -14,7 +14,7 @@ class Challenge(Struct, frozen=True):
     token: bytes
 
 
-class Accepted(Struct, frozen=True):
+class Authenticated(Struct, frozen=True):
     """The client is `user`. `token`: the last message for the client. `expires_ms`: when the proof
     ends, as wall-clock time; None: never."""
 
@@ -31,7 +31,7 @@ class Rejected(Struct, frozen=True):
     reason: str
 
 
-Step = Challenge | Accepted | Rejected
+Step = Challenge | Authenticated | Rejected
 
 
 class Later(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Exchange(Protocol):
     """One authentication of one client."""
 
     def respond(self, token: bytes) -> Step | Later:
-        """Takes the next message of the client. Not called again after Accepted or Rejected."""
+        """Takes the next message of the client. Not called again after the last step."""
         ...
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import structlog
 
 from groupd.coordinator.security.sasl.mechanism import (
-    Accepted,
+    Authenticated,
     Challenge,
     Later,
     Rejected,
@@ -71,7 +71,7 @@ class OAuthBearerExchange:
             return Challenge(_REFUSED)
         if authorization_id not in ("", judged.user):
             return other_authorization_id(NAME)
-        return Accepted(b"", judged.user, judged.expires_ms)
+        return Authenticated(b"", judged.user, judged.expires_ms)
 
 
 def _parse(message: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from groupd.coordinator.security.sasl.mechanism import (
-    Accepted,
+    Authenticated,
     Rejected,
     Step,
     other_authorization_id,
@@ -50,7 +50,7 @@ class PlainMechanism:
             )
         if authorization_id not in ("", user):
             return other_authorization_id(NAME)
-        return Accepted(b"", user)
+        return Authenticated(b"", user)
 
 
 def _hash(password: str) -> bytes:

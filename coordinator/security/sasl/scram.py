@@ -15,7 +15,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 
 from groupd.coordinator.security.sasl.mechanism import (
-    Accepted,
+    Authenticated,
     Challenge,
     Rejected,
     Step,
@@ -160,7 +160,7 @@ class ScramExchange:
         signature = hmac.digest(credential.server_key, signed, self._hash)
         if not (right and self._known):
             return self._invalid("unknown user or wrong password")
-        return Accepted(b"v=" + b64encode(signature), user)
+        return Authenticated(b"v=" + b64encode(signature), user)
 
     def _proves(self, proof: bytes, signature: bytes) -> bool:
         """Whether `proof` was made by somebody who knows the client key."""

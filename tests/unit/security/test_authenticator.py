@@ -20,13 +20,19 @@ from groupd.coordinator.security.sasl.authenticator import (
     Proceed,
     Refuse,
 )
-from groupd.coordinator.security.sasl.mechanism import Accepted, Challenge, Later, Rejected, Step
+from groupd.coordinator.security.sasl.mechanism import (
+    Authenticated,
+    Challenge,
+    Later,
+    Rejected,
+    Step,
+)
 from groupd.coordinator.security.sasl.plain import PlainMechanism
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
 from tests.support.raw import api_versions, metadata, request
 from tests.support.sasl_frames import (
-    Authenticated,
+    AuthenticateBody,
     Handshake,
     authenticate,
     handshake,
@@ -51,11 +57,11 @@ class Scripted:
             case [b"more"]:
                 return Challenge(b"go on")
             case [b"later"]:
-                return Later(lambda: Accepted(b"done", "alice"))
+                return Later(lambda: Authenticated(b"done", "alice"))
             case [b"until", end]:
-                return Accepted(b"", "alice", int(end))
+                return Authenticated(b"", "alice", int(end))
             case [b"as", name]:
-                return Accepted(b"", name.decode())
+                return Authenticated(b"", name.decode())
         return Rejected("no", "no")
 
 
@@ -107,7 +113,7 @@ def test_the_usual_way() -> None:
     assert isinstance(authenticator.frame(handshake("PLAIN")), Proceed)
     done = authenticator.frame(authenticate(GOOD))
     assert isinstance(done, Complete)
-    assert read_authenticated(body(done)) == Authenticated(0, None, b"", 0)
+    assert read_authenticated(body(done)) == AuthenticateBody(0, None, b"", 0)
     assert done.identity == Identity("User:alice", "PLAIN", None, may_repeat=True)
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.security.sasl.mechanism import Accepted, Challenge, Later, Rejected, Step
+from groupd.coordinator.security.sasl.mechanism import (
+    Authenticated,
+    Challenge,
+    Later,
+    Rejected,
+    Step,
+)
 from groupd.coordinator.security.sasl.oauthbearer import OAuthBearerExchange, OAuthBearerMechanism
 from groupd.coordinator.security.sasl.tokens import InvalidToken, Judged
 from tests.support.tokens import message
@@ -37,7 +43,7 @@ def send(exchange: OAuthBearerExchange, token: bytes) -> Step:
     ],
 )
 def test_good_tokens(text: bytes) -> None:
-    assert send(begin(), text) == Accepted(b"", "alice", 5000)
+    assert send(begin(), text) == Authenticated(b"", "alice", 5000)
 
 
 def test_a_bad_token_is_told_twice() -> None:
@@ -52,7 +58,7 @@ def test_a_bad_token_is_told_twice() -> None:
 def test_any_other_message_is_a_fresh_attempt() -> None:
     exchange = begin()
     assert send(exchange, message("bad-token")) == Challenge(JSON)
-    assert send(exchange, message("good-token")) == Accepted(b"", "alice", 5000)
+    assert send(exchange, message("good-token")) == Authenticated(b"", "alice", 5000)
     exchange = begin()
     send(exchange, message("bad-token"))
     assert isinstance(send(exchange, b"\x01x"), Rejected)

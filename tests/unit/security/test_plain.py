@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.security.sasl import plain
-from groupd.coordinator.security.sasl.mechanism import Accepted, Rejected
+from groupd.coordinator.security.sasl.mechanism import Authenticated, Rejected
 from groupd.coordinator.security.sasl.plain import PlainMechanism
 
 USERS = {"alice": "pw", "zoé": "pässword"}
@@ -25,7 +25,7 @@ USERS = {"alice": "pw", "zoé": "pässword"}
     ],
 )
 def test_right_passwords(token: bytes, user: str) -> None:
-    assert PlainMechanism(USERS).respond(token) == Accepted(b"", user)
+    assert PlainMechanism(USERS).respond(token) == Authenticated(b"", user)
 
 
 @pytest.mark.parametrize(

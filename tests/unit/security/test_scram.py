@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.security.sasl import scram
-from groupd.coordinator.security.sasl.mechanism import Accepted, Challenge, Rejected, Step
+from groupd.coordinator.security.sasl.mechanism import Authenticated, Challenge, Rejected, Step
 from groupd.coordinator.security.sasl.scram import ScramExchange, ScramServer
 from groupd.coordinator.security.scram_credentials import ScramCredential
 from tests.support.scram_client import ScramClient, credential
@@ -38,7 +38,7 @@ def run(client: ScramClient, exchange: ScramExchange) -> Step:
 def test_both_sides_prove_that_they_know_the_password(name: str) -> None:
     client = ScramClient(name, "alice", "pw")
     step = run(client, server(name).begin())
-    assert isinstance(step, Accepted)
+    assert isinstance(step, Authenticated)
     assert step.user == "alice"
     assert client.verifies(step.token)
 
@@ -56,7 +56,7 @@ def test_the_example_of_rfc_7677() -> None:
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
         b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
-    assert last == Accepted(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "user")
+    assert last == Authenticated(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "user")
 
 
 def test_every_exchange_has_its_own_nonce() -> None:
@@ -192,21 +192,21 @@ def test_bad_first_messages(first: bytes) -> None:
 def test_headers_and_bindings(header: str, binding: str | None) -> None:
     client, exchange = ScramClient(SHA_256, "alice", "pw", header=header), server().begin()
     first = challenge(exchange.respond(client.first()))
-    assert isinstance(exchange.respond(client.final(first, binding)), Accepted)
+    assert isinstance(exchange.respond(client.final(first, binding)), Authenticated)
 
 
 def test_escaped_names() -> None:
     """SE-32."""
     client = ScramClient(SHA_256, "a=3Db=2Cc", "pw")
     step = run(client, server(users={"a=b,c": "pw"}).begin())
-    assert isinstance(step, Accepted)
+    assert isinstance(step, Authenticated)
     assert step.user == "a=b,c"
 
 
 def test_extensions() -> None:
     """SE-33: an unknown one is ignored; a delegation token is one that nobody has."""
     other = ScramClient(SHA_256, "alice", "pw", extensions=",foo=bar")
-    assert isinstance(run(other, server().begin()), Accepted)
+    assert isinstance(run(other, server().begin()), Authenticated)
     token = ScramClient(SHA_256, "alice", "pw", extensions=",tokenauth=true")
     assert isinstance(run(token, server().begin()), Rejected)
 
@@ -218,4 +218,4 @@ def test_the_credential_is_read_once() -> None:
     client = ScramClient(SHA_256, "alice", "pw")
     first = challenge(exchange.respond(client.first()))
     kept["alice"] = credential(SHA_256, "other")
-    assert isinstance(exchange.respond(client.final(first)), Accepted)
+    assert isinstance(exchange.respond(client.final(first)), Authenticated)

@@ -13,7 +13,13 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Access
 from groupd.coordinator.security.sasl.authenticator import Enabled
 from groupd.coordinator.security.sasl.enabled import EnabledMechanisms
-from groupd.coordinator.security.sasl.mechanism import Accepted, Challenge, Later, Rejected, Step
+from groupd.coordinator.security.sasl.mechanism import (
+    Authenticated,
+    Challenge,
+    Later,
+    Rejected,
+    Step,
+)
 from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.sasl_endpoint import (
@@ -45,11 +51,11 @@ class Scripted:
             case [b"more"]:
                 return Challenge(b"go on")
             case [b"in-thread"]:
-                return Later(lambda: Accepted(b"", "alice"))
+                return Later(lambda: Authenticated(b"", "alice"))
             case [b"bug"]:
                 return Later(lambda: Rejected(*[]))
             case [b"as", name]:
-                return Accepted(b"", name.decode())
+                return Authenticated(b"", name.decode())
         return Rejected("told to the client", "wrong password")
 
 
