@@ -9,7 +9,8 @@ what is under way becomes durable and is answered, store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +27,23 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
-from groupd.coordinator.security.listeners import listeners_of
-from groupd.coordinator.server.client_session import KafkaEndpoint
+from groupd.coordinator.security.first_users import first_users
+from groupd.coordinator.security.listeners import Listener, listeners_of
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
-from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from groupd.coordinator.server.kafka_ports import KafkaPorts
+from groupd.coordinator.server.listener import CannotListen, cannot_listen
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.storage.log import LogError, Store, StoreRefused
 from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
+    from groupd.coordinator.server.admin_access import AdminAccess
     from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
+    from groupd.coordinator.server.admin_tls import AdminTls
     from groupd.coordinator.workers.hosting import Hosting, WorkerOptions
 
 log = structlog.get_logger("groupd.daemon")
@@ -87,7 +92,8 @@ class Daemon:
         host: Host | None = None,
     ) -> None:
         self.options = options
-        self.kafka_address = ("", 0)
+        self.kafka_addresses: Mapping[str, tuple[str, int]] = {}
+        """By the name of the listener, in order."""
         self.admin_address = ("", 0)
         self.connections = ConnectionStats()
         self._host = host or Host()
@@ -101,9 +107,16 @@ class Daemon:
         """To be closed, as soon as there is one."""
         self._parts: DaemonParts | None = None
         self._hosting: Hosting | None = None
-        self._listener: KafkaListener | None = None
+        self._ports: KafkaPorts | None = None
         self._admin: AdminServer | None = None
+        self._admin_access: AdminAccess | None = None
+        self._admin_tls: AdminTls | None = None
         self._stopping = False
+
+    @property
+    def kafka_address(self) -> tuple[str, int]:
+        """That of the first listener; there once the ports are open."""
+        return next(iter(self.kafka_addresses.values()), ("", 0))
 
     @property
     def parts(self) -> DaemonParts:
@@ -135,7 +148,8 @@ class Daemon:
         trouble = "opened"
         host, options = self._host, self.options
         try:
-            self._check_listeners()
+            listeners = self._checked_listeners()
+            self._prepare_admin()
             parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
             await self._launch_workers()
             self._store = self._given_store or create_store(options.store_url, options.data_dir)
@@ -143,8 +157,9 @@ class Daemon:
             store = self._store = await host.open(self._store, options.config)
             trouble = "read"
             await host.run("assemble", lambda: parts.assemble(store, self._hosting))
+            await self._add_first_users()
             self._stalls.start()
-            await self._open_ports()
+            await self._open_ports(listeners)
             topics = options.topics
             await host.run("load", lambda: parts.load(topics), topics=topics)
             parts.cleaner.start()
@@ -155,14 +170,30 @@ class Daemon:
             if isinstance(error, LogError):
                 raise CannotStart(f"the store cannot be {trouble}: {error}") from error
             raise
-        log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
+        log.info("serving", kafka=dict(self.kafka_addresses), admin=self.admin_address)
 
-    def _check_listeners(self) -> None:
+    def _checked_listeners(self) -> tuple[Listener, ...]:
         """Raises ConfigError."""
         options = self.options
-        listeners_of(options.config, options.listen, options.advertised)
-        if options.config.listeners:
-            raise ConfigError("listeners: cannot be served yet; use --listen")
+        listeners = listeners_of(options.config, options.listen, options.advertised)
+        if options.workers is not None and options.config.listeners:
+            raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
+        for listener in listeners:
+            if listener.protocol.tls:
+                raise ConfigError(
+                    f"listeners: {listener.name} is {listener.protocol.value}, which cannot be "
+                    "served yet"
+                )
+        return listeners
+
+    async def _add_first_users(self) -> None:
+        """Raises ConfigError, LogError."""
+        users, file = self.parts.security.users, self.options.config.scram_users_file
+        new = await asyncio.to_thread(first_users, Path(file), users) if file else {}
+        if new:
+            facts = [(*key, credential.iterations) for key, credential in new.items()]
+            await self._host.run("add-users", lambda: users.add(new), users=facts)
+            log.info("users made", users=sorted({user for user, _ in new}), file=file)
 
     def _warn_of_readers(self) -> None:
         database = None
@@ -186,22 +217,45 @@ class Daemon:
                 self.parts.clock,
             )
 
-    async def _open_ports(self) -> None:
-        """Raises CannotListen."""
-        self._listener = KafkaListener(
-            self.parts.config,
-            self._socket_clock,
-            self.parts.requests,
-            self.connections,
-            fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
-            self._host.connection,
-            KafkaEndpoint(access=self.parts.security.access),
+    async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
+        """Raises CannotListen, ConfigError."""
+        parts, clock = self.parts, self._socket_clock
+        sasl = SaslEndpoints(
+            parts.config,
+            listeners,
+            parts.security.users.credential,
+            parts.versions.reply,
+            clock,
+            self.connections.sasl,
         )
-        self.kafka_address = await self._listener.start(*self.options.listen)
-        node = advertised_address(self.kafka_address, self.options.advertised)
-        self._host.call("announce", lambda: self.parts.announce(*node), node=node)
+        self._ports = KafkaPorts(
+            parts.config,
+            clock,
+            parts.requests,
+            self.connections,
+            fairness(parts.config, self._stalls, parts.broker.work, clock),
+            self._host.connection,
+            parts.security.access,
+            sasl,
+        )
+        self.kafka_addresses = await self._ports.open(listeners)
+        told = [
+            (one.name, *advertised_address(self.kafka_addresses[one.name], one.advertised))
+            for one in listeners
+        ]
+        node, several = told[0][1:], tuple(told) if self.options.config.listeners else ()
+        self._host.call("announce", lambda: self.parts.announce(*node, several), node=node)
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
+
+    def _prepare_admin(self) -> None:
+        """Before anything is opened: who may use the admin port. Raises ConfigError."""
+        if self.options.admin is not None:
+            from groupd.coordinator.server.admin_access import admin_access
+            from groupd.coordinator.server.admin_tls import admin_tls
+
+            self._admin_tls = admin_tls(self.options.config)
+            self._admin_access = admin_access(self.options.config, self.options.admin[0])
 
     async def _open_admin(self, address: tuple[str, int]) -> None:
         """Raises CannotListen."""
@@ -235,7 +289,9 @@ class Daemon:
         add_telemetry(routes, scrapes, data_plane.telemetry, work)
         if self._hosting is not None:
             self._hosting.add_routes(routes, scrapes, ends, work)
-        admin = AdminServer(routes, self._control, self._admin_hosts(address[0]))
+        hosts = self._admin_hosts(address[0])
+        access, tls = self._admin_access, self._admin_tls
+        admin = AdminServer(routes, self._control, hosts, access, tls)
         try:
             self.admin_address = await admin.start(*address)
         except OSError as error:
@@ -251,6 +307,7 @@ class Daemon:
         node = self.parts.nodes[0]
         return {
             "listen": list(self.kafka_address),
+            "listeners": {name: list(place) for name, place in self.kafka_addresses.items()},
             "advertised": [node.host, node.port],
             "admin": list(admin),  # until the real port is known
             "workers": self.options.workers.count if self.options.workers else 1,
@@ -287,9 +344,9 @@ class Daemon:
             await self._close()
 
     def _refuse_clients(self) -> None:
-        if self._listener is not None:
-            self._listener.close_listener()
-            self._listener.stop_reading()
+        if self._ports is not None:
+            self._ports.close_listeners()
+            self._ports.stop_reading()
 
     async def _finish(self) -> None:
         if self._parts is not None and self._parts.assembled:
@@ -298,8 +355,8 @@ class Daemon:
 
     async def _close(self) -> None:
         try:
-            if self._listener is not None:
-                await self._listener.close_connections()
+            if self._ports is not None:
+                await self._ports.close_connections()
             if self._admin is not None:
                 await self._admin.close()
             if self._store is not None:

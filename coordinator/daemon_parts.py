@@ -23,6 +23,7 @@ from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
@@ -54,6 +55,8 @@ class DaemonParts:
     transactions: TransactionCoordinator
     requests: Requests
     """Takes what connections decode."""
+    versions: VersionsAnswer
+    """Answers ApiVersions to clients that have not said who they are."""
 
     def __init__(
         self,
@@ -86,12 +89,12 @@ class DaemonParts:
         self._hosting = hosting
         await fix_shard_count(store, self.config)
         self.broker = self._make_broker(store)
+        self.security = Security(self.config, store, self.broker.work.turn, self.clock.monotonic_ms)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.data_plane = self._make_data_plane(store)
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
         self.broker.expiry.logs.append(self.data_plane.partitions.producers)
-        self.security = Security(self.config, store, self.broker.work.turn)
         self.broker.start_writer()
         self.assembled = True
         await self.data_plane.start()
@@ -100,7 +103,8 @@ class DaemonParts:
         self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
         self.broker.serve_data(self.security.handlers)
-        self.requests = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
+        frontend = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
+        self.requests, self.versions = frontend, frontend.versions
         if hosting is not None:
             self.requests = hosting.attach(store, self.broker, self.data_plane, self.transactions)
         if self._wrap is not None:
@@ -166,9 +170,12 @@ class DaemonParts:
             broker.on_group_configs(group, overrides)
         data_plane.broker_configs.follow(broker.on_broker_configs)
 
-    def announce(self, host: str, port: int) -> None:
-        """Set the advertised address of this node."""
-        node = Node(self.config.node_id, host, port)
+    def announce(
+        self, host: str, port: int, listeners: tuple[tuple[str, str, int], ...] = ()
+    ) -> None:
+        """Set the advertised address of this node, and where it has several listeners those of
+        each, as (name, host, port)."""
+        node = Node(self.config.node_id, host, port, listeners=listeners)
         self.nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
         self.broker.node = node
 

@@ -14,6 +14,7 @@ from struct import Struct
 INT16 = Struct(">h")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
+FLOAT64 = Struct(">d")
 STRING_BYTES_MAX = 0x7FFF
 
 

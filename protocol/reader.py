@@ -13,7 +13,7 @@ from struct import Struct, unpack_from
 from struct import error as StructError
 from typing import Any, TypeVar
 
-from groupd.protocol.primitives import INT16, INT32, INT64, STRING_BYTES_MAX, layout
+from groupd.protocol.primitives import FLOAT64, INT16, INT32, INT64, STRING_BYTES_MAX, layout
 
 _VARINT_SHIFT_MAX = 28
 _LONGEST_EMPTY = 1000
@@ -84,6 +84,11 @@ class Reader:
 
     def int64(self) -> int:
         value: int = INT64.unpack_from(self.data, self.at)[0]
+        self.at += 8
+        return value
+
+    def float64(self) -> float:
+        value: float = FLOAT64.unpack_from(self.data, self.at)[0]
         self.at += 8
         return value
 

@@ -6,7 +6,15 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from struct import Struct, pack
 from typing import TypeVar
 
-from groupd.protocol.primitives import INT16, INT32, INT64, STRING_BYTES_MAX, layout, uvarint
+from groupd.protocol.primitives import (
+    FLOAT64,
+    INT16,
+    INT32,
+    INT64,
+    STRING_BYTES_MAX,
+    layout,
+    uvarint,
+)
 
 _UINT16 = Struct(">H")
 
@@ -20,14 +28,16 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Appends primitives to `buffer`. `version`: of the API or the record value."""
+    """Appends primitives to `buffer`. `version`: of the API or the record value. `throttle_ms`:
+    what a reply says."""
 
-    __slots__ = ("_left", "_tagged", "buffer", "flexible", "version")
+    __slots__ = ("_left", "_tagged", "buffer", "flexible", "throttle_ms", "version")
 
-    def __init__(self, flexible: bool, version: int = 0) -> None:
+    def __init__(self, flexible: bool, version: int = 0, throttle_ms: int = 0) -> None:
         self.buffer = bytearray()
         self.flexible = flexible
         self.version = version
+        self.throttle_ms = throttle_ms
         self._tagged: dict[int, bytes] = {}
         self._left = STEP
 
@@ -48,6 +58,13 @@ class Writer:
 
     def int64(self, value: int) -> None:
         self.buffer += INT64.pack(value)
+
+    def float64(self, value: float) -> None:
+        self.buffer += FLOAT64.pack(value)
+
+    def throttle_time(self) -> None:
+        """The field of a reply that says how long its client is to wait."""
+        self.int32(self.throttle_ms)
 
     def uuid(self, value: bytes) -> None:
         self.buffer += value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain
 from typing import Any, TypeVar
@@ -42,6 +42,9 @@ class Work:
         self._done = 0
         return True
 
+
+Turn = Callable[[], Awaitable[None]]
+"""Waits until others have had their turn: for coroutines, which have it whenever `Work` says so."""
 
 Steps = Generator[None, None, T]
 """Long work: it yields where other work may run, and returns its result."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from groupd.coordinator.core.acls import check_binding, is_filter_only, matches
-from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     DataHandler,
@@ -22,7 +22,6 @@ from groupd.coordinator.security.authorizer import (
     AclChanges,
     Authorizer,
     SecurityStore,
-    Turn,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.acls import (

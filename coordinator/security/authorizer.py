@@ -15,7 +15,7 @@ from msgspec import Struct, json
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.acls import AclIndex, Decision, parse_address
-from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.core.types import Access, Operation, Resource
 from groupd.coordinator.security.audit import (
     Audit,
@@ -43,9 +43,6 @@ _ANY_NAME = 1 << 2 * _BITS
 
 ACL_WEIGHT = 16
 """To add or remove one ACL counts as so many items of `slices.Work`."""
-
-Turn = Callable[[], Awaitable[None]]
-"""Waits until others have had their turn."""
 
 
 class SecurityStore(Protocol):

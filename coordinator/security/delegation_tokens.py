@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.core.types import (
     ANONYMOUS,
     DataHandler,
@@ -18,7 +18,6 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Resource,
 )
-from groupd.coordinator.security.users import Turn
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.delegation_tokens import (
     CreateDelegationTokenReply,

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.slices import Turn
 from groupd.coordinator.core.types import Access, DataHandler
 from groupd.coordinator.security.acl_requests import AclRequests
 from groupd.coordinator.security.audit import Audit
-from groupd.coordinator.security.authorizer import Authorizer, Turn
+from groupd.coordinator.security.authorizer import Authorizer
 from groupd.coordinator.security.delegation_tokens import delegation_token_handlers
+from groupd.coordinator.security.quota_requests import QuotaRequests, load_quotas
+from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.security.sasl_requests import SASL_HANDLERS
 from groupd.coordinator.security.user_requests import UserRequests
 from groupd.coordinator.security.users import Users
@@ -21,21 +24,28 @@ from groupd.storage.log import Catalogue
 
 class Security:
     """Of one broker. `load` before the first question. `turn`: waits for the next turn of long
-    work."""
+    work. `now_ms`: the broker's clock."""
 
-    def __init__(self, config: CoordinatorConfig, store: Catalogue, turn: Turn) -> None:
+    def __init__(
+        self, config: CoordinatorConfig, store: Catalogue, turn: Turn, now_ms: Callable[[], int]
+    ) -> None:
         self._store = store
         self._turn = turn
         self.audit = Audit()
         self.authorizer = Authorizer(config, self.audit)
         self.users = Users(store, config.scram_users_max, turn)
+        self.quotas = Quotas(config, now_ms)
         self._acls = AclRequests(self.authorizer, store, turn, config.acls_max)
+        self._quota_requests = QuotaRequests(
+            store, self.quotas, config.quotas_max, turn, self.audit.quota_changed
+        )
 
     async def load(self) -> None:
         """Read ACLs, users and quotas. Raises LogError."""
         self.audit.look_at_level()
         await self.authorizer.load(self._store, self._turn)
         await self.users.load()
+        await load_quotas(self._store, self.quotas)
 
     def access(self, principal: str, host: str) -> Access:
         """What `principal` may do from `host`, an address in Kafka's form "/127.0.0.1"."""
@@ -47,6 +57,7 @@ class Security:
         return {
             **SASL_HANDLERS,
             **self._acls.handlers,
-            **UserRequests(self.users, self.audit.user_changed, self._turn).handlers,
+            **UserRequests(self.users, self.audit, self._turn).handlers,
             **delegation_token_handlers(self._turn),
+            **self._quota_requests.handlers,
         }

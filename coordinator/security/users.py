@@ -6,10 +6,10 @@ A change counts from the next login on. Connections that are open stay open.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.security.scram_credentials import (
     MECHANISMS,
     ScramCredential,
@@ -21,9 +21,6 @@ KIND = "scram"
 
 USER_WEIGHT = 4
 """Work on one user, in items of `Work`."""
-
-Turn = Callable[[], Awaitable[None]]
-"""Waits for the next turn of long work."""
 
 Changes = Mapping[tuple[str, str], ScramCredential | None]
 """(user, name of the mechanism) -> new credential; None removes it."""
@@ -76,6 +73,11 @@ class Users:
             if self._stale:
                 await self.load()
             yield
+
+    async def add(self, new: Changes) -> None:
+        """Keep credentials of users that are not there yet. Raises LogError."""
+        async with self.changing():
+            await self.change(new)
 
     async def change(self, changes: Changes) -> None:
         """Make all of them durable, or none. Only inside `changing`. Raises LogError."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config_keys import ConfigKey, ConfigTable
-from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, STRING, ValueRule
+from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, ValueRule
 from groupd.coordinator.settings import setting_text
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ErrorCode
@@ -76,6 +76,8 @@ FIXED_KEYS: Mapping[str, BrokerKey] = {key.name: key for key in (*_FACTS, *_TOPI
 def key_type(key: str) -> int:
     """The config type of one of our settings."""
     field = FIELDS_BY_KEY[key]
+    if field.metadata["sensitive"]:
+        return PASSWORD
     if isinstance(field.default, bool):
         return BOOLEAN
     if field.default is None or isinstance(field.default, int):
@@ -117,7 +119,11 @@ def default_text(key: str) -> str | None:
 
 def node_keys(node: Node) -> tuple[BrokerKey, ...]:
     """What differs from node to node, beside `node.id`."""
-    address = f"PLAINTEXT://{node.host}:{node.port}"
+    places = node.listeners or (("PLAINTEXT", node.host, node.port),)
+    address = ",".join(
+        f"{name}://[{host}]:{port}" if ":" in host else f"{name}://{host}:{port}"
+        for name, host, port in places
+    )
     doc = "The address that clients are told."
     return (
         BrokerKey("advertised.listeners", address, STRING, doc, is_default=False),

@@ -74,7 +74,7 @@ async def metadata(
     else:
         infos = await _asked_topics(plane, context, request, pace)
     return MetadataReply(
-        nodes=tuple(plane.layout.nodes),
+        nodes=plane.layout.nodes_on(context.listener),
         cluster_id=plane.catalogue.cluster_id,
         controller_id=plane.config.node_id,
         topics=infos,
@@ -133,7 +133,7 @@ async def describe_cluster(
     return DescribeClusterReply(
         cluster_id=plane.catalogue.cluster_id,
         controller_id=plane.config.node_id,
-        nodes=tuple(plane.layout.nodes),
+        nodes=plane.layout.nodes_on(context.listener),
         cluster_authorized_operations=_cluster_operations(
             context, request.include_cluster_authorized_operations
         ),

@@ -14,6 +14,7 @@ from groupd.protocol.wire.registry import Api
 _MODULES = (
     "add_offsets_to_txn",
     "add_partitions_to_txn",
+    "alter_client_quotas",
     "alter_configs",
     "alter_partition_reassignments",
     "alter_replica_log_dirs",
@@ -29,6 +30,7 @@ _MODULES = (
     "delete_groups",
     "delete_records",
     "delete_topics",
+    "describe_client_quotas",
     "describe_acls",
     "describe_cluster",
     "describe_configs",

@@ -53,7 +53,7 @@ def write_partition_error(writer: Writer, result: tuple[int, ErrorCode]) -> None
 
 def write_altered(writer: Writer, reply: AlterConfigsReply) -> Generator[None, None, None]:
     """Writes the reply to AlterConfigs or IncrementalAlterConfigs."""
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.structs_in_steps(reply.results, _write_altered)
 
 

@@ -52,15 +52,24 @@ class Counted(Protocol):
     ) -> tuple[Request, int]: ...
 
 
+class Encode(Protocol):
+    def __call__(self, reply: Reply, version: int, throttle_ms: int = 0, /) -> bytearray: ...
+
+
+class InSteps(Protocol):
+    def __call__(self, reply: Reply, version: int, throttle_ms: int = 0, /) -> Steps: ...
+
+
 class Api(Struct, frozen=True):
     """One API key.
 
     `decode(frame, offset, version, max_items)` reads the body at `offset` (behind the header) and
     raises MalformedRequest, or LongRequest if its arrays have more items than that. `counted` is
     the same, but gives (request, number of items).
-    `encode(reply, version)` gives the body without the header. `failure(request, code, message)` is
-    the reply with an error of the whole request, in the place that this API has for it.
-    `steps(reply, version)` is `encode` with stops, for APIs with long replies.
+    `encode(reply, version, throttle_ms)` gives the body without the header; `throttle_ms` is how
+    long the client is to wait before its next request. `failure(request, code, message)` is the
+    reply with an error of the whole request, in the place that this API has for it.
+    `steps(reply, version, throttle_ms)` is `encode` with stops, for APIs with long replies.
     """
 
     key: int
@@ -71,16 +80,15 @@ class Api(Struct, frozen=True):
     request_type: type
     decode: Decode
     counted: Counted
-    encode: Callable[[Reply, int], bytes | bytearray]
+    encode: Encode
     failure: Callable[[Request, ErrorCode, str | None], Reply]
-    steps: Callable[[Reply, int], Steps] | None = None
+    steps: InSteps | None = None
 
     def flexible(self, version: int) -> bool:
         return version >= self.flexible_from
 
 
 Failure = Callable[[Any, ErrorCode, str | None], Reply]
-Encode = Callable[[Reply, int], bytearray]
 
 
 def api(
@@ -99,7 +107,7 @@ def api(
     first, _, last = versions.partition("-")
     max_version = int(last or first)
     flexible_from = max_version + 1 if flexible == "none" else int(flexible.removesuffix("+"))
-    steps: Callable[[Reply, int], Steps] | None = None
+    steps: InSteps | None = None
     if isgeneratorfunction(write):
         encode, steps = _encoders_in_steps(write, flexible_from)
     else:
@@ -156,8 +164,8 @@ def _counting_decoder(
 
 
 def _encoder(write: Callable[[Writer, Any], None], flexible_from: int) -> Encode:
-    def encode(reply: Reply, version: int) -> bytearray:
-        writer = Writer(version >= flexible_from, version)
+    def encode(reply: Reply, version: int, throttle_ms: int = 0, /) -> bytearray:
+        writer = Writer(version >= flexible_from, version, throttle_ms)
         write(writer, reply)
         writer.end()
         return writer.buffer
@@ -167,18 +175,18 @@ def _encoder(write: Callable[[Writer, Any], None], flexible_from: int) -> Encode
 
 def _encoders_in_steps(
     write: Callable[[Writer, Any], Generator[None, None, None]], flexible_from: int
-) -> tuple[Encode, Callable[[Reply, int], Steps]]:
+) -> tuple[Encode, InSteps]:
     """`encode` and `steps` for an API with long replies."""
 
-    def steps(reply: Reply, version: int) -> Steps:
-        writer = Writer(version >= flexible_from, version)
+    def steps(reply: Reply, version: int, throttle_ms: int = 0, /) -> Steps:
+        writer = Writer(version >= flexible_from, version, throttle_ms)
         for _ in write(writer, reply):
             yield len(writer.buffer)
         writer.end()
         return writer.buffer
 
-    def encode(reply: Reply, version: int) -> bytearray:
-        return without_stops(steps(reply, version))
+    def encode(reply: Reply, version: int, throttle_ms: int = 0, /) -> bytearray:
+        return without_stops(steps(reply, version, throttle_ms))
 
     return encode, steps
 

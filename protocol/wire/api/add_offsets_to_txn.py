@@ -14,7 +14,7 @@ def read(reader: Reader) -> AddOffsetsToTxnRequest:
 
 
 def write(writer: Writer, reply: AddOffsetsToTxnReply) -> None:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
 
 

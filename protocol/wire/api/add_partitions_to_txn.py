@@ -52,7 +52,7 @@ def _read_topic(reader: Reader) -> TxnTopic:
 
 
 def write(writer: Writer, reply: AddPartitionsToTxnReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     if writer.version >= _BATCHED_FROM:
         writer.int16(reply.error)
         results = () if reply.error else reply.transactions

@@ -40,7 +40,7 @@ def _partition(reader: Reader) -> tuple[int, tuple[int, ...] | None]:
 
 
 def write(writer: Writer, reply: AlterPartitionReassignmentsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     if writer.version >= 1:
         writer.boolean(reply.allow_replication_factor_change)
     writer.int16(reply.error)

@@ -30,7 +30,7 @@ def _dir(reader: Reader) -> tuple[str, AskedPartitions]:
 
 
 def write(writer: Writer, reply: AlterReplicaLogDirsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
 
 

@@ -36,7 +36,7 @@ def _read_upsertion(reader: Reader) -> ScramUpsertion:
 
 
 def write(writer: Writer, reply: AlterUserScramCredentialsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.structs_in_steps(reply.results, _write_user)
 
 

@@ -36,7 +36,7 @@ def write(writer: Writer, reply: ApiVersionsReply) -> None:
         writer.int16(served.min_version)
         writer.int16(served.max_version)
     if writer.version >= 1:
-        writer.int32(0)
+        writer.throttle_time()
     if writer.version >= 3:
         _write_tagged_fields(writer, reply)
 

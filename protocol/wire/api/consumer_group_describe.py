@@ -23,7 +23,7 @@ def read(reader: Reader) -> ConsumerGroupDescribeRequest:
 
 
 def write(writer: Writer, reply: ConsumerGroupDescribeReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.groups, _write_group)
 
 

@@ -14,8 +14,8 @@ from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_and_message
 from groupd.protocol.writer import Writer
 
-# Throttle time (always 0) and error; member epoch and heartbeat interval.
-_HEAD = Struct(">4xh")
+# Throttle time and error; member epoch and heartbeat interval.
+_HEAD = Struct(">ih")
 _EPOCH_AND_INTERVAL = Struct(">ii")
 
 
@@ -41,7 +41,7 @@ def _read_topic(reader: Reader) -> TopicPartitions:
 def write(writer: Writer, reply: ConsumerGroupHeartbeatReply) -> None:
     """v0 and v1 have the same reply."""
     buffer = writer.buffer
-    buffer += _HEAD.pack(reply.error)
+    buffer += _HEAD.pack(writer.throttle_ms, reply.error)
     writer.nullable_string(reply.error_message)
     writer.nullable_string(reply.member_id)
     buffer += _EPOCH_AND_INTERVAL.pack(reply.member_epoch, reply.heartbeat_interval_ms)

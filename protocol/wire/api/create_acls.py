@@ -22,7 +22,7 @@ def read(reader: Reader) -> CreateAclsRequest:
 
 
 def write(writer: Writer, reply: CreateAclsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.structs_in_steps(reply.results, _write_result)
 
 

@@ -34,7 +34,7 @@ def write(writer: Writer, reply: CreateDelegationTokenReply) -> None:
         writer.int64(NO_TIME_MS)
     writer.string("")
     writer.bytes_(b"")
-    writer.int32(0)
+    writer.throttle_time()
 
 
 API = api(

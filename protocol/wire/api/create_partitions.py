@@ -36,7 +36,7 @@ def _assignment(reader: Reader) -> tuple[int, ...]:
 
 
 def write(writer: Writer, reply: CreatePartitionsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.structs_in_steps(reply.results, _write_result)
 
 

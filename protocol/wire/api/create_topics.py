@@ -54,7 +54,7 @@ def _config(reader: Reader) -> tuple[str, str | None]:
 
 
 def write(writer: Writer, reply: CreateTopicsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
 
 

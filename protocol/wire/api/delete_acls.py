@@ -28,7 +28,7 @@ def read(reader: Reader) -> DeleteAclsRequest:
 
 
 def write(writer: Writer, reply: DeleteAclsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.results, _write_deleted)
 
 

@@ -17,7 +17,7 @@ def read(reader: Reader) -> DeleteGroupsRequest:
 
 
 def write(writer: Writer, reply: DeleteGroupsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.structs_in_steps(reply.results, _write_result)
 
 

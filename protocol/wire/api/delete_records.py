@@ -37,7 +37,7 @@ def _partition(reader: Reader) -> tuple[int, int]:
 
 
 def write(writer: Writer, reply: DeleteRecordsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
 
 

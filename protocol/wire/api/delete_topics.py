@@ -34,7 +34,7 @@ def _topic(reader: Reader) -> tuple[str | None, TopicId]:
 
 
 def write(writer: Writer, reply: DeleteTopicsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.structs_in_steps(reply.topics, _write_topic)
 
 

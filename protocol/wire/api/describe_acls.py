@@ -22,7 +22,7 @@ def read(reader: Reader) -> DescribeAclsRequest:
 
 
 def write(writer: Writer, reply: DescribeAclsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
     yield from writer.long_structs_in_steps(reply.resources, _write_described)

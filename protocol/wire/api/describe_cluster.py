@@ -21,7 +21,7 @@ def read(reader: Reader) -> DescribeClusterRequest:
 
 
 def write(writer: Writer, reply: DescribeClusterReply) -> None:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
     if writer.version >= 1:

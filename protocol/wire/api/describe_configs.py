@@ -37,7 +37,7 @@ def _resource(reader: Reader) -> ConfigResource:
 
 
 def write(writer: Writer, reply: DescribeConfigsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.results, _write_resource)
 
 

@@ -22,7 +22,7 @@ def _read_principal(reader: Reader) -> tuple[str, str]:
 def write(writer: Writer, reply: DescribeDelegationTokenReply) -> None:
     writer.int16(reply.error)
     writer.array_length(0)
-    writer.int32(0)
+    writer.throttle_time()
 
 
 API = api(

@@ -27,7 +27,7 @@ def read(reader: Reader) -> DescribeGroupsRequest:
 
 def write(writer: Writer, reply: DescribeGroupsReply) -> Generator[None, None, None]:
     if writer.version >= 1:
-        writer.int32(0)
+        writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.groups, _write_group)
 
 

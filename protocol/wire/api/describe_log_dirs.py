@@ -18,7 +18,7 @@ def read(reader: Reader) -> DescribeLogDirsRequest:
 
 
 def write(writer: Writer, reply: DescribeLogDirsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     if writer.version >= 3:
         writer.int16(reply.error)
     yield from writer.long_structs_in_steps(reply.log_dirs, _write_dir)

@@ -31,7 +31,7 @@ def _topic(reader: Reader) -> DescribeProducersTopic:
 
 
 def write(writer: Writer, reply: DescribeProducersReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
 
 

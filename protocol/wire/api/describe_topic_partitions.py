@@ -37,7 +37,7 @@ def _cursor(reader: Reader) -> tuple[str, int]:
 
 
 def write(writer: Writer, reply: DescribeTopicPartitionsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
     if reply.next_cursor is None:
         writer.int8(-1)

@@ -22,7 +22,7 @@ def read(reader: Reader) -> DescribeTransactionsRequest:
 
 
 def write(writer: Writer, reply: DescribeTransactionsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.transactions, _write_transaction)
 
 

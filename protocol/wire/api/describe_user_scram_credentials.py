@@ -19,7 +19,7 @@ def read(reader: Reader) -> DescribeUserScramCredentialsRequest:
 
 
 def write(writer: Writer, reply: DescribeUserScramCredentialsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
     yield from writer.structs_in_steps(reply.results, _write_user)

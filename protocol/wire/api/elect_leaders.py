@@ -28,7 +28,7 @@ def read(reader: Reader) -> ElectLeadersRequest:
 
 
 def write(writer: Writer, reply: ElectLeadersReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     if writer.version >= 1:
         writer.int16(reply.error)
     yield from write_topic_outcomes(writer, reply.topics)

@@ -14,7 +14,7 @@ def read(reader: Reader) -> EndTxnRequest:
 
 
 def write(writer: Writer, reply: EndTxnReply) -> None:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     if writer.version >= 5:
         writer.int64(reply.producer_id)

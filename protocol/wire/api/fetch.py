@@ -113,7 +113,7 @@ def _forgotten(reader: Reader) -> ForgottenTopic:
 
 
 def write(writer: Writer, reply: FetchReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     if writer.version >= 7:
         writer.int16(reply.error)
         writer.int32(reply.session_id)

@@ -26,7 +26,7 @@ def read(reader: Reader) -> FindCoordinatorRequest:
 
 def write(writer: Writer, reply: FindCoordinatorReply) -> Generator[None, None, None]:
     if writer.version >= 1:
-        writer.int32(0)
+        writer.throttle_time()
     if writer.version >= 4:
         yield from writer.structs_in_steps(reply.coordinators, _write_found)
     else:

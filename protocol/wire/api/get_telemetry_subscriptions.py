@@ -17,7 +17,7 @@ def read(reader: Reader) -> GetTelemetrySubscriptionsRequest:
 
 
 def write(writer: Writer, reply: GetTelemetrySubscriptionsReply) -> None:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     writer.uuid(reply.client)
     writer.int32(reply.subscription_id)

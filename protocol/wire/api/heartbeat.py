@@ -19,7 +19,7 @@ def read(reader: Reader) -> HeartbeatRequest:
 
 def write(writer: Writer, reply: HeartbeatReply) -> None:
     if writer.version >= 1:
-        writer.int32(0)
+        writer.throttle_time()
     writer.int16(reply.error)
 
 

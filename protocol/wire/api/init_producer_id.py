@@ -24,7 +24,7 @@ def read(reader: Reader) -> InitProducerIdRequest:
 
 
 def write(writer: Writer, reply: InitProducerIdReply) -> None:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     writer.int64(reply.producer_id)
     writer.int16(reply.producer_epoch)

@@ -39,7 +39,7 @@ def _read_protocol(reader: Reader) -> JoinProtocol:
 
 def write(writer: Writer, reply: JoinGroupReply) -> Generator[None, None, None]:
     if writer.version >= 2:
-        writer.int32(0)
+        writer.throttle_time()
     writer.int16(reply.error)
     writer.int32(reply.generation_id)
     if writer.version >= 7:

@@ -38,7 +38,7 @@ def _read_member(reader: Reader) -> LeavingMember:
 
 def write(writer: Writer, reply: LeaveGroupReply) -> Generator[None, None, None]:
     if writer.version >= 1:
-        writer.int32(0)
+        writer.throttle_time()
     if writer.version < 3:
         lift = reply.error == ErrorCode.NONE and reply.members
         writer.int16(reply.members[0].error if lift else reply.error)

@@ -21,7 +21,7 @@ def read(reader: Reader) -> ListConfigResourcesRequest:
 
 
 def write(writer: Writer, reply: ListConfigResourcesReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     yield from writer.structs_in_steps(reply.resources, _write_resource)
 

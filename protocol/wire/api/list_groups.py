@@ -20,7 +20,7 @@ def read(reader: Reader) -> ListGroupsRequest:
 
 def write(writer: Writer, reply: ListGroupsReply) -> Generator[None, None, None]:
     if writer.version >= 1:
-        writer.int32(0)
+        writer.throttle_time()
     writer.int16(reply.error)
     yield from writer.structs_in_steps(reply.groups, _write_group)
 

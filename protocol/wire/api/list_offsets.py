@@ -48,7 +48,7 @@ def _partition(reader: Reader) -> ListOffsetsPartition:
 
 def write(writer: Writer, reply: ListOffsetsReply) -> Generator[None, None, None]:
     if writer.version >= 2:
-        writer.int32(0)
+        writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
 
 

@@ -19,7 +19,7 @@ def read(reader: Reader) -> ListPartitionReassignmentsRequest:
 
 
 def write(writer: Writer, reply: ListPartitionReassignmentsReply) -> None:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
     writer.array_length(0)

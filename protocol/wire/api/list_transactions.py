@@ -25,7 +25,7 @@ def read(reader: Reader) -> ListTransactionsRequest:
 
 
 def write(writer: Writer, reply: ListTransactionsReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     yield from writer.array_in_steps(reply.unknown_states, Writer.string)
     yield from writer.structs_in_steps(reply.transactions, _write_transaction)

@@ -66,7 +66,7 @@ def _topic(reader: Reader) -> tuple[str | None, TopicId]:
 
 def write(writer: Writer, reply: MetadataReply) -> Generator[None, None, None]:
     if writer.version >= 3:
-        writer.int32(0)
+        writer.throttle_time()
     for node in writer.structs(reply.nodes):
         _write_node(writer, node)
     if writer.version >= 2:

@@ -34,7 +34,7 @@ def read(reader: Reader) -> OffsetCommitRequest:
 
 def write(writer: Writer, reply: OffsetCommitReply) -> Generator[None, None, None]:
     if writer.version >= 3:
-        writer.int32(0)
+        writer.throttle_time()
     yield from write_commit_topics(writer, reply.topics, id_from=_ID_FROM)
 
 

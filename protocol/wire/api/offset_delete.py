@@ -22,7 +22,7 @@ def _read_topic(reader: Reader) -> FetchTopic:
 
 def write(writer: Writer, reply: OffsetDeleteReply) -> Generator[None, None, None]:
     writer.int16(reply.error)
-    writer.int32(0)
+    writer.throttle_time()
     yield from write_commit_topics(writer, reply.topics)
 
 

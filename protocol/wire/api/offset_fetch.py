@@ -83,7 +83,7 @@ def _read_topic(reader: Reader) -> FetchTopic:
 def write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, None]:
     version = writer.version
     if version >= 3:
-        writer.int32(0)
+        writer.throttle_time()
     if version < 8:
         group = reply.groups[0]
         yield from _write_topics(writer, group, 0)

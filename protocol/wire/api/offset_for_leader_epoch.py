@@ -41,7 +41,7 @@ def _partition(reader: Reader) -> LeaderEpochPartition:
 
 
 def write(writer: Writer, reply: OffsetForLeaderEpochReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
 
 

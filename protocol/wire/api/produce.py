@@ -71,7 +71,7 @@ def _partition(reader: Reader) -> ProducePartition:
 def write(writer: Writer, reply: ProduceReply) -> Generator[None, None, None]:
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
     if writer.version >= 1:
-        writer.int32(0)
+        writer.throttle_time()
     if writer.version >= 10 and reply.node_endpoints:
         writer.tagged_field(0, node_endpoints(reply.node_endpoints))
 

@@ -18,7 +18,7 @@ def read(reader: Reader) -> PushTelemetryRequest:
 
 
 def write(writer: Writer, reply: PushTelemetryReply) -> None:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
 
 

@@ -20,7 +20,7 @@ def read(reader: Reader) -> RenewDelegationTokenRequest:
 def write(writer: Writer, reply: DelegationTokenExpiryReply) -> None:
     writer.int16(reply.error)
     writer.int64(NO_TIME_MS)
-    writer.int32(0)
+    writer.throttle_time()
 
 
 API = api(

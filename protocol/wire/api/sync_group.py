@@ -27,7 +27,7 @@ def _read_assignment(reader: Reader) -> SyncAssignment:
 
 def write(writer: Writer, reply: SyncGroupReply) -> None:
     if writer.version >= 1:
-        writer.int32(0)
+        writer.throttle_time()
     writer.int16(reply.error)
     if writer.version >= 5:
         writer.nullable_string(reply.protocol_type)

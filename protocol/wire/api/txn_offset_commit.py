@@ -34,7 +34,7 @@ def read(reader: Reader) -> TxnOffsetCommitRequest:
 
 
 def write(writer: Writer, reply: TxnOffsetCommitReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     yield from write_commit_topics(writer, reply.topics, id_from=_ID_FROM)
 
 

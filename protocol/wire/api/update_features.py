@@ -36,7 +36,7 @@ def _update(reader: Reader) -> FeatureUpdate:
 
 
 def write(writer: Writer, reply: UpdateFeaturesReply) -> Generator[None, None, None]:
-    writer.int32(0)
+    writer.throttle_time()
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
     if writer.version <= 1:

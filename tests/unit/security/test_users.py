@@ -10,8 +10,14 @@ from collections.abc import Sequence
 import pytest
 
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.coordinator.security.scram_credentials import MECHANISMS, credential
-from groupd.coordinator.security.user_requests import NAME_BYTES_MAX, SALT_BYTES_MAX, UserRequests
+from groupd.coordinator.security.audit import Audit
+from groupd.coordinator.security.scram_credentials import (
+    MECHANISMS,
+    NAME_BYTES_MAX,
+    SALT_BYTES_MAX,
+    credential,
+)
+from groupd.coordinator.security.user_requests import UserRequests
 from groupd.coordinator.security.users import Users
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.secret import Secret
@@ -47,13 +53,24 @@ class Store(MemoryStore):
             raise LogUnavailable("the disk is gone")
 
 
+class Changes(Audit):
+    """Remembers what was changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, str, bool]] = []
+
+    def user_changed(self, by: RequestContext, user: str, mechanism: str, *, deleted: bool) -> None:
+        self.seen.append((user, mechanism, deleted))
+
+
 class Bench:
     def __init__(self, store: Store | None = None, most: int = 10) -> None:
         self.store = store or Store()
         self.turns = 0
-        self.audit: list[tuple[str, str, bool]] = []
+        self.audit = Changes()
         self.users = Users(self.store, most, self._turn)
-        self.requests = UserRequests(self.users, self._changed, self._turn)
+        self.requests = UserRequests(self.users, self.audit, self._turn)
         self.context = RequestContext(0, 0)
 
     async def start(self) -> Bench:
@@ -64,10 +81,6 @@ class Bench:
     async def _turn(self) -> None:
         self.turns += 1
         await asyncio.sleep(0)
-
-    def _changed(self, by: RequestContext, user: str, mechanism: str, *, deleted: bool) -> None:
-        assert by is self.context
-        self.audit.append((user, mechanism, deleted))
 
     async def alter(self, *changes: ScramDeletion | ScramUpsertion) -> dict[str, ErrorCode]:
         request = AlterUserScramCredentialsRequest(
@@ -120,8 +133,11 @@ async def test_made_changed_and_deleted(bench: Bench) -> None:
     assert await bench.describe("alice") == [("alice", NONE, ((SHA_256, 5000), (SHA_512, 4096)))]
     assert await bench.alter(drop("alice"), drop("bob", SHA_512)) == {"alice": NONE, "bob": NONE}
     assert await bench.describe() == [("alice", NONE, ((SHA_512, 4096),))]
-    assert bench.audit[-2:] == [("alice", "SCRAM-SHA-256", True), ("bob", "SCRAM-SHA-512", True)]
-    assert bench.audit[0] == ("alice", "SCRAM-SHA-256", False)
+    assert bench.audit.seen[-2:] == [
+        ("alice", "SCRAM-SHA-256", True),
+        ("bob", "SCRAM-SHA-512", True),
+    ]
+    assert bench.audit.seen[0] == ("alice", "SCRAM-SHA-256", False)
 
 
 async def test_they_are_there_after_a_restart(bench: Bench) -> None:
@@ -261,7 +277,7 @@ async def test_a_store_that_fails(bench: Bench, broken: str) -> None:
     with pytest.raises(ApiError) as refused:
         await bench.alter(put("bob"), drop("alice"))
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert bench.audit == [("alice", "SCRAM-SHA-256", False)]
+    assert bench.audit.seen == [("alice", "SCRAM-SHA-256", False)]
     bench.store.broken = ""
     assert await bench.alter(put("carol")) == {"carol": NONE}
     found = {user for user, *_ in await bench.describe()}

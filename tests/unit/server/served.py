@@ -11,6 +11,7 @@ from groupd.coordinator.host import Host
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.security.authorizer import AclChanges
+from groupd.coordinator.security.quota_entities import CLIENT_ID
 from groupd.coordinator.security.scram_credentials import ScramCredential
 from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
 from groupd.coordinator.server.connection import Connection
@@ -47,6 +48,7 @@ async def served() -> DaemonParts:
     them with a transaction of 5,000 partitions, as many producers in one partition, and as many
     users."""
     config = CoordinatorConfig(
+        quotas_max=2 * ITEMS,
         offsets_topic_num_partitions=1,
         max_partitions_per_topic=ITEMS,
         transaction_partition_verification_enable=False,
@@ -77,6 +79,8 @@ async def served() -> DaemonParts:
     assert big is not None
     log = await parts.data_plane.partitions.open(big, 0)
     log.producers._entries.update((number, ProducerEntry(0)) for number in NUMBERS)
+    quota = {"producer_byte_rate": 1000.0}
+    parts.security.quotas.change((((CLIENT_ID, f"other {one}"),), quota) for one in IDS)
     stored = ScramCredential(Secret(), Secret(), Secret(), 4096)
     users = {f"u{number}": {"SCRAM-SHA-256": stored} for number in NUMBERS}
     parts.security.users._users.update(users)

@@ -21,6 +21,7 @@ from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d
 from groupd.protocol.messages import delegation_tokens as k
 from groupd.protocol.messages import producers as p
+from groupd.protocol.messages import quotas as q
 from groupd.protocol.messages import replicas as r
 from groupd.protocol.messages import topics as t
 from groupd.protocol.messages import transactions as x
@@ -105,6 +106,7 @@ def alter(configs: tuple[t.AlterConfig, ...], *names: str) -> tuple[t.AlterResou
     return tuple(t.AlterResource(t.RESOURCE_GROUP, name, configs) for name in names)
 
 
+RATE = q.QuotaOperation("producer_byte_rate", 1000)
 SET = (t.AlterConfig("consumer.session.timeout.ms", 0, "50000"),)
 MANY_CONFIGS = tuple(t.AlterConfig(one, 0, "1") for one in IDS)
 ONCE = tuple((one, (0,)) for one in IDS)
@@ -227,6 +229,18 @@ ROWS: dict[str, Make] = {
     "DescribeTransactions.transactional_ids": lambda: x.DescribeTransactionsRequest(IDS),
     "ListTransactions.states": lambda: x.ListTransactionsRequest(states=IDS),
     "ListTransactions.producer_ids": lambda: x.ListTransactionsRequest(producer_ids=NUMBERS),
+    "DescribeClientQuotas.components": lambda: q.DescribeClientQuotasRequest(
+        tuple(q.QuotaFilter(one, q.MATCH_ANY) for one in IDS)
+    ),
+    "AlterClientQuotas.entries": lambda: q.AlterClientQuotasRequest(
+        tuple(q.QuotaAlteration((("user", one),), (RATE,)) for one in IDS)
+    ),
+    "AlterClientQuotas.entries.entity": lambda: q.AlterClientQuotasRequest(
+        (q.QuotaAlteration((("user", "u"), *((one, None) for one in IDS)), (RATE,)),)
+    ),
+    "AlterClientQuotas.entries.operations": lambda: q.AlterClientQuotasRequest(
+        (q.QuotaAlteration((("user", "u"),), (RATE,) * ITEMS),)
+    ),
     "DescribeUserScramCredentials.users": lambda: u.DescribeUserScramCredentialsRequest(IDS),
     "AlterUserScramCredentials.deletions": lambda: u.AlterUserScramCredentialsRequest(
         tuple(u.ScramDeletion(f"u{number}", 1) for number in NUMBERS), ()
@@ -250,6 +264,7 @@ STATE: dict[str, Make] = {
     "all elections": lambda: r.ElectLeadersRequest(0, None),
     "all resources": t.ListConfigResourcesRequest,
     "all transactions": x.ListTransactionsRequest,
+    "all quotas": q.DescribeClientQuotasRequest,
     "all users": lambda: u.DescribeUserScramCredentialsRequest(None),
     "a large transaction": lambda: x.DescribeTransactionsRequest(("large",)),
     "many producers": lambda: p.DescribeProducersRequest((p.DescribeProducersTopic("big", (0,)),)),

@@ -298,9 +298,10 @@ CASES = [
 @given(data=st.data())
 def test_kio_reads_what_we_encode(api: Api, version: int, data: st.DataObject) -> None:
     reply = data.draw(replies(api, version))
-    actual = read_response(api.name, version, api.encode(reply, version))
+    throttle_ms = data.draw(st.sampled_from((0, 1, 60_000)))
+    actual = read_response(api.name, version, api.encode(reply, version, throttle_ms))
     expected = described(reply)
     ADJUST.get(api.name, lambda plain, version: None)(expected, version)
-    # Nothing is throttled; the field comes with v1, v2 or v3.
-    expected["throttle_time"] = 0
+    # The field comes with v1, v2 or v3.
+    expected["throttle_time"] = throttle_ms
     assert_matches(actual, expected, {})

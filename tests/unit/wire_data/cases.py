@@ -14,6 +14,7 @@ from tests.unit.wire_data import data_samples as d
 from tests.unit.wire_data import marker_samples as w
 from tests.unit.wire_data import node_samples as n
 from tests.unit.wire_data import producer_samples as p
+from tests.unit.wire_data import quota_samples as q
 from tests.unit.wire_data import security_samples as s
 from tests.unit.wire_data import txn_samples as t
 from tests.unit.wire_data.data_samples import Sample
@@ -123,6 +124,12 @@ CASES = (
         (a.describe_topic_partitions, a.describe_topic_partitions_start),
         (a.describe_topic_partitions_reply, a.describe_topic_partitions_reply_last),
     ),
+    Case(
+        "describe_client_quotas",
+        (q.describe_client_quotas,),
+        (q.describe_client_quotas_reply, q.describe_client_quotas_refused),
+    ),
+    Case("alter_client_quotas", (q.alter_client_quotas,), (q.alter_client_quotas_reply,)),
     Case(
         "describe_acls",
         (c.describe_acls, c.describe_acls_all),

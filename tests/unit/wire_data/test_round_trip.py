@@ -27,6 +27,7 @@ ERROR_OF_THE_WHOLE = {
     "describe_quorum",
     "list_partition_reassignments",
     "update_features",
+    "describe_client_quotas",
 }
 """Failures that do not name every item of the request."""
 
@@ -55,6 +56,16 @@ def test_kio_reads_what_is_encoded(case: Case, version: int) -> None:
     for sample in case.replies:
         message, values = sample(version)
         check_reply(case.name, version, bytes(case.api.encode(message, version)), values)
+
+
+@versioned
+def test_replies_say_how_long_the_client_is_to_wait(case: Case, version: int) -> None:
+    for sample in case.replies:
+        message, values = sample(version)
+        body = bytes(case.api.encode(message, version, 1234))
+        if "throttle_time_ms" in values:
+            values = {**values, "throttle_time_ms": 1234}
+        check_reply(case.name, version, body, values)
 
 
 @versioned
@@ -142,6 +153,8 @@ def test_keys_and_ranges() -> None:
         "incremental_alter_configs": (44, 0, 1),
         "alter_partition_reassignments": (45, 0, 1),
         "list_partition_reassignments": (46, 0, 0),
+        "describe_client_quotas": (48, 0, 1),
+        "alter_client_quotas": (49, 0, 1),
         "describe_quorum": (55, 0, 2),
         "update_features": (57, 0, 2),
         "describe_cluster": (60, 0, 2),

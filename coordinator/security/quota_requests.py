@@ -1,0 +1,226 @@
+"""DescribeClientQuotas (48) and AlterClientQuotas (49): docs/spec/security.md#5.1.
+
+A change is durable before the reply and holds from then on, on open connections too. The entries of
+a request are looked at one by one: those that are right are carried out although others are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from groupd.coordinator.core.types import (
+    CLUSTER_NAME,
+    DataHandler,
+    Operation,
+    RequestContext,
+    Resource,
+)
+from groupd.coordinator.security.quota_entities import (
+    CLIENT_ID,
+    IP,
+    USER,
+    Entity,
+    changed,
+    checked_entity,
+    entity_from,
+    text_of,
+)
+from groupd.coordinator.security.quotas import Quotas
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.quotas import (
+    MATCH_ANY,
+    MATCH_DEFAULT,
+    MATCH_EXACT,
+    AlterClientQuotasReply,
+    AlterClientQuotasRequest,
+    AlteredQuota,
+    DescribeClientQuotasReply,
+    DescribeClientQuotasRequest,
+    DescribedQuota,
+    QuotaAlteration,
+    QuotaFilter,
+)
+from groupd.storage.log import Catalogue, LogCorrupt, LogError, SecurityEntry
+
+KIND = "quota"
+SLICE = 50
+"""Entries that are worked on before others have their turn."""
+
+T = TypeVar("T")
+Values = Mapping[str, float]
+Turn = Callable[[], Awaitable[None]]
+"""Waits while others have their turn."""
+
+OnChange = Callable[[RequestContext, str, str, "float | None"], None]
+"""Told of every change: who made it, the entity in words, the key, the value; None: removed."""
+
+_MATCHES: Mapping[int, Callable[[str | None, str | None], bool]] = {
+    MATCH_EXACT: lambda name, match: name == match,
+    MATCH_DEFAULT: lambda name, match: name is None,
+    MATCH_ANY: lambda name, match: True,
+}
+
+
+async def load_quotas(store: Catalogue, quotas: Quotas) -> None:
+    """Read what the store knows. Raises LogError."""
+    found: list[tuple[Entity, Values]] = []
+    for key, value in await store.security_entries(KIND):
+        try:
+            found.append((entity_from(key), msgspec.json.decode(value, type=dict[str, float])))
+        except ValueError as error:
+            raise LogCorrupt(f"quota {key}: {error}") from error
+    quotas.change(found)
+
+
+class QuotaRequests:
+    """Who answers them. `most`: how many entities may have quotas."""
+
+    def __init__(
+        self, store: Catalogue, quotas: Quotas, most: int, turn: Turn, on_change: OnChange
+    ) -> None:
+        self._store = store
+        self._quotas = quotas
+        self._most = most
+        self._turn = turn
+        self._on_change = on_change
+        self._changing = asyncio.Lock()
+
+    @property
+    def handlers(self) -> Mapping[type, DataHandler]:
+        return {DescribeClientQuotasRequest: self.describe, AlterClientQuotasRequest: self.alter}
+
+    # DescribeClientQuotas -----------------------------------------------------------------
+
+    async def describe(
+        self, context: RequestContext, request: DescribeClientQuotasRequest
+    ) -> DescribeClientQuotasReply:
+        """Raises ApiError for a filter that cannot be."""
+        _check(context, Operation.DESCRIBE_CONFIGS)
+        _check_filters(request.components)
+        if request.strict and not request.components:
+            return DescribeClientQuotasReply(entries=())
+        found = []
+        async for entity, values in self._in_turns(list(self._quotas.entries.items())):
+            if _matches(entity, request):
+                found.append(DescribedQuota(entity, tuple(sorted(values.items()))))
+        return DescribeClientQuotasReply(entries=found)
+
+    # AlterClientQuotas --------------------------------------------------------------------
+
+    async def alter(
+        self, context: RequestContext, request: AlterClientQuotasRequest
+    ) -> AlterClientQuotasReply:
+        """Raises ApiError, also when the store fails: then nothing has changed."""
+        _check(context, Operation.ALTER_CONFIGS)
+        async with self._changing:
+            planned, results = await self._plan(request.entries)
+            if planned and not request.validate_only:
+                await self._carry_out(context, planned)
+        return AlterClientQuotasReply(results)
+
+    async def _plan(
+        self, entries: Iterable[QuotaAlteration]
+    ) -> tuple[dict[Entity, Values], list[AlteredQuota]]:
+        """What the entities have afterwards, and the answers."""
+        planned: dict[Entity, Values] = {}
+        results = []
+        room = self._most - len(self._quotas.entries)
+        async for entry in self._in_turns(entries):
+            try:
+                entity = checked_entity(entry.entity)
+                if entity in planned:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "The entity is named twice.")
+                before = self._quotas.entries.get(entity, {})
+                after = changed(entity, before, entry.operations)
+                room += bool(before) - bool(after)
+                if room < 0 and not before:
+                    room += 1
+                    message = f"There are groupd.quotas.max={self._most} entities with quotas."
+                    raise ApiError(ErrorCode.POLICY_VIOLATION, message)
+                planned[entity] = after
+            except ApiError as error:
+                results.append(AlteredQuota(entry.entity, error.code, error.message))
+            else:
+                results.append(AlteredQuota(entry.entity))
+        return planned, results
+
+    async def _carry_out(self, context: RequestContext, planned: Mapping[Entity, Values]) -> None:
+        known = self._quotas.entries
+        before = {entity: known.get(entity, {}) for entity in planned}
+        different = [entity for entity, after in planned.items() if after != before[entity]]
+        entries = []
+        async for entity in self._in_turns(different):
+            value = _text(planned[entity]) if planned[entity] else None
+            entries.append(SecurityEntry(KIND, text_of(entity), value))
+        if not entries:
+            return
+        try:
+            await self._store.change_security(entries)
+        except LogError as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        self._quotas.change([(entity, planned[entity]) for entity in different])
+        async for entity in self._in_turns(different):
+            tell = partial(self._on_change, context, _in_words(entity))
+            old, new = before[entity], planned[entity]
+            for key in sorted({*old, *new}):
+                if old.get(key) != new.get(key):
+                    tell(key, new.get(key))
+
+    async def _in_turns(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """The items, with turns for others in between."""
+        for number, item in enumerate(items, 1):
+            if number % SLICE == 0:
+                await self._turn()
+            yield item
+
+
+def _check(context: RequestContext, operation: Operation) -> None:
+    if not context.allows(operation, Resource.CLUSTER, CLUSTER_NAME):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _check_filters(components: Iterable[QuotaFilter]) -> None:
+    """Raises ApiError INVALID_REQUEST, UNSUPPORTED_VERSION."""
+    types: set[str] = set()
+    for component in components:
+        entity_type, named = component.entity_type, component.match is not None
+        if not entity_type:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "An entity type is empty.")
+        if entity_type in types:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "An entity type is named twice.")
+        if entity_type not in (USER, CLIENT_ID, IP):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "An entity type is unknown.")
+        if component.match_type not in _MATCHES:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"No match type {component.match_type}.")
+        if named != (component.match_type == MATCH_EXACT):
+            message = "Only an exact match has a name, and it must have one."
+            raise ApiError(ErrorCode.INVALID_REQUEST, message)
+        types.add(entity_type)
+    if IP in types and len(types) > 1:
+        message = "An ip cannot be combined with a user or a client id."
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
+    if request.strict and len(entity) != len(request.components):
+        return False
+    names = dict(entity)
+    return all(
+        component.entity_type in names
+        and _MATCHES[component.match_type](names[component.entity_type], component.match)
+        for component in request.components
+    )
+
+
+def _text(values: Values) -> str:
+    return msgspec.json.encode(dict(sorted(values.items()))).decode()
+
+
+def _in_words(entity: Entity) -> str:
+    """`user alice, client-id (default)`."""
+    return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)

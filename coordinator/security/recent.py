@@ -1,0 +1,39 @@
+"""A table of those that were there lately: clients choose the keys, so it has limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """`make()` gives the value of a new key. A key that is not asked for in `idle_ms` is dropped;
+    with more than `most` keys, the one that was asked for the longest ago."""
+
+    def __init__(self, make: Callable[[], T], idle_ms: int, most: int) -> None:
+        self._make = make
+        self._idle_ms = idle_ms
+        self._most = most
+        self._values: dict[Hashable, tuple[int, T]] = {}
+        """In the order in which they were asked for, with the time."""
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def of(self, key: Hashable, now_ms: int) -> T:
+        known = self._values.pop(key, None)
+        value = self._make() if known is None else known[1]
+        self._values[key] = (now_ms, value)
+        self._drop(now_ms)
+        return value
+
+    def _drop(self, now_ms: int) -> None:
+        """One or two at a time: each key is dropped sooner than others can come."""
+        for _ in range(2):
+            oldest = next(iter(self._values))
+            at_ms, _value = self._values[oldest]
+            if at_ms + self._idle_ms > now_ms and len(self._values) <= self._most:
+                return
+            del self._values[oldest]

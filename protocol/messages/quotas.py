@@ -1,0 +1,75 @@
+"""Client quotas: DescribeClientQuotas (48) and AlterClientQuotas (49)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from groupd.protocol.errors import ErrorCode
+
+EntityPart = tuple[str, str | None]
+"""(entity type, name); the name None is the default of that type."""
+
+MATCH_EXACT = 0
+MATCH_DEFAULT = 1
+MATCH_ANY = 2
+
+
+class QuotaFilter(Struct, frozen=True):
+    """Asks for entities that have a part of this type. `match_type`: with the name `match`
+    (`MATCH_EXACT`), with the default (`MATCH_DEFAULT`), or with either (`MATCH_ANY`)."""
+
+    entity_type: str
+    match_type: int
+    match: str | None = None
+
+
+class DescribeClientQuotasRequest(Struct, frozen=True):
+    """`strict`: entities that have parts of other types, too, are left out."""
+
+    components: tuple[QuotaFilter, ...] = ()
+    strict: bool = False
+
+
+class DescribedQuota(Struct, frozen=True):
+    """`values`: (key, bound) of one entity."""
+
+    entity: tuple[EntityPart, ...]
+    values: tuple[tuple[str, float], ...]
+
+
+class DescribeClientQuotasReply(Struct, frozen=True):
+    """`entries`: None with an error."""
+
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    entries: Sequence[DescribedQuota] | None = None
+
+
+class QuotaOperation(Struct, frozen=True):
+    """Sets `key` to `value`, or takes it away."""
+
+    key: str
+    value: float = 0.0
+    remove: bool = False
+
+
+class QuotaAlteration(Struct, frozen=True):
+    entity: tuple[EntityPart, ...]
+    operations: tuple[QuotaOperation, ...]
+
+
+class AlterClientQuotasRequest(Struct, frozen=True):
+    entries: tuple[QuotaAlteration, ...]
+    validate_only: bool = False
+
+
+class AlteredQuota(Struct, frozen=True):
+    entity: tuple[EntityPart, ...]
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+class AlterClientQuotasReply(Struct, frozen=True):
+    entries: Sequence[AlteredQuota] = ()

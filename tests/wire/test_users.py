@@ -1,0 +1,153 @@
+"""Users over the wire: DescribeUserScramCredentials and AlterUserScramCredentials, and delegation
+tokens, of which there are none (`docs/spec/security.md#6`).
+
+Holds for a real broker too (GROUPD_PEER=kafka), but for what says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groupd.protocol.errors import ErrorCode
+from tests.support.daemon import Daemon
+from tests.support.peer import peer_kind, running
+from tests.support.process import wait_until
+from tests.support.wire_client import WireClient
+
+SHA_256, SHA_512 = 1, 2
+SIZES = {SHA_256: 32, SHA_512: 64}
+groupd_only = pytest.mark.skipif(peer_kind() == "kafka", reason="stricter than Kafka")
+
+
+def put(user: str, mechanism: int = SHA_256, iterations: int = 4096, **fields: Any) -> Any:
+    salted = hashlib.sha512(b"secret").digest()[: SIZES.get(mechanism, 32)]
+    asked = {"name": user, "mechanism": mechanism, "iterations": iterations, "salt": b"salt"}
+    return asked | {"salted_password": salted} | fields
+
+
+def drop(user: str, mechanism: int = SHA_256) -> Any:
+    return {"name": user, "mechanism": mechanism}
+
+
+def alter(client: WireClient, puts: Iterable[Any] = (), drops: Iterable[Any] = ()) -> Any:
+    """User -> error code. A message goes with every error."""
+    results = client.call(
+        "AlterUserScramCredentials", 0, deletions=list(drops), upsertions=list(puts)
+    )["results"]
+    assert all(bool(one["error_message"]) == bool(one["error_code"]) for one in results)
+    return {one["user"]: one["error_code"] for one in results}
+
+
+def describe(client: WireClient, users: list[str] | None) -> Any:
+    """User -> (error code, iterations by mechanism)."""
+    asked = None if users is None else [{"name": user} for user in users]
+    reply = client.call("DescribeUserScramCredentials", 0, users=asked)
+    assert reply["error_code"] == 0
+    return {
+        one["user"]: (
+            one["error_code"],
+            {info["mechanism"]: info["iterations"] for info in one["credential_infos"]},
+        )
+        for one in reply["results"]
+    }
+
+
+def until_described(client: WireClient, user: str, iterations: dict[int, int]) -> None:
+    """A broker of Kafka hears of a change after the controller has answered."""
+    code = 0 if iterations else ErrorCode.RESOURCE_NOT_FOUND
+    expected = {user: (code, iterations)}
+    wait_until(lambda: describe(client, [user]) == expected, 10, f"{user} has {iterations}")
+
+
+@pytest.fixture
+def user() -> str:
+    return f"üser-{uuid.uuid4().hex}"
+
+
+def test_made_changed_and_deleted(client: WireClient, user: str) -> None:
+    other = f"{user}=,2"
+    assert alter(client, [put(user), put(other, SHA_512, 16384)]) == {user: 0, other: 0}
+    until_described(client, user, {SHA_256: 4096})
+    until_described(client, other, {SHA_512: 16384})
+    assert alter(client, [put(user, SHA_512)]) == {user: 0}
+    assert alter(client, [put(user, SHA_256, 5000)]) == {user: 0}
+    until_described(client, user, {SHA_256: 5000, SHA_512: 4096})
+    for every in (None, []):
+        found = describe(client, every)
+        assert found[user] == (0, {SHA_256: 5000, SHA_512: 4096})
+        assert found[other] == (0, {SHA_512: 16384})
+    assert alter(client, drops=[drop(user), drop(other, SHA_512)]) == {user: 0, other: 0}
+    until_described(client, user, {SHA_512: 4096})
+    until_described(client, other, {})
+
+
+def test_refused(client: WireClient, user: str) -> None:
+    """SE-81. Good entries of the same request are done."""
+    names = {case: f"{case} {user}" for case in ("few", "many", "mechanism", "unknown", "good")}
+    puts = [
+        put(names["few"], iterations=4095),
+        put(names["many"], iterations=16385),
+        put(names["mechanism"], 3),
+        put(names["good"]),
+        put(""),
+    ]
+    assert alter(client, puts, [drop(names["unknown"])]) == {
+        names["few"]: ErrorCode.UNACCEPTABLE_CREDENTIAL,
+        names["many"]: ErrorCode.UNACCEPTABLE_CREDENTIAL,
+        names["mechanism"]: ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        names["unknown"]: ErrorCode.RESOURCE_NOT_FOUND,
+        names["good"]: 0,
+        "": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+    }
+    until_described(client, names["good"], {SHA_256: 4096})
+    assert describe(client, [names["few"]])[names["few"]][0] == ErrorCode.RESOURCE_NOT_FOUND
+
+
+def test_a_user_twice(client: WireClient, user: str) -> None:
+    """SE-81: neither change is made."""
+    assert alter(client, [put(user)]) == {user: 0}
+    until_described(client, user, {SHA_256: 4096})
+    both = alter(client, [put(user, SHA_512)], [drop(user)])
+    assert both == {user: ErrorCode.DUPLICATE_RESOURCE}
+    until_described(client, user, {SHA_256: 4096})
+    assert describe(client, [user, user]) == {user: (ErrorCode.DUPLICATE_RESOURCE, {})}
+
+
+@groupd_only
+def test_salted_passwords_have_their_size(client: WireClient, user: str) -> None:
+    puts = [put("short " + user, salted_password=b"x"), put("no salt " + user, salt=b"")]
+    assert set(alter(client, puts).values()) == {ErrorCode.UNACCEPTABLE_CREDENTIAL}
+
+
+def test_delegation_tokens(client: WireClient) -> None:
+    """SE-82. kio cannot read the times in the replies of the other three: see the unit tests."""
+    for version in (1, 2, 3):
+        reply = client.call("DescribeDelegationToken", version, owners=None)
+        assert reply["error_code"] == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert reply["tokens"] == []
+
+
+@groupd_only
+def test_users_outlive_a_broker(tmp_path: Path, user: str) -> None:
+    """Also kill -9. Every node of the broker shows and changes them."""
+    with running(Daemon(tmp_path, workers=2)) as daemon:
+        for number, node in enumerate(daemon.nodes):
+            with at(node) as client:
+                name = f"{user}{number}"
+                assert alter(client, [put(name, SHA_512, 5000)]) == {name: 0}
+        daemon.restart()
+        for node in daemon.nodes:
+            with at(node) as client:
+                found = describe(client, None)
+                assert found == {f"{user}{number}": (0, {SHA_512: 5000}) for number in range(3)}
+
+
+def at(node: str) -> WireClient:
+    host, _, port = node.rpartition(":")
+    return WireClient(host, int(port))
