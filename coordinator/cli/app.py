@@ -7,11 +7,13 @@ from typing import Any
 import typer
 
 from groupd.coordinator.cli import health, show_config
+from groupd.coordinator.cli.acls.command import app as acls_app
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
 from groupd.coordinator.cli.serve import serve
 from groupd.coordinator.cli.serve_flags import typer_command
+from groupd.coordinator.cli.users.command import app as users_app
 
 # typer has its own copy of click and exports only this subclass of click's usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -29,6 +31,8 @@ app.command("health")(health.health)
 app.command("replay")(replay)
 app.add_typer(log_app, name="log")
 app.add_typer(groups_app, name="groups")
+app.add_typer(acls_app, name="acls")
+app.add_typer(users_app, name="users")
 
 
 @app.callback(invoke_without_command=True)
