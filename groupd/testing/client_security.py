@@ -67,7 +67,7 @@ def _kafka_python(login: Login, token: Token, token_file: Token) -> dict[str, An
 
 
 def _kafka_python_tokens(token: Token) -> Any:
-    from kafka.sasl.oauth import AbstractTokenProvider  # type: ignore[import-untyped]
+    from kafka.net.sasl.oauth import AbstractTokenProvider  # type: ignore[import-untyped]
 
     class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         def token(self) -> str:
