@@ -10,6 +10,7 @@ Rules:
 - Large frames are only read, and requests only started, as long as there is room for what the
   connection holds (`byte_budget`).
 - A malformed frame or an unsupported request closes this connection and logs one line.
+- Where clients must say who they are, frames go to the gate first (`sasl_gate`).
 - A reply never starts the next request of its connection in the same call, because the caller that
   answers still has other work to finish.
 """
@@ -26,15 +27,16 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL, Account
+from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL
 from groupd.coordinator.server.client_session import PLAINTEXT, ClientSession, KafkaEndpoint
+from groupd.coordinator.server.client_socket import ClientSocket
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.decoding import AT_ONCE, Decoded
 from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.lanes import lane_of
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.outgoing import Outgoing
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_gate import SaslGate
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
@@ -48,7 +50,7 @@ log = structlog.get_logger("groupd.connection")
 API_VERSIONS_KEY = 18
 
 
-class Connection(asyncio.Protocol):
+class Connection(ClientSocket):
     """The asyncio protocol of one accepted socket. `registry`: all connections of the listener."""
 
     make_slot: Callable[..., Slot] = Slot
@@ -56,32 +58,25 @@ class Connection(asyncio.Protocol):
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: OpenConnections[Connection],
                  fairness: Fairness, endpoint: KafkaEndpoint = PLAINTEXT) -> None:  # fmt: skip
+        super().__init__(config, clock, stats, fairness.budget)
         self._config = config
         self._requests = requests
-        self._stats = stats
         self._registry = registry
         self._endpoint = endpoint
         self._turns = fairness.turns
         self._decoder = fairness.decoder
         self.long_work = fairness.work
-        self.account = Account(fairness.budget, self._soon, self._overdue)
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
         self._partial = self._splitter.buffer
-        self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot] = deque()
         self._unanswered = 0
         self._held = 0
         self.stored_replies = StoredReplies(stats)
-        self._quiet = True
-        """No request is under way, so the next one may have a stored reply."""
-        self._reading = True
         self._pumping = False
         self._stopped = False
-        self._out = Outgoing(config, clock, stats, self.account, self._stalled)
-        self.closed = False
-        self.host = ""
         self.session: ClientSession
+        self._gate: SaslGate | None = None
         self.software = ("", "")
         self.active = True
         """Data has come or left since the listener last looked."""
@@ -97,7 +92,8 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/unknown"
         self.session = self._endpoint.session(self.host)
-        limit = self._registry.limit_reached(self.host)
+        sasl = self._endpoint.sasl
+        limit = self._registry.limit_reached(self.host) or (sasl and sasl.limit_reached(self.host))
         if limit is not None:
             self._stats.refused += 1
             log.warning("connection refused", client=self.host, limit=limit)
@@ -107,6 +103,8 @@ class Connection(asyncio.Protocol):
         self._stats.accepted += 1
         self._stats.open += 1
         self._out.open(self._transport)
+        if sasl is not None:
+            self._gate = SaslGate(sasl, self._endpoint.access, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -123,6 +121,9 @@ class Connection(asyncio.Protocol):
         self._decoder.forget(self)
         self._frames.clear()
         self._turns.leave(self)
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
         # Breaks reference cycles: the garbage collector may never look at this object again.
         self._transport = None
         self.stored_replies.clear()
@@ -159,20 +160,6 @@ class Connection(asyncio.Protocol):
         self._out.resume()
         self._pump()
 
-    def abort(self) -> None:
-        """Drops the connection now."""
-        self.closed = True
-        self._quiet = False
-        if self._transport is not None:
-            self._transport.abort()
-
-    def close(self) -> None:
-        """Closes the connection once everything that was written has been sent."""
-        self.closed = True
-        self._quiet = False
-        if self._transport is not None:
-            self._transport.close()
-
     def stop_reading(self) -> None:
         """For shutdown: takes no new requests, but still answers those under way."""
         self._stopped = True
@@ -202,11 +189,24 @@ class Connection(asyncio.Protocol):
         return self._held > 0
 
     def hold(self) -> None:
-        """The work of a slot comes in slices: starts no request until it is done."""
+        """The work of a slot comes in slices, or the client has to wait: starts no request until
+        that is done."""
         self._held += 1
 
-    def _soon(self, callback: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(callback)
+    def release(self) -> None:
+        """The end of a `hold` that no slot asked for."""
+        self._held -= 1
+        self._soon(self._pump)
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Sends what is no slot's reply, behind the replies that are ready."""
+        self._send_ready()
+        if not self.closed:
+            self._out.write(data)
+
+    def limit_frames(self, most: int) -> None:
+        """From now on a frame may have so many bytes."""
+        self._splitter.max_frame_bytes = most
 
     def start_some(self) -> None:
         """It is this connection's turn in the line: starts some of its requests."""
@@ -229,7 +229,9 @@ class Connection(asyncio.Protocol):
                         self._turns.line_up(self)
                         in_line = True
                         break
-                    self._start(self._frames.popleft())
+                    frame = self._frames.popleft()
+                    if self._gate is None or not self._gate.takes(frame):
+                        self._start(frame)
                     started = True
                 self._pumping = False
                 if not self.closed:
@@ -372,29 +374,3 @@ class Connection(asyncio.Protocol):
         if room and announced:
             room = self.account.may_come_in(announced, self._pump)
         self._set_reading(room)
-
-    def _set_reading(self, reading: bool) -> None:
-        if reading == self._reading or self.closed or self._transport is None:
-            return
-        self._reading = reading
-        if reading:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
-
-    def _refuse(self, reason: str) -> None:
-        self._stats.malformed += 1
-        log.warning("connection closed", client=self.host, reason=reason)
-        self.abort()
-
-    def _stalled(self) -> None:
-        self._stats.stalled += 1
-        log.warning("client does not read its replies; dropped", client=self.host)
-        self.abort()
-
-    def _overdue(self) -> None:
-        """Others wait for the memory that this connection has held for too long."""
-        self._stats.overdue += 1
-        size = self.account.size
-        log.warning("client is too slow for the memory it holds", client=self.host, bytes=size)
-        self.abort()

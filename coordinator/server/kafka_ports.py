@@ -15,10 +15,12 @@ from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 
 
 class KafkaPorts:
-    """`open` them once. `make`: makes a connection. `access`: what a principal may do."""
+    """`open` them once. `make`: makes a connection. `access`: what a principal may do. `sasl`: how
+    clients say who they are."""
 
     def __init__(
         self,
@@ -29,6 +31,7 @@ class KafkaPorts:
         fairness: Fairness,
         make: Callable[..., Connection],
         access: FindAccess,
+        sasl: SaslEndpoints,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -37,6 +40,7 @@ class KafkaPorts:
         self._fairness = fairness
         self._make = make
         self._access = access
+        self._sasl = sasl
         self._of_all: OpenConnections[Connection] = OpenConnections(
             config, most_connections(config.max_connections)
         )
@@ -54,7 +58,7 @@ class KafkaPorts:
                 self._stats,
                 self._fairness,
                 self._make,
-                KafkaEndpoint(listener.name, self._access),
+                KafkaEndpoint(listener.name, self._access, self._sasl.of(listener.name)),
                 self._of_all,
             )
             self._listeners.append(opened)
@@ -77,3 +81,4 @@ class KafkaPorts:
         """See `KafkaListener.close_connections`."""
         for listener in self._listeners:
             await listener.close_connections()
+        self._sasl.close()

@@ -290,9 +290,13 @@ class _Reading:
             try:
                 answer = await self._partition(target)
             except (ApiError, LogError) as failed:
-                answer = FetchedPartition(target.asked.partition, self._code(failed))
-            wrong = answer.error != ErrorCode.NONE and not self._admission.was_refused(target)
-            if wrong or answer.diverging_epoch is not None:
+                # As in Kafka: nothing is aborted in what was never looked at.
+                refused = self._admission.was_refused(target)
+                answer = FetchedPartition(
+                    target.asked.partition, self._code(failed), aborted=() if refused else None
+                )
+                self.complete = self.complete or not refused
+            if answer.diverging_epoch is not None:
                 self.complete = True
             self.answers.append((target, answer))
 
