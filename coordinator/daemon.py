@@ -248,7 +248,12 @@ class Daemon:
             for one in listeners
         ]
         node, several = told[0][1:], tuple(told) if self.options.config.listeners else ()
-        self._host.call("announce", lambda: self.parts.announce(*node, several), node=node)
+        self._host.call(
+            "announce",
+            lambda: self.parts.announce(*node, several),
+            node=node,
+            listeners=several,
+        )
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
 

@@ -104,7 +104,7 @@ class Connection(ClientSocket):
         self._stats.open += 1
         self._out.open(self._transport)
         if sasl is not None:
-            self._gate = SaslGate(sasl, self._endpoint.access, self)
+            self._gate = SaslGate(sasl, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -203,6 +203,10 @@ class Connection(ClientSocket):
         self._send_ready()
         if not self.closed:
             self._out.write(data)
+
+    def identify(self, principal: str) -> None:
+        """The client has said who it is."""
+        self.session.access = self._endpoint.access(principal, self.host)
 
     def limit_frames(self, most: int) -> None:
         """From now on a frame may have so many bytes."""
