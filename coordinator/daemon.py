@@ -195,7 +195,7 @@ class Daemon:
             self.connections,
             fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
             self._host.connection,
-            KafkaEndpoint(access=self.parts.security.access),
+            KafkaEndpoint(access=self.parts.security.access, metering=self.parts.metering),
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
         node = advertised_address(self.kafka_address, self.options.advertised)

@@ -101,6 +101,10 @@ class Quotas:
         """`listener` is called after every change."""
         self._listeners.append(listener)
 
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
     def change(self, entries: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
         """The quotas of some entities as they are from now on; empty: there are none."""
         for entity, values in entries:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from groupd.coordinator.core.types import ANONYMOUS, UNRESTRICTED, Access
+from groupd.coordinator.server.metering import UNMETERED, Metering
 
 FindAccess = Callable[[str, str], Access]
 """(principal, host) -> what it may do."""
@@ -17,10 +18,12 @@ def _unrestricted(principal: str, host: str) -> Access:
 
 
 class KafkaEndpoint(Struct, frozen=True):
-    """What the connections of one listener have in common. `listener`: its name."""
+    """What the connections of one listener have in common. `listener`: its name. `metering`: counts
+    what clients use of their quotas."""
 
     listener: str = "PLAINTEXT"
     access: FindAccess = _unrestricted
+    metering: Metering = UNMETERED
 
     def session(self, host: str) -> ClientSession:
         """Of a connection that has just been accepted: nobody has said who is there."""

@@ -2,7 +2,7 @@
 
 Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
 with the aborted transactions in it; as many bytes as asked for and as there is room for in the
-memory of the connection, the last batch cut where a limit says so, but the first batch of a reply
+memory of the connection and the quota of its client, the last batch cut where a limit says so, but the first batch of a reply
 is whole however large it is. An error while reading, enough bytes, a limit that is reached or the
 end of the wait completes the request; so does a lack of memory for others. A request that waits
 costs nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
@@ -24,6 +24,7 @@ from groupd.coordinator.core.types import (
 )
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import STEP, Pace
+from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.fetch_sessions import (
     Answer,
@@ -80,6 +81,7 @@ class Fetch:
         self,
         partitions: Partitions,
         sessions: FetchSessions,
+        quotas: Quotas,
         config: CoordinatorConfig,
         work: LongWork,
         elapsed: Callable[[], Instant],
@@ -87,6 +89,7 @@ class Fetch:
     ) -> None:
         self._partitions = partitions
         self._sessions = sessions
+        self._quotas = quotas
         self._config = config
         self._work = work
         self._waited_for = 0
@@ -104,6 +107,10 @@ class Fetch:
         except ApiError as error:
             return FetchReply(error.code)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
+        limits = self._quotas.of(context.principal, context.client_id)
+        limit = None if limits is None else limits.fetch
+        if limit is not None:
+            max_bytes = min(max_bytes, self._quotas.fetch_max(limit))
         enough = min(request.min_bytes, max_bytes)
         deadline_ms = now_ms + min(request.max_wait_ms, self._config.fetch_max_wait_ms)
         admission = _Admission(self._partitions, context, request)
@@ -117,6 +124,10 @@ class Fetch:
             left_ms = deadline_ms - now_ms
             done = reading.complete or reading.size >= enough or left_ms <= 0
             if done or not reading.watched:
+                throttle_ms = 0 if limit is None else self._quotas.fetched(limit, reading.size)
+                if throttle_ms:
+                    context.token.holds(0)
+                    return _throttled(asked, throttle_ms)
                 return await _reply(asked, reading, now_ms, pace)
             watched = reading.watched
             del reading  # everything will be read again
@@ -169,6 +180,14 @@ def _unwatch(watched: list[Watched], event: asyncio.Event) -> Steps[None]:
             yield
 
 
+def _throttled(asked: FetchContext, throttle_ms: int) -> FetchReply:
+    """The client has to wait, and asks again for what was read (KIP-219)."""
+    try:
+        return FetchReply(session_id=asked.left_alone(), throttle_ms=throttle_ms)
+    except ApiError as error:
+        return FetchReply(error.code, asked.session_id, throttle_ms=throttle_ms)
+
+
 async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace) -> FetchReply:
     try:
         session_id, answers = await asked.finish(reading.answers, now_ms, pace)
@@ -190,7 +209,9 @@ async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace
     def fetched(topic: tuple[FetchTarget, list[FetchedPartition]]) -> FetchedDataTopic:
         return FetchedDataTopic(topic[0].name, topic[0].topic_id, tuple(topic[1]))
 
-    return FetchReply(session_id=session_id, topics=mapped(fetched, topics))
+    return FetchReply(
+        session_id=session_id, topics=mapped(fetched, topics), counted=reading.size
+    )
 
 
 class _Admission:
