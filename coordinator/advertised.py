@@ -14,12 +14,13 @@ def advertised_address(
     bound: tuple[str, int], advertised: tuple[str, int] | None
 ) -> tuple[str, int]:
     """`advertised`, else the address that the daemon listens on. No client can connect to a
-    wildcard address, so without --advertised it becomes the loopback address."""
+    wildcard address, so without --advertised or advertised.listeners it becomes the loopback
+    address."""
     if advertised is not None:
         return advertised
     host, port = bound
     local = WILDCARDS.get(host)
     if local is None:
         return host, port
-    log.warning("clients on other machines need --advertised HOST:PORT", listen=host, told=local)
+    log.warning("clients on other machines need an advertised address", listen=host, told=local)
     return local, port

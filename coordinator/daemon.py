@@ -9,7 +9,7 @@ what is under way becomes durable and is answered, store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +26,11 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
-from groupd.coordinator.security.listeners import listeners_of
-from groupd.coordinator.server.client_session import KafkaEndpoint
+from groupd.coordinator.security.listeners import Listener, listeners_of
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
-from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from groupd.coordinator.server.kafka_ports import KafkaPorts
+from groupd.coordinator.server.listener import CannotListen, cannot_listen
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.storage.log import LogError, Store, StoreRefused
@@ -87,7 +87,8 @@ class Daemon:
         host: Host | None = None,
     ) -> None:
         self.options = options
-        self.kafka_address = ("", 0)
+        self.kafka_addresses: Mapping[str, tuple[str, int]] = {}
+        """By the name of the listener, in order."""
         self.admin_address = ("", 0)
         self.connections = ConnectionStats()
         self._host = host or Host()
@@ -101,9 +102,14 @@ class Daemon:
         """To be closed, as soon as there is one."""
         self._parts: DaemonParts | None = None
         self._hosting: Hosting | None = None
-        self._listener: KafkaListener | None = None
+        self._ports: KafkaPorts | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
+
+    @property
+    def kafka_address(self) -> tuple[str, int]:
+        """That of the first listener; there once the ports are open."""
+        return next(iter(self.kafka_addresses.values()), ("", 0))
 
     @property
     def parts(self) -> DaemonParts:
@@ -135,7 +141,7 @@ class Daemon:
         trouble = "opened"
         host, options = self._host, self.options
         try:
-            self._check_listeners()
+            listeners = self._checked_listeners()
             parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
             await self._launch_workers()
             self._store = self._given_store or create_store(options.store_url, options.data_dir)
@@ -144,7 +150,7 @@ class Daemon:
             trouble = "read"
             await host.run("assemble", lambda: parts.assemble(store, self._hosting))
             self._stalls.start()
-            await self._open_ports()
+            await self._open_ports(listeners)
             topics = options.topics
             await host.run("load", lambda: parts.load(topics), topics=topics)
             parts.cleaner.start()
@@ -155,14 +161,21 @@ class Daemon:
             if isinstance(error, LogError):
                 raise CannotStart(f"the store cannot be {trouble}: {error}") from error
             raise
-        log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
+        log.info("serving", kafka=dict(self.kafka_addresses), admin=self.admin_address)
 
-    def _check_listeners(self) -> None:
+    def _checked_listeners(self) -> tuple[Listener, ...]:
         """Raises ConfigError."""
         options = self.options
-        listeners_of(options.config, options.listen, options.advertised)
-        if options.config.listeners:
-            raise ConfigError("listeners: cannot be served yet; use --listen")
+        listeners = listeners_of(options.config, options.listen, options.advertised)
+        if options.workers is not None and options.config.listeners:
+            raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
+        for listener in listeners:
+            if listener.protocol.tls or listener.protocol.sasl:
+                raise ConfigError(
+                    f"listeners: {listener.name} is {listener.protocol.value}, which cannot be "
+                    "served yet"
+                )
+        return listeners
 
     def _warn_of_readers(self) -> None:
         database = None
@@ -186,20 +199,25 @@ class Daemon:
                 self.parts.clock,
             )
 
-    async def _open_ports(self) -> None:
+    async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
         """Raises CannotListen."""
-        self._listener = KafkaListener(
+        self._ports = KafkaPorts(
             self.parts.config,
             self._socket_clock,
             self.parts.requests,
             self.connections,
             fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
             self._host.connection,
-            KafkaEndpoint(access=self.parts.security.access, metering=self.parts.metering),
+            self.parts.security.access,
+            self.parts.metering,
         )
-        self.kafka_address = await self._listener.start(*self.options.listen)
-        node = advertised_address(self.kafka_address, self.options.advertised)
-        self._host.call("announce", lambda: self.parts.announce(*node), node=node)
+        self.kafka_addresses = await self._ports.open(listeners)
+        told = [
+            (one.name, *advertised_address(self.kafka_addresses[one.name], one.advertised))
+            for one in listeners
+        ]
+        node, several = told[0][1:], tuple(told) if self.options.config.listeners else ()
+        self._host.call("announce", lambda: self.parts.announce(*node, several), node=node)
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
 
@@ -251,6 +269,7 @@ class Daemon:
         node = self.parts.nodes[0]
         return {
             "listen": list(self.kafka_address),
+            "listeners": {name: list(place) for name, place in self.kafka_addresses.items()},
             "advertised": [node.host, node.port],
             "admin": list(admin),  # until the real port is known
             "workers": self.options.workers.count if self.options.workers else 1,
@@ -287,9 +306,9 @@ class Daemon:
             await self._close()
 
     def _refuse_clients(self) -> None:
-        if self._listener is not None:
-            self._listener.close_listener()
-            self._listener.stop_reading()
+        if self._ports is not None:
+            self._ports.close_listeners()
+            self._ports.stop_reading()
 
     async def _finish(self) -> None:
         if self._parts is not None and self._parts.assembled:
@@ -298,8 +317,8 @@ class Daemon:
 
     async def _close(self) -> None:
         try:
-            if self._listener is not None:
-                await self._listener.close_connections()
+            if self._ports is not None:
+                await self._ports.close_connections()
             if self._admin is not None:
                 await self._admin.close()
             if self._store is not None:

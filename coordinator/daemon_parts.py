@@ -171,9 +171,12 @@ class DaemonParts:
             broker.on_group_configs(group, overrides)
         data_plane.broker_configs.follow(broker.on_broker_configs)
 
-    def announce(self, host: str, port: int) -> None:
-        """Set the advertised address of this node."""
-        node = Node(self.config.node_id, host, port)
+    def announce(
+        self, host: str, port: int, listeners: tuple[tuple[str, str, int], ...] = ()
+    ) -> None:
+        """Set the advertised address of this node, and where it has several listeners those of
+        each, as (name, host, port)."""
+        node = Node(self.config.node_id, host, port, listeners=listeners)
         self.nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
         self.broker.node = node
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
@@ -74,8 +75,8 @@ class ControlledDaemon:
         return await never
 
     @property
-    def kafka_address(self) -> tuple[str, int]:
-        return self._engine.kafka
+    def kafka_addresses(self) -> Mapping[str, tuple[str, int]]:
+        return self._engine.kafka_addresses
 
     @property
     def admin_address(self) -> tuple[str, int]:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from groupd.coordinator.cli import stop_signals
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
-from groupd.coordinator.cli.serve_flags import ServeFlags
+from groupd.coordinator.cli.serve_flags import DEFAULT_LISTEN, ServeFlags
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
 from groupd.coordinator.runtime.allocator import give_back_large_blocks
@@ -32,7 +32,7 @@ class Served(Protocol):
     """What `serve` calls of a daemon; `groupd.coordinator.daemon.Daemon` describes it."""
 
     @property
-    def kafka_address(self) -> tuple[str, int]: ...
+    def kafka_addresses(self) -> Mapping[str, tuple[str, int]]: ...
 
     @property
     def admin_address(self) -> tuple[str, int]: ...
@@ -71,6 +71,9 @@ def _options(flags: ServeFlags) -> DaemonOptions:
     """Raises UsageError."""
     from groupd.coordinator.daemon import DaemonOptions
 
+    config = build_config(flags.config, flags.sets, flags.profile)
+    if config.listeners and flags.listen != DEFAULT_LISTEN:
+        raise UsageError("--listen: not with listeners, which take its place; leave one out")
     return DaemonOptions(
         listen=host_port(flags.listen, "--listen"),
         advertised=real_port(flags.advertised, "--advertised") if flags.advertised else None,
@@ -78,7 +81,7 @@ def _options(flags: ServeFlags) -> DaemonOptions:
         data_dir=flags.data_dir,
         store_url=flags.store,
         topics=tuple(topic(item) for item in flags.topics),
-        config=build_config(flags.config, flags.sets, flags.profile),
+        config=config,
         workers=_workers(flags),
     )
 
@@ -149,15 +152,21 @@ async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool
         return
     collector.serve()
     try:
-        kafka, admin = daemon.kafka_address, daemon.admin_address
-        line = f"groupd ready kafka={_address(kafka)} admin={_address(admin)}"
         ready()
-        print(line, file=lasting(sys.stdout), flush=True)
+        print(_ready_line(daemon), file=lasting(sys.stdout), flush=True)
         await _until(stop, daemon)
     finally:
         stopping = asyncio.ensure_future(daemon.stop())
         await _in_time(stopping)
         await stopping
+
+
+def _ready_line(daemon: Served) -> str:
+    """`kafka` is the first listener; further ones have their names, in lower case."""
+    (_, first), *more = daemon.kafka_addresses.items()
+    places = [("kafka", first), *((name.lower(), place) for name, place in more)]
+    places.append(("admin", daemon.admin_address))
+    return " ".join(["groupd ready", *(f"{name}={_address(place)}" for name, place in places)])
 
 
 async def _in_time(stopping: asyncio.Future[None]) -> None:

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from groupd.coordinator.cli.parse import directory
 
 WORKERS_MAX = 64
+DEFAULT_LISTEN = "127.0.0.1:9092"
 
 
 class Flag(Struct, frozen=True):
@@ -39,7 +40,7 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
     """The values. A `bool` is a flag without a value, a `tuple` a flag that may be repeated."""
 
     listen: Annotated[str, Flag("Kafka address, HOST:PORT; port 0 takes any free port.")] = (
-        "127.0.0.1:9092"
+        DEFAULT_LISTEN
     )
     advertised: Annotated[
         str | None, Flag("Advertised address: where clients connect to, HOST:PORT.")

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
@@ -157,7 +157,11 @@ class Recorder(Host):
         return self._world.new_topic_id()
 
     async def open(self, store: Store, config: CoordinatorConfig) -> Store:
-        """Raises CannotRecord, also when the store holds too much."""
+        """Raises CannotRecord, also when the store holds too much, ConfigError."""
+        if config.listeners:
+            raise ConfigError(
+                "listeners: cannot be recorded, as a recording does not say who asks; use --listen"
+            )
         self.loop = asyncio.get_running_loop()
         in_memory = isinstance(store, MemoryStore)
         if self._store is None:

@@ -38,7 +38,7 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 class KafkaListener:
     """All connections of one listening socket. `clock`: the clock of the sockets. `make`: makes a
-    connection."""
+    connection. `of_all`: the connections of all listeners, whose limits hold too."""
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class KafkaListener:
         fairness: Fairness,
         make: Callable[..., Connection] = Connection,
         endpoint: KafkaEndpoint = PLAINTEXT,
+        of_all: OpenConnections[Connection] | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -59,17 +60,18 @@ class KafkaListener:
         self._endpoint = endpoint
         stats.budget = fairness.budget
         stats.most = most_connections(config.max_connections)
-        self._connections: OpenConnections[Connection] = OpenConnections(config, stats.most)
+        self._connections: OpenConnections[Connection] = OpenConnections(config, stats.most, of_all)
         self._server: asyncio.Server | None = None
         self._sweep: TimerHandle | None = None
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listens and returns the bound address. Raises CannotListen."""
+    async def start(self, host: str, port: int, flag: str = "--listen") -> tuple[str, int]:
+        """Listens and returns the bound address. An empty `host`: all interfaces. `flag`: where the
+        address comes from. Raises CannotListen."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
         except OSError as error:
-            raise cannot_listen(host, port, "--listen", error) from error
+            raise cannot_listen(host, port, flag, error) from error
         return self._listening()
 
     async def start_on(self, bound: socket) -> tuple[str, int]:

@@ -117,7 +117,11 @@ def default_text(key: str) -> str | None:
 
 def node_keys(node: Node) -> tuple[BrokerKey, ...]:
     """What differs from node to node, beside `node.id`."""
-    address = f"PLAINTEXT://{node.host}:{node.port}"
+    places = node.listeners or (("PLAINTEXT", node.host, node.port),)
+    address = ",".join(
+        f"{name}://[{host}]:{port}" if ":" in host else f"{name}://{host}:{port}"
+        for name, host, port in places
+    )
     doc = "The address that clients are told."
     return (
         BrokerKey("advertised.listeners", address, STRING, doc, is_default=False),

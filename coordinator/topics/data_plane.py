@@ -109,7 +109,13 @@ class DataPlane:
         self.producer_ids = ProducerIds(store)
         self.fetch_sessions = FetchSessions(config, new_id)
         self.fetch = Fetch(
-            self.partitions, self.fetch_sessions, self.quotas, config, work, elapsed, wait
+            self.partitions,
+            self.fetch_sessions,
+            config,
+            work,
+            elapsed,
+            wait,
+            quotas=self.quotas,
         )
 
     def verify_with(self, verifier: TransactionVerifier, log: CoordinatorLogView) -> None:

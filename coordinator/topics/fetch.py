@@ -2,10 +2,11 @@
 
 Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
 with the aborted transactions in it; as many bytes as asked for and as there is room for in the
-memory of the connection and the quota of its client, the last batch cut where a limit says so, but the first batch of a reply
-is whole however large it is. An error while reading, enough bytes, a limit that is reached or the
-end of the wait completes the request; so does a lack of memory for others. A request that waits
-costs nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
+memory of the connection and in the quota of its client, the last batch cut where a limit says so,
+but the first batch of a reply is whole however large it is. An error while reading, enough bytes, a
+limit that is reached or the end of the wait completes the request; so does a lack of memory for
+others. A client that has used up its quota gets nothing and has to wait. A request that waits costs
+nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
 """
 
 from __future__ import annotations
@@ -81,11 +82,12 @@ class Fetch:
         self,
         partitions: Partitions,
         sessions: FetchSessions,
-        quotas: Quotas,
         config: CoordinatorConfig,
         work: LongWork,
         elapsed: Callable[[], Instant],
         wait: Wait = wait_for_event,
+        *,
+        quotas: Quotas,
     ) -> None:
         self._partitions = partitions
         self._sessions = sessions
@@ -209,9 +211,7 @@ async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace
     def fetched(topic: tuple[FetchTarget, list[FetchedPartition]]) -> FetchedDataTopic:
         return FetchedDataTopic(topic[0].name, topic[0].topic_id, tuple(topic[1]))
 
-    return FetchReply(
-        session_id=session_id, topics=mapped(fetched, topics), counted=reading.size
-    )
+    return FetchReply(session_id=session_id, topics=mapped(fetched, topics), counted=reading.size)
 
 
 class _Admission:

@@ -47,6 +47,10 @@ class Layout:
         self.nodes = nodes
         self._offsets_leader = offsets_leader or (lambda partition: node_id)
 
+    def nodes_on(self, listener: str) -> tuple[Node, ...]:
+        """As clients of that listener see them."""
+        return tuple([node.on(listener) for node in self.nodes])
+
     def runs(self, topic: Topic, start: int, end: int) -> tuple[PartitionRun, ...]:
         """Where the partitions from `start` to below `end` lie."""
         if start >= end:

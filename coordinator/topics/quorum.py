@@ -46,7 +46,9 @@ async def describe_quorum(
     )
     return DescribeQuorumReply(
         topics=((CLUSTER_METADATA_TOPIC, (partition,)),),
-        nodes=tuple(node for node in plane.layout.nodes if node.node_id == leader),
+        nodes=tuple(
+            node for node in plane.layout.nodes_on(context.listener) if node.node_id == leader
+        ),
     )
 
 

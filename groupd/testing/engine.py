@@ -99,6 +99,7 @@ class Engine:
         self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
         """The committed offsets that are durable, by (group, topic, partition)."""
         self.kafka = options.listen
+        self.kafka_addresses: Mapping[str, tuple[str, int]] = {}
         self.admin = options.admin
         self.control: ControlHandler | None = None
         """Answers the requests to `/control` of the admin port."""
@@ -135,6 +136,7 @@ class Engine:
         await daemon.start()
         self._daemon = daemon
         self.kafka = daemon.kafka_address
+        self.kafka_addresses = daemon.kafka_addresses
         if self.admin is not None:
             self.admin = daemon.admin_address
         self.broker.event_listeners += (self._on_events, self.invariants.on_events)

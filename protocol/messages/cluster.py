@@ -46,10 +46,21 @@ class ApiVersionsReply(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
+    """`listeners`: (name of a listener, host, port) where a node has several of them; `host` and
+    `port` are those of the first one."""
+
     node_id: int
     host: str
     port: int
     rack: str | None = None
+    listeners: tuple[tuple[str, str, int], ...] = ()
+
+    def on(self, listener: str) -> Node:
+        """The node as clients of that listener see it (`docs/spec/security.md#1.1`)."""
+        for name, host, port in self.listeners:
+            if name == listener:
+                return Node(self.node_id, host, port, self.rack)
+        return Node(self.node_id, self.host, self.port, self.rack) if self.listeners else self
 
 
 class MetadataRequest(Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.support.ports import free_ports
 from tests.support.process import ChildProcess, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-READY = re.compile(r"^groupd ready kafka=(\S+):(\d+) admin=(\S+):(\d+)$")
+READY = re.compile(r"^groupd ready (kafka=\S+(?: \S+=\S+)* admin=\S+)$")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
 
@@ -29,6 +30,23 @@ def worker_pids(pid: int) -> dict[int, int]:
         for child, command in commands.items()
         if b"groupd.coordinator.workers" in command
     }
+
+
+def refused(arguments: Sequence[str], directory: Path) -> str:
+    """Run `serve`, which must end with exit code 2; its single line on stderr."""
+    command = [sys.executable, "-m", "groupd", "serve", "--admin", "127.0.0.1:0", *arguments]
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=START_TIMEOUT_S,
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, ""), ended
+    (line,) = ended.stderr.splitlines()
+    return line
 
 
 class Daemon:
@@ -59,6 +77,8 @@ class Daemon:
         # Those of workers follow; all are to be the same after a restart.
         self.port = free_ports(self.host, self._node_count)
         self.admin_port = 0
+        self.ports: dict[str, int] = {}
+        """By the names in the ready line."""
         self._topics = dict(topics or {})
         self._settings = dict(settings or {})
         self._arguments = list(arguments)
@@ -94,7 +114,8 @@ class Daemon:
     def command(self) -> list[str]:
         """The command line, with the ports of the last start if there was one."""
         command = [sys.executable, "-m", "groupd", "serve"]
-        command += ["--listen", f"{self.host}:{self.port}"]
+        if "listeners" not in self._settings:
+            command += ["--listen", f"{self.host}:{self.port}"]
         command += ["--admin", f"{self.host}:{self.admin_port}"]
         command += ["--data-dir", str(self.data_dir)]
         for name, partitions in self._topics.items():
@@ -120,7 +141,9 @@ class Daemon:
         )
         ready = READY.match(process.stdout_lines[0]) if process.stdout_lines else None
         assert ready is not None, f"no ready line\n{process.output()}"
-        self.port, self.admin_port = int(ready.group(2)), int(ready.group(4))
+        places = (place.partition("=") for place in ready[1].split(" "))
+        self.ports = {name: int(address.rpartition(":")[2]) for name, _, address in places}
+        self.port, self.admin_port = self.ports["kafka"], self.ports["admin"]
 
     def stop(self) -> None:
         """SIGTERM: must exit 0 within 5 s."""

@@ -11,6 +11,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterable, Mapping
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any
 
@@ -38,11 +39,15 @@ class NoReply(AssertionError):
 class WireClient:
     """One connection. Not for several threads."""
 
-    def __init__(self, host: str, port: int, client_id: str = "wire") -> None:
+    def __init__(
+        self, host: str, port: int, client_id: str = "wire", *, tls: SSLContext | None = None
+    ) -> None:
         self.client_id = client_id
         self.host, self.port = host, port
         self._socket = socket.create_connection((host, port), TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._buffer = bytearray()
         self._correlation = 0
         self._waiting: deque[tuple[int, str, int]] = deque()

@@ -258,4 +258,5 @@ def find_coordinator(
     node = node_for(key_type, key)
     if node is None:
         return FoundCoordinator(key, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="")
+    node = node.on(context.listener)
     return FoundCoordinator(key, node.node_id, node.host, node.port, error_message="")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,7 +18,7 @@ from groupd.coordinator.failures import DaemonFailed
 class FakeDaemon:
     """`start` waits for `go`; every step is noted."""
 
-    kafka_address = ("127.0.0.1", 1)
+    kafka_addresses: ClassVar[dict[str, tuple[str, int]]] = {"PLAINTEXT": ("127.0.0.1", 1)}
     admin_address = ("::1", 2)
 
     def __init__(self) -> None:

@@ -361,10 +361,10 @@ async def test_a_stop_closes_also_what_does_not_read() -> None:
     running = Running(config={"write_buffer_max_bytes": 1024})
     await running.daemon.start()
     peer = await running.connect()
-    listener = running.daemon._listener
-    assert listener is not None
+    ports = running.daemon._ports
+    assert ports is not None
     await peer.ask(api_versions(0))
-    (connection,) = listener._connections
+    (connection,) = ports._of_all
     requests = b"".join(api_versions(number) for number in range(1000))
     while not connection._out.draining:
         peer.writer.write(requests)
