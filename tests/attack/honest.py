@@ -29,14 +29,16 @@ RETRY_S = 0.1
 
 
 class Report(msgspec.Struct):
-    """`waits`: the longest ones; `requests`: answered; `fenced`: (client, why); `lost`: connections
-    of honest clients that the broker ended; `ledger`: what is wrong with acknowledged commits."""
+    """`waits`: the longest ones; `p99_s`: of all waits; `requests`: answered; `fenced`:
+    (client, why); `lost`: connections of honest clients that the broker ended; `ledger`: what is
+    wrong with acknowledged commits."""
 
     waits: list[Wait]
     requests: int
     fenced: list[tuple[str, str]]
     lost: list[tuple[str, str]]
     ledger: list[str]
+    p99_s: float = 0.0
 
 
 class Honest:
@@ -92,7 +94,9 @@ class Honest:
         for client in self._clients:
             ledger += await self._checked(client)
         worst = sorted(self._waits, key=lambda wait: -wait.seconds)[:20]
-        return Report(worst, self._count, self._fenced, self._lost, ledger)
+        seconds = sorted(wait.seconds for wait in self._waits)
+        p99 = seconds[len(seconds) * 99 // 100] if seconds else 0.0
+        return Report(worst, self._count, self._fenced, self._lost, ledger, p99)
 
     async def _checked(self, client: Client) -> list[str]:
         """Waits until the client can read its ledger again; returns a line for each mistake."""

@@ -82,7 +82,7 @@ class Running:
         return sorted(found, key=lambda piece: -piece[1])
 
 
-class _Watched(Daemon):
+class WatchedDaemon(Daemon):
     """Notes what keeps its loop busy."""
 
     @property
@@ -130,7 +130,7 @@ def _groupd(
     stack: ExitStack, directory: Path, settings: Mapping[str, str], setup: Setup, flags: list[str]
 ) -> Running:
     flags = [*flags, "--log-level", "warning"]
-    daemon = (_Watched if setup.watched else Daemon)(
+    daemon = (WatchedDaemon if setup.watched else Daemon)(
         directory, topics=TOPICS, settings=settings, arguments=flags, workers=setup.workers
     )
     stack.callback(daemon.close)
@@ -138,7 +138,7 @@ def _groupd(
     nodes = [(daemon.host, int(node.rpartition(":")[2])) for node in daemon.nodes]
     pids = tuple(descendants(daemon.pid))
     victim = Victim("groupd", tuple(nodes), pids, daemon.admin_port)
-    work = daemon.work if isinstance(daemon, _Watched) else None
+    work = daemon.work if isinstance(daemon, WatchedDaemon) else None
     return Running(victim, lambda: daemon.process.running, directory / "groupd.log", work)
 
 

@@ -32,13 +32,14 @@ def message_class(name: str, version: int, kind: str) -> Any:
 
 
 @cache
-def _hints(entity_class: Any) -> dict[str, Any]:
+def entity_hints(entity_class: Any) -> dict[str, Any]:
+    """The types of its fields by name."""
     return typing.get_type_hints(entity_class)
 
 
 def build(entity_class: Any, fields: Mapping[str, Any]) -> Any:
     """An entity from plain data."""
-    hints = _hints(entity_class)
+    hints = entity_hints(entity_class)
     values = {}
     for field in dataclasses.fields(entity_class):
         kafka_type = field.metadata.get("kafka_type", "")
@@ -49,7 +50,8 @@ def build(entity_class: Any, fields: Mapping[str, Any]) -> Any:
     return entity_class(**values)
 
 
-def _options(hint: Any) -> tuple[Any, ...]:
+def options(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the type itself."""
     union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if union else (hint,)
 
@@ -57,7 +59,7 @@ def _options(hint: Any) -> tuple[Any, ...]:
 def _value(hint: Any, kafka_type: str, value: Any) -> Any:
     if value is None:
         return None
-    inner = next(option for option in _options(hint) if option is not type(None))
+    inner = next(option for option in options(hint) if option is not type(None))
     if typing.get_origin(inner) is tuple:
         item = typing.get_args(inner)[0]
         return tuple(_value(item, kafka_type, one) for one in value)
@@ -71,13 +73,13 @@ def _value(hint: Any, kafka_type: str, value: Any) -> Any:
 
 
 def _default(hint: Any, kafka_type: str) -> Any:
-    options = _options(hint)
-    if type(None) in options:
+    given = options(hint)
+    if type(None) in given:
         return None
-    if typing.get_origin(options[0]) is tuple:
+    if typing.get_origin(given[0]) is tuple:
         return ()
     by_type = {"string": "", "bool": False, "bytes": b"", "uuid": None}
-    return _value(options[0], kafka_type, by_type.get(kafka_type, 0))
+    return _value(given[0], kafka_type, by_type.get(kafka_type, 0))
 
 
 def to_bytes(entity: Any) -> bytes:
