@@ -26,15 +26,15 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL, Account
+from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL
 from groupd.coordinator.server.client_session import PLAINTEXT, ClientSession, KafkaEndpoint
+from groupd.coordinator.server.client_socket import ClientSocket
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.decoding import AT_ONCE, Decoded
 from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.lanes import lane_of
 from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.outgoing import Outgoing
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
@@ -49,7 +49,7 @@ log = structlog.get_logger("groupd.connection")
 API_VERSIONS_KEY = 18
 
 
-class Connection(asyncio.Protocol):
+class Connection(ClientSocket):
     """The asyncio protocol of one accepted socket. `registry`: all connections of the listener."""
 
     make_slot: Callable[..., Slot] = Slot
@@ -57,9 +57,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: OpenConnections[Connection],
                  fairness: Fairness, endpoint: KafkaEndpoint = PLAINTEXT) -> None:  # fmt: skip
+        super().__init__(config, clock, stats, fairness.budget)
         self._config = config
         self._requests = requests
-        self._stats = stats
         self._registry = registry
         self._endpoint = endpoint
         self._metering = endpoint.metering
@@ -69,23 +69,15 @@ class Connection(asyncio.Protocol):
         self._turns = fairness.turns
         self._decoder = fairness.decoder
         self.long_work = fairness.work
-        self.account = Account(fairness.budget, self._soon, self._overdue)
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
         self._partial = self._splitter.buffer
-        self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot] = deque()
         self._unanswered = 0
         self._held = 0
         self.stored_replies = StoredReplies(stats)
-        self._quiet = True
-        """No request is under way, so the next one may have a stored reply."""
-        self._reading = True
         self._pumping = False
         self._stopped = False
-        self._out = Outgoing(config, clock, stats, self.account, self._stalled)
-        self.closed = False
-        self.host = ""
         self.session: ClientSession
         self.software = ("", "")
         self.active = True
@@ -167,20 +159,6 @@ class Connection(asyncio.Protocol):
         self._out.resume()
         self._pump()
 
-    def abort(self) -> None:
-        """Drops the connection now."""
-        self.closed = True
-        self._quiet = False
-        if self._transport is not None:
-            self._transport.abort()
-
-    def close(self) -> None:
-        """Closes the connection once everything that was written has been sent."""
-        self.closed = True
-        self._quiet = False
-        if self._transport is not None:
-            self._transport.close()
-
     def stop_reading(self) -> None:
         """For shutdown: takes no new requests, but still answers those under way."""
         self._stopped = True
@@ -214,9 +192,6 @@ class Connection(asyncio.Protocol):
     def hold(self) -> None:
         """The work of a slot comes in slices: starts no request until it is done."""
         self._held += 1
-
-    def _soon(self, callback: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(callback)
 
     def _wait(self, throttle_ms: int) -> None:
         """The client has to wait: its requests are not started, nor is it read."""
@@ -396,29 +371,3 @@ class Connection(asyncio.Protocol):
         if room and announced:
             room = self.account.may_come_in(announced, self._pump)
         self._set_reading(room)
-
-    def _set_reading(self, reading: bool) -> None:
-        if reading == self._reading or self.closed or self._transport is None:
-            return
-        self._reading = reading
-        if reading:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
-
-    def _refuse(self, reason: str) -> None:
-        self._stats.malformed += 1
-        log.warning("connection closed", client=self.host, reason=reason)
-        self.abort()
-
-    def _stalled(self) -> None:
-        self._stats.stalled += 1
-        log.warning("client does not read its replies; dropped", client=self.host)
-        self.abort()
-
-    def _overdue(self) -> None:
-        """Others wait for the memory that this connection has held for too long."""
-        self._stats.overdue += 1
-        size = self.account.size
-        log.warning("client is too slow for the memory it holds", client=self.host, bytes=size)
-        self.abort()

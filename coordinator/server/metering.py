@@ -43,13 +43,13 @@ class Metering:
         self.clock = clock
         self.elapsed_ns = elapsed_ns
 
-    def of(self, principal: str, header: RequestHeader, size: int) -> Meter | None:
+    def of(self, principal: str, header: RequestHeader, size: int) -> RequestMeter | None:
         """For a request that begins now, of `size` bytes; None: no quota is for its client."""
         limits = self.quotas.of(principal, header.client_id or "")
-        return None if limits is None else Meter(self, limits, header, size)
+        return None if limits is None else RequestMeter(self, limits, header, size)
 
 
-class Meter:
+class RequestMeter:
     """What one request uses."""
 
     __slots__ = ("_header", "_limits", "_metering", "_since_ns", "_size", "_used_ns")

@@ -14,7 +14,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import Lease, Waiter
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account
 from groupd.coordinator.server.client_session import ClientSession
-from groupd.coordinator.server.metering import Meter
+from groupd.coordinator.server.metering import RequestMeter
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
@@ -114,7 +114,7 @@ class Slot(Waiter):
         not change."""
         self.watchers: list[Watcher] | None = None
         """Layers between connections and broker that must be told of repeated requests."""
-        self.meter: Meter | None = None
+        self.meter: RequestMeter | None = None
         """Counts what the request uses of its client's quotas; None: there are none."""
         self.throttle_ms = 0
         """How long the client has to wait after this request."""
