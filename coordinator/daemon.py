@@ -34,6 +34,7 @@ from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.listener import CannotListen, cannot_listen
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.storage.log import LogError, Store, StoreRefused
 from groupd.storage.open import create_store, database_file
@@ -178,7 +179,7 @@ class Daemon:
         if options.workers is not None and options.config.listeners:
             raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
         for listener in listeners:
-            if listener.protocol.tls or listener.protocol.sasl:
+            if listener.protocol.tls:
                 raise ConfigError(
                     f"listeners: {listener.name} is {listener.protocol.value}, which cannot be "
                     "served yet"
@@ -217,16 +218,26 @@ class Daemon:
             )
 
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
-        """Raises CannotListen."""
+        """Raises CannotListen, ConfigError."""
+        parts, clock = self.parts, self._socket_clock
+        sasl = SaslEndpoints(
+            parts.config,
+            listeners,
+            parts.security.users.credential,
+            parts.versions.reply,
+            clock,
+            self.connections.sasl,
+        )
         self._ports = KafkaPorts(
-            self.parts.config,
-            self._socket_clock,
-            self.parts.requests,
+            parts.config,
+            clock,
+            parts.requests,
             self.connections,
-            fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
+            fairness(parts.config, self._stalls, parts.broker.work, clock),
             self._host.connection,
-            self.parts.security.access,
-            self.parts.metering,
+            parts.security.access,
+            sasl,
+            parts.metering,
         )
         self.kafka_addresses = await self._ports.open(listeners)
         told = [

@@ -24,6 +24,7 @@ from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
@@ -57,6 +58,8 @@ class DaemonParts:
     transactions: TransactionCoordinator
     requests: Requests
     """Takes what connections decode."""
+    versions: VersionsAnswer
+    """Answers ApiVersions to clients that have not said who they are."""
 
     def __init__(
         self,
@@ -104,7 +107,8 @@ class DaemonParts:
         self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
         self.broker.serve_data(self.security.handlers)
-        self.requests = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
+        frontend = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
+        self.requests, self.versions = frontend, frontend.versions
         if hosting is not None:
             self.requests = hosting.attach(store, self.broker, self.data_plane, self.transactions)
         if self._wrap is not None:

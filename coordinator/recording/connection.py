@@ -117,6 +117,11 @@ class RecordedConnection(Connection):
         super().close()
         self._closing(before)
 
+    def finish(self) -> None:
+        before = self.closed
+        super().finish()
+        self._closing(before)
+
     def _closing(self, before: bool) -> None:
         if not before and self.number >= 0:
             self.traffic.closing(self)

@@ -133,6 +133,14 @@ class Quotas:
         self._found[key] = found
         return found
 
+    def fetch_limit(self, principal: str, client_id: str) -> Limit | None:
+        limits = self.of(principal, client_id)
+        return None if limits is None else limits.fetch
+
+    def mutation_limit(self, principal: str, client_id: str) -> Limit | None:
+        limits = self.of(principal, client_id)
+        return None if limits is None else limits.mutation
+
     def _find(self, user: str, client_id: str) -> ClientQuotas | None:
         found = ClientQuotas(
             produce=self._limit(PRODUCER_BYTE_RATE, user, client_id),

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from groupd.coordinator.core.types import ANONYMOUS, UNRESTRICTED, Access
 from groupd.coordinator.server.metering import UNMETERED, Metering
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
 
 FindAccess = Callable[[str, str], Access]
 """(principal, host) -> what it may do."""
@@ -18,11 +19,13 @@ def _unrestricted(principal: str, host: str) -> Access:
 
 
 class KafkaEndpoint(Struct, frozen=True):
-    """What the connections of one listener have in common. `listener`: its name. `metering`: counts
-    what clients use of their quotas."""
+    """What the connections of one listener have in common. `listener`: its name. `sasl`: by which
+    clients say who they are; None: they do not have to. `metering`: counts what they use of their
+    quotas."""
 
     listener: str = "PLAINTEXT"
     access: FindAccess = _unrestricted
+    sasl: SaslEndpoint | None = None
     metering: Metering = UNMETERED
 
     def session(self, host: str) -> ClientSession:

@@ -49,6 +49,16 @@ class ClientSocket(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def finish(self) -> None:
+        """Closes the connection so that the client can read what was written. Input is read on and
+        dropped, because unread input would turn the end into a reset."""
+        self.closed = True
+        self._quiet = False
+        if self._transport is not None:
+            if not self._reading:
+                self._transport.resume_reading()
+            self._out.finish()
+
     def _set_reading(self, reading: bool) -> None:
         if reading == self._reading or self.closed or self._transport is None:
             return

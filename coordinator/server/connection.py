@@ -10,6 +10,7 @@ Rules:
 - Large frames are only read, and requests only started, as long as there is room for what the
   connection holds (`byte_budget`).
 - A malformed frame or an unsupported request closes this connection and logs one line.
+- Where clients must say who they are, frames go to the gate first (`sasl_gate`).
 - A reply never starts the next request of its connection in the same call, because the caller that
   answers still has other work to finish.
 """
@@ -36,6 +37,7 @@ from groupd.coordinator.server.lanes import lane_of
 from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_gate import SaslGate
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
@@ -79,6 +81,7 @@ class Connection(ClientSocket):
         self._pumping = False
         self._stopped = False
         self.session: ClientSession
+        self._gate: SaslGate | None = None
         self.software = ("", "")
         self.active = True
         """Data has come or left since the listener last looked."""
@@ -94,7 +97,8 @@ class Connection(ClientSocket):
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/unknown"
         self.session = self._endpoint.session(self.host)
-        limit = self._registry.limit_reached(self.host)
+        sasl = self._endpoint.sasl
+        limit = self._registry.limit_reached(self.host) or (sasl and sasl.limit_reached(self.host))
         if limit is not None:
             self._stats.refused += 1
             log.warning("connection refused", client=self.host, limit=limit)
@@ -104,6 +108,8 @@ class Connection(ClientSocket):
         self._stats.accepted += 1
         self._stats.open += 1
         self._out.open(self._transport)
+        if sasl is not None:
+            self._gate = SaslGate(sasl, self._endpoint.access, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -120,6 +126,9 @@ class Connection(ClientSocket):
         self._decoder.forget(self)
         self._frames.clear()
         self._turns.leave(self)
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
         if self._mute is not None:
             self._mute.cancel()
             self._mute = None
@@ -190,8 +199,24 @@ class Connection(ClientSocket):
         return self._held > 0
 
     def hold(self) -> None:
-        """The work of a slot comes in slices: starts no request until it is done."""
+        """The work of a slot comes in slices, or the client has to wait: starts no request until
+        that is done."""
         self._held += 1
+
+    def release(self) -> None:
+        """The end of a `hold` that no slot asked for."""
+        self._held -= 1
+        self._soon(self._pump)
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Sends what is no slot's reply, behind the replies that are ready."""
+        self._send_ready()
+        if not self.closed:
+            self._out.write(data)
+
+    def limit_frames(self, most: int) -> None:
+        """From now on a frame may have so many bytes."""
+        self._splitter.max_frame_bytes = most
 
     def _wait(self, throttle_ms: int) -> None:
         """The client has to wait: its requests are not started, nor is it read."""
@@ -224,7 +249,9 @@ class Connection(ClientSocket):
                         self._turns.line_up(self)
                         in_line = True
                         break
-                    self._start(self._frames.popleft())
+                    frame = self._frames.popleft()
+                    if self._gate is None or not self._gate.takes(frame):
+                        self._start(frame)
                     started = True
                 self._pumping = False
                 if not self.closed:

@@ -16,11 +16,12 @@ from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 
 
 class KafkaPorts:
-    """`open` them once. `make`: makes a connection. `access`: what a principal may do.
-    `metering`: of all connections."""
+    """`open` them once. `make`: makes a connection. `access`: what a principal may do. `sasl`: how
+    clients say who they are. `metering`: counts what they use of their quotas."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class KafkaPorts:
         fairness: Fairness,
         make: Callable[..., Connection],
         access: FindAccess,
+        sasl: SaslEndpoints,
         metering: Metering,
     ) -> None:
         self._config = config
@@ -40,6 +42,7 @@ class KafkaPorts:
         self._fairness = fairness
         self._make = make
         self._access = access
+        self._sasl = sasl
         self._metering = metering
         self._of_all: OpenConnections[Connection] = OpenConnections(
             config, most_connections(config.max_connections)
@@ -58,7 +61,9 @@ class KafkaPorts:
                 self._stats,
                 self._fairness,
                 self._make,
-                KafkaEndpoint(listener.name, self._access, metering=self._metering),
+                KafkaEndpoint(
+                    listener.name, self._access, self._sasl.of(listener.name), self._metering
+                ),
                 self._of_all,
             )
             self._listeners.append(opened)
@@ -81,3 +86,4 @@ class KafkaPorts:
         """See `KafkaListener.close_connections`."""
         for listener in self._listeners:
             await listener.close_connections()
+        self._sasl.close()

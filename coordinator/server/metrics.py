@@ -55,6 +55,7 @@ class CoordinatorCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._events()
         yield from self._sockets()
+        yield from self._logins()
         yield from self._log()
 
     def _events(self) -> Iterable[Metric]:
@@ -96,6 +97,29 @@ class CoordinatorCollector(Collector):
             requests.add_metric([API_BY_KEY[key].name, str(version)], count)
         yield requests
         yield gauge("groupd_requests_waiting", "Unanswered requests.", len(self._broker.waiting))
+
+    def _logins(self) -> Iterable[Metric]:
+        stats = self._connections.sasl
+        labels = ["listener", "mechanism", "result"]
+        first = CounterMetricFamily("groupd_authentications", "Logins with SASL.", labels=labels)
+        again = CounterMetricFamily(
+            "groupd_reauthentications", "Logins on a connection that was known.", labels=labels
+        )
+        for (listener, mechanism, repeated, succeeded), count in sorted(stats.logins.items()):
+            family = again if repeated else first
+            family.add_metric([listener, mechanism, "ok" if succeeded else "failed"], count)
+        yield first
+        yield again
+        yield total(
+            "groupd_authentications_without_reauthentication",
+            "Logins of clients that cannot authenticate again.",
+            stats.no_reauthentication,
+        )
+        yield total(
+            "groupd_expired_connections_killed",
+            "Closed because the session was over.",
+            stats.expired,
+        )
 
     def _log(self) -> Iterable[Metric]:
         writer = self._broker.writer

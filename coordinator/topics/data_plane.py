@@ -143,8 +143,7 @@ class DataPlane:
     def mutations(self, context: RequestContext, strict_from: int = 0) -> Mutations:
         """What a request may create and delete. `strict_from`: the version of its API from which on
         more than that is refused."""
-        limits = self.quotas.of(context.principal, context.client_id)
-        limit = None if limits is None else limits.mutation
+        limit = self.quotas.mutation_limit(context.principal, context.client_id)
         return self.quotas.mutations(limit, strict=context.api_version >= strict_from)
 
     async def close(self) -> None:

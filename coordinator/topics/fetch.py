@@ -109,8 +109,7 @@ class Fetch:
         except ApiError as error:
             return FetchReply(error.code)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
-        limits = self._quotas.of(context.principal, context.client_id)
-        limit = None if limits is None else limits.fetch
+        limit = self._quotas.fetch_limit(context.principal, context.client_id)
         if limit is not None:
             max_bytes = min(max_bytes, self._quotas.fetch_max(limit))
         enough = min(request.min_bytes, max_bytes)
@@ -184,10 +183,7 @@ def _unwatch(watched: list[Watched], event: asyncio.Event) -> Steps[None]:
 
 def _throttled(asked: FetchContext, throttle_ms: int) -> FetchReply:
     """The client has to wait, and asks again for what was read (KIP-219)."""
-    try:
-        return FetchReply(session_id=asked.left_alone(), throttle_ms=throttle_ms)
-    except ApiError as error:
-        return FetchReply(error.code, asked.session_id, throttle_ms=throttle_ms)
+    return FetchReply(asked.left_alone(), asked.session_id, throttle_ms=throttle_ms)
 
 
 async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace) -> FetchReply:
@@ -311,9 +307,13 @@ class _Reading:
             try:
                 answer = await self._partition(target)
             except (ApiError, LogError) as failed:
-                answer = FetchedPartition(target.asked.partition, self._code(failed))
-            wrong = answer.error != ErrorCode.NONE and not self._admission.was_refused(target)
-            if wrong or answer.diverging_epoch is not None:
+                # As in Kafka: nothing is aborted in what was never looked at.
+                refused = self._admission.was_refused(target)
+                answer = FetchedPartition(
+                    target.asked.partition, self._code(failed), aborted=() if refused else None
+                )
+                self.complete = self.complete or not refused
+            if answer.diverging_epoch is not None:
                 self.complete = True
             self.answers.append((target, answer))
 

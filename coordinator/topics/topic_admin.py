@@ -14,8 +14,8 @@ from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import (
-    DENIED,
     check_topic_access,
+    denied,
     id_not_hosted,
     may_create,
     not_hosted,
@@ -64,6 +64,7 @@ the error, so they have to wait afterwards (KIP-599)."""
 
 _NAMED_TWICE = "Duplicate topic name."
 _TOPIC_NAMED_TWICE = "Duplicate topic name or id."
+_NOT_ALLOWED = "Authorization failed."
 _TO_HIGH_WATERMARK = -1
 
 
@@ -77,20 +78,20 @@ async def create_topics(
     pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_CREATE_TOPICS)
     twice = await pace.repeated(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in twice]
-    denied = await _denied(pace, topics, lambda name: may_create(context, name))
+    refused = await _denied(pace, topics, lambda name: may_create(context, name))
     room = NewPartitions()
     for topic in topics:
         if pace.due():
             await pace.turn()
-        if topic.name not in denied:
+        if topic.name not in refused:
             room.take(new_partitions(topic, plane.broker_configs.config))
     created = []
     for topic in topics:
         if pace.due(1 + len(topic.assignments) + len(topic.configs)):
             await pace.turn()
-        if topic.name in denied:
+        if topic.name in refused:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            created.append(CreatedTopic(topic.name, error=code, error_message=DENIED))
+            created.append(CreatedTopic(topic.name, error=code, error_message=_NOT_ALLOWED))
         else:
             only = request.validate_only
             created.append(await _create_one(plane, context, topic, only, mutations))
@@ -169,7 +170,7 @@ async def create_partitions(
     pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_CREATE_PARTITIONS)
     twice = await pace.repeated(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in twice]
-    denied = await _denied(
+    refused = await _denied(
         pace, topics, lambda name: context.allows(Operation.ALTER, Resource.TOPIC, name)
     )
     room = NewPartitions()
@@ -177,13 +178,13 @@ async def create_partitions(
         if pace.due():
             await pace.turn()
         known = plane.catalogue.topic(topic.name)
-        if known is not None and topic.name not in denied:
+        if known is not None and topic.name not in refused:
             room.take(topic.count - known.partitions)
     results = []
     for topic in topics:
         if pace.due(1 + len(topic.assignments or ())):
             await pace.turn()
-        if topic.name in denied:
+        if topic.name in refused:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             results.append(CreatePartitionsResult(topic.name, code))
         else:
@@ -290,7 +291,7 @@ def _for_deletion(
             raise ApiError(ErrorCode.INVALID_REQUEST, _TOPIC_NAMED_TWICE)
         if name is not None:
             if not any_topic:
-                check_topic_access(context, Operation.DESCRIBE, name, DENIED)
+                check_topic_access(context, Operation.DESCRIBE, name)
             topic = plane.catalogue.topic(name)
             if topic is None:
                 raise not_hosted()
@@ -302,7 +303,7 @@ def _for_deletion(
             # Whoever may describe the topic may know what it is called.
             if name is None and context.sees(Operation.DESCRIBE, Resource.TOPIC, topic.name):
                 name = topic.name
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, DENIED)
+            raise denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     except ApiError as error:
         return DeletedTopic(name, topic_id, error.code, error.message)
     return topic

@@ -60,6 +60,8 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     )
     connections = ConnectionStats()
     connections.requests[(18, 3)] = 1
+    for again in (False, True):
+        connections.sasl.logins["EXTERNAL", "PLAIN", again, True] = 1
     transactions = TransactionCoordinator(
         config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
     )
