@@ -241,6 +241,7 @@ class Daemon:
             self._host.connection,
             parts.security.access,
             sasl,
+            parts.metering,
         )
         self.kafka_addresses = await self._ports.open(listeners)
         told = [
