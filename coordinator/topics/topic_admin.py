@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.pace import Pace
+from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import (
     check_topic_access,
@@ -57,6 +58,10 @@ from groupd.storage.log import LogError
 _TopicKey = tuple[str | None, TopicId]
 """A topic as DeleteTopics names it: by name, or (from v6) with name None by id."""
 
+STRICT_CREATE_TOPICS, STRICT_DELETE_TOPICS, STRICT_CREATE_PARTITIONS = 6, 5, 3
+"""From these versions on, what a quota does not allow is refused. Clients before them do not know
+the error, so they have to wait afterwards (KIP-599)."""
+
 _NAMED_TWICE = "Duplicate topic name."
 _TOPIC_NAMED_TWICE = "Duplicate topic name or id."
 _NOT_ALLOWED = "Authorization failed."
@@ -70,7 +75,7 @@ async def create_topics(
     plane: DataPlane, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsReply:
     """Raises ApiError POLICY_VIOLATION for a request with too many partitions."""
-    pace = Pace(plane.work)
+    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_CREATE_TOPICS)
     twice = await pace.repeated(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in twice]
     refused = await _denied(pace, topics, lambda name: may_create(context, name))
@@ -88,12 +93,13 @@ async def create_topics(
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             created.append(CreatedTopic(topic.name, error=code, error_message=_NOT_ALLOWED))
         else:
-            created.append(await _create_one(plane, context, topic, request.validate_only))
+            only = request.validate_only
+            created.append(await _create_one(plane, context, topic, only, mutations))
     created += [
         CreatedTopic(name, error=ErrorCode.INVALID_REQUEST, error_message=_NAMED_TWICE)
         for name in twice
     ]
-    return CreateTopicsReply(tuple(created))
+    return CreateTopicsReply(tuple(created), throttle_ms=mutations.throttle_ms)
 
 
 async def _denied(
@@ -110,23 +116,32 @@ async def _denied(
 
 
 async def _create_one(
-    plane: DataPlane, context: RequestContext, topic: NewTopic, validate_only: bool
+    plane: DataPlane,
+    context: RequestContext,
+    topic: NewTopic,
+    validate_only: bool,
+    mutations: Mutations,
 ) -> CreatedTopic:
     try:
-        return await _create(plane, context, topic, validate_only)
+        return await _create(plane, context, topic, validate_only, mutations)
     except (ApiError, LogError) as failed:
         error = refusal(failed)
         return CreatedTopic(topic.name, error=error.code, error_message=error.message)
 
 
 async def _create(
-    plane: DataPlane, context: RequestContext, topic: NewTopic, validate_only: bool
+    plane: DataPlane,
+    context: RequestContext,
+    topic: NewTopic,
+    validate_only: bool,
+    mutations: Mutations,
 ) -> CreatedTopic:
     config = plane.broker_configs.config
     plane.catalogue.check_name(topic.name)
     overrides = new_topic_configs(topic.configs)
     partitions, replication_factor = place_new_topic(topic, config, plane.layout.broker_ids)
     plane.catalogue.check_new(topic.name, partitions)
+    mutations.take(partitions)
     topic_id = NO_TOPIC_ID
     if not validate_only:
         topic_id = (await plane.catalogue.create(topic.name, partitions, overrides)).topic_id
@@ -152,7 +167,7 @@ async def create_partitions(
 ) -> CreatePartitionsReply:
     """A topic may grow, never shrink. Raises ApiError POLICY_VIOLATION for a request with too many
     partitions."""
-    pace = Pace(plane.work)
+    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_CREATE_PARTITIONS)
     twice = await pace.repeated(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in twice]
     refused = await _denied(
@@ -173,24 +188,25 @@ async def create_partitions(
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             results.append(CreatePartitionsResult(topic.name, code))
         else:
-            results.append(await _grow_one(plane, topic, request.validate_only))
+            results.append(await _grow_one(plane, topic, request.validate_only, mutations))
     results += [
         CreatePartitionsResult(name, ErrorCode.INVALID_REQUEST, _NAMED_TWICE) for name in twice
     ]
-    return CreatePartitionsReply(tuple(results))
+    return CreatePartitionsReply(tuple(results), throttle_ms=mutations.throttle_ms)
 
 
 async def _grow_one(
-    plane: DataPlane, grown: GrownTopic, validate_only: bool
+    plane: DataPlane, grown: GrownTopic, validate_only: bool, mutations: Mutations
 ) -> CreatePartitionsResult:
     try:
         topic = plane.catalogue.topic(grown.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         plane.catalogue.check_growth(topic, grown.count)
+        added = grown.count - topic.partitions
         if grown.assignments is not None:
-            added = grown.count - topic.partitions
             check_added_replicas(grown.assignments, added, plane.layout.broker_ids)
+        mutations.take(added)
         if not validate_only:
             await plane.catalogue.grow(topic.topic_id, grown.count)
     except (ApiError, LogError) as failed:
@@ -207,7 +223,7 @@ async def delete_topics(
 ) -> DeleteTopicsReply:
     """The catalogue forgets the topic first, then its logs go. If deleting the logs fails, the
     topic is deleted all the same: names of logs hold the id, so nothing can read what is left."""
-    pace = Pace(plane.work)
+    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_DELETE_TOPICS)
     twice = await pace.repeated(request.topics)
     any_topic = context.sees(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME)
     found: dict[_TopicKey, Topic | DeletedTopic] = {}
@@ -233,12 +249,15 @@ async def delete_topics(
         ):
             deleted.append(DeletedTopic(*key, ErrorCode.INVALID_REQUEST, _TOPIC_NAMED_TWICE))
         else:
-            deleted.append(await _delete_one(plane, pace, key, topic))
-    return DeleteTopicsReply(tuple(deleted))
+            deleted.append(await _delete_one(plane, pace, key, topic, mutations))
+    return DeleteTopicsReply(tuple(deleted), throttle_ms=mutations.throttle_ms)
 
 
-async def _delete_one(plane: DataPlane, pace: Pace, key: _TopicKey, topic: Topic) -> DeletedTopic:
+async def _delete_one(
+    plane: DataPlane, pace: Pace, key: _TopicKey, topic: Topic, mutations: Mutations
+) -> DeletedTopic:
     try:
+        mutations.take(topic.partitions)
         await plane.catalogue.delete(topic.topic_id)
     except (ApiError, LogError) as failed:
         error = refusal(failed)
