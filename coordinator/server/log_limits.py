@@ -47,8 +47,8 @@ def _later(seconds: float, call: Callable[[], None]) -> None:
 
 class LineLimit:
     """A processor of structlog that lets `LINES_MAX` lines of each event pass in every window. One
-    line behind the window says how many were left out. The audit log limits itself. `elapsed`: a clock in seconds.
-    `later(seconds, call)`: calls once, on any thread."""
+    line behind the window says how many were left out. The audit log limits itself. `elapsed`: a
+    clock in seconds. `later(seconds, call)`: calls once, on any thread."""
 
     def __init__(
         self,
