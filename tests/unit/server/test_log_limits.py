@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.security import audit
 from groupd.coordinator.server.log_limits import LINES_MAX, WINDOW_S, LineLimit, bounded
 from groupd.coordinator.server.logs import configure_logging
 from groupd.protocol.messages.groups import DescribeGroupsRequest
@@ -194,6 +195,13 @@ def test_lines_at_debug_have_no_limit(lines: list[dict[str, Any]]) -> None:
     log = structlog.get_logger()
     for _ in range(3 * LINES_MAX):
         log.debug("offsets-committed")
+    assert len(lines) == 3 * LINES_MAX
+
+
+def test_no_line_of_the_audit_log_is_left_out(lines: list[dict[str, Any]]) -> None:
+    """Who has changed an ACL must be found there; denials have a limit of their own."""
+    for number in range(3 * LINES_MAX):
+        structlog.get_logger().info("ACL created", log=audit.LOG, acl=number)
     assert len(lines) == 3 * LINES_MAX
 
 
