@@ -41,6 +41,8 @@ from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
     from groupd.coordinator.server.admin_access import AdminAccess
     from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
     from groupd.coordinator.server.admin_tls import AdminTls
@@ -178,6 +180,8 @@ class Daemon:
         listeners = listeners_of(options.config, options.listen, options.advertised)
         if options.workers is not None and options.config.listeners:
             raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
+        if options.workers is not None and options.config.authorizer_class_name:
+            raise ConfigError("authorizer.class.name: not with --workers, which know no ACLs")
         for listener in listeners:
             if listener.protocol.tls:
                 raise ConfigError(
@@ -237,6 +241,7 @@ class Daemon:
             self._host.connection,
             parts.security.access,
             sasl,
+            parts.metering,
         )
         self.kafka_addresses = await self._ports.open(listeners)
         told = [
@@ -287,6 +292,7 @@ class Daemon:
         routes.add("groups", groups)
         routes.add("events", groups.events)
         add_telemetry(routes, scrapes, data_plane.telemetry, work)
+        scrapes.add(self._rights_collector)
         if self._hosting is not None:
             self._hosting.add_routes(routes, scrapes, ends, work)
         hosts = self._admin_hosts(address[0])
@@ -298,6 +304,12 @@ class Daemon:
             raise cannot_listen(*address, "--admin", error) from error
         shown["admin"] = list(self.admin_address)
         self._admin = admin
+
+    def _rights_collector(self) -> Collector:
+        # Imported late, at the first scrape, as the whole library is.
+        from groupd.coordinator.server.security_metrics import RightsCollector
+
+        return RightsCollector(self.parts.security.authorizer)
 
     def _admin_hosts(self, bound: str) -> tuple[str, ...]:
         advertised = self.options.advertised

@@ -22,6 +22,7 @@ from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.catalogue import fix_shard_count
@@ -50,6 +51,8 @@ class DaemonParts:
     """Of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
     security: Security
+    metering: Metering
+    """Of the connections."""
     """Who may do what."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
@@ -91,6 +94,7 @@ class DaemonParts:
         self.broker = self._make_broker(store)
         self.security = Security(self.config, store, self.broker.work.turn, self.clock.monotonic_ms)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
+        self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
         self.data_plane = self._make_data_plane(store)
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
@@ -136,6 +140,7 @@ class DaemonParts:
             elapsed=self._host.elapsed(),
             work=self.broker.work,
             offsets_leader=None if cluster is None else cluster.offsets_leader,
+            quotas=self.security.quotas,
         )
 
     def _make_transactions(self, store: Store) -> TransactionHandlers:

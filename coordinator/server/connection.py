@@ -34,6 +34,7 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.decoding import AT_ONCE, Decoded
 from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.lanes import lane_of
+from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_gate import SaslGate
@@ -63,6 +64,10 @@ class Connection(ClientSocket):
         self._requests = requests
         self._registry = registry
         self._endpoint = endpoint
+        self._metering = endpoint.metering
+        self._quotas = endpoint.metering.quotas
+        self._mute: Mute | None = None
+        """Set while the client has to wait."""
         self._turns = fairness.turns
         self._decoder = fairness.decoder
         self.long_work = fairness.work
@@ -85,7 +90,7 @@ class Connection(ClientSocket):
     @property
     def idle(self) -> bool:
         """Whether no request is under way."""
-        return not self._unanswered and not self._slots and not self._frames
+        return not (self._unanswered or self._slots or self._frames or self._mute)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -124,6 +129,9 @@ class Connection(ClientSocket):
         if self._gate is not None:
             self._gate.close()
             self._gate = None
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute = None
         # Breaks reference cycles: the garbage collector may never look at this object again.
         self._transport = None
         self.stored_replies.clear()
@@ -177,6 +185,8 @@ class Connection(ClientSocket):
         account.size += len(slot.frame) - slot.size
         if account.counted or account.size > FREE_BYTES:
             account.settle()
+        if slot.throttle_ms and not self.closed:
+            self._wait(slot.throttle_ms)
         if self._pumping:
             return
         self._send_ready()
@@ -207,6 +217,16 @@ class Connection(ClientSocket):
     def limit_frames(self, most: int) -> None:
         """From now on a frame may have so many bytes."""
         self._splitter.max_frame_bytes = most
+
+    def _wait(self, throttle_ms: int) -> None:
+        """The client has to wait: its requests are not started, nor is it read."""
+        if self._mute is None:
+            self._mute = Mute(self._metering.clock, self._waited)
+        self._mute.for_ms(throttle_ms)
+
+    def _waited(self) -> None:
+        self._mute = None
+        self._soon(self._pump)
 
     def start_some(self) -> None:
         """It is this connection's turn in the line: starts some of its requests."""
@@ -250,7 +270,7 @@ class Connection(ClientSocket):
 
     def _may_start(self) -> bool:
         """Whether the next frame may start."""
-        if self._out.draining or self._held or self.closed:
+        if self._out.draining or self._held or self.closed or self._mute is not None:
             return False
         frame = self._frames[0]
         if self._unanswered:
@@ -326,7 +346,11 @@ class Connection(ClientSocket):
         self._stats.requests[header.api_key, header.api_version] += 1
         slot = self.make_slot(self, api, header, frame, request)
         self._slots.append(slot)
+        if self._quotas.active:
+            slot.meter = self._metering.of(self.session.access.principal, header, len(frame))
         self._requests.submit(slot, api, request)
+        if slot.meter is not None:
+            slot.meter.stop()
         if not (slot.done or self.closed):
             size = 2 * len(frame) + ITEM_BYTES * items
             slot.size += size
@@ -364,12 +388,12 @@ class Connection(ClientSocket):
         if last:
             self.close()
         announced = self._splitter.announced
-        waits = self._unanswered or self._frames or self._partial or announced
+        waits = self._unanswered or self._frames or self._partial or announced or self._mute
         self._quiet = not (waits or self._stopped or self.closed)
         if self._quiet and self._reading and not self._out.draining:
             return
         room = len(slots) < self._config.queued_max_requests
-        if self._out.draining or self._frames or self._stopped or self.closed:
+        if self._out.draining or self._frames or self._stopped or self.closed or self._mute:
             room = False
         if room and announced:
             room = self.account.may_come_in(announced, self._pump)

@@ -13,6 +13,7 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.descriptors import most_connections
 from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.listener import KafkaListener
+from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
@@ -20,7 +21,7 @@ from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 
 class KafkaPorts:
     """`open` them once. `make`: makes a connection. `access`: what a principal may do. `sasl`: how
-    clients say who they are."""
+    clients say who they are. `metering`: counts what they use of their quotas."""
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class KafkaPorts:
         make: Callable[..., Connection],
         access: FindAccess,
         sasl: SaslEndpoints,
+        metering: Metering,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -41,6 +43,7 @@ class KafkaPorts:
         self._make = make
         self._access = access
         self._sasl = sasl
+        self._metering = metering
         self._of_all: OpenConnections[Connection] = OpenConnections(
             config, most_connections(config.max_connections)
         )
@@ -58,7 +61,9 @@ class KafkaPorts:
                 self._stats,
                 self._fairness,
                 self._make,
-                KafkaEndpoint(listener.name, self._access, self._sasl.of(listener.name)),
+                KafkaEndpoint(
+                    listener.name, self._access, self._sasl.of(listener.name), self._metering
+                ),
                 self._of_all,
             )
             self._listeners.append(opened)

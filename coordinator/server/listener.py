@@ -82,6 +82,7 @@ class KafkaListener:
 
     def _listening(self) -> tuple[str, int]:
         assert self._server is not None
+        self._endpoint.metering.quotas.add_listener(self._forget_stored_replies)
         self._arm_sweep()
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
@@ -90,6 +91,7 @@ class KafkaListener:
         """Accepts no more connections; open ones stay."""
         if self._server is not None:
             self._server.close()
+            self._endpoint.metering.quotas.remove_listener(self._forget_stored_replies)
         if self._sweep is not None:
             self._sweep.cancel()
 
@@ -124,6 +126,11 @@ class KafkaListener:
             self._fairness,
             self._endpoint,
         )
+
+    def _forget_stored_replies(self) -> None:
+        """Where each request counts, none may be answered from a stored reply."""
+        for connection in self._connections:
+            connection.stored_replies.clear()
 
     def _arm_sweep(self) -> None:
         now_ms = self._clock.now().monotonic_ms
