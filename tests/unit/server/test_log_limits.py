@@ -134,7 +134,7 @@ def lines(clock: Clock) -> list[dict[str, Any]]:
         def warning(self, **line: Any) -> None:
             found.append(line)
 
-        debug = warning
+        debug = info = warning
 
     structlog.configure(
         processors=[LineLimit(lambda: clock.now, clock.later), lambda _, __, event: ((), event)],
@@ -201,7 +201,7 @@ def test_lines_at_debug_have_no_limit(lines: list[dict[str, Any]]) -> None:
 def test_no_line_of_the_audit_log_is_left_out(lines: list[dict[str, Any]]) -> None:
     """Who has changed an ACL must be found there; denials have a limit of their own."""
     for number in range(3 * LINES_MAX):
-        structlog.get_logger().info("ACL created", log=audit.LOG, acl=number)
+        structlog.get_logger("groupd.audit", log=audit.LOG).info("ACL created", acl=number)
     assert len(lines) == 3 * LINES_MAX
 
 
