@@ -27,6 +27,7 @@ from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.security.listeners import Listener, listeners_of
+from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.kafka_ports import KafkaPorts
@@ -103,6 +104,7 @@ class Daemon:
         self._parts: DaemonParts | None = None
         self._hosting: Hosting | None = None
         self._ports: KafkaPorts | None = None
+        self._tls: Mapping[str, ListenerTls] = {}
         self._admin: AdminServer | None = None
         self._stopping = False
 
@@ -169,8 +171,11 @@ class Daemon:
         listeners = listeners_of(options.config, options.listen, options.advertised)
         if options.workers is not None and options.config.listeners:
             raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
+        self._tls = {
+            one.name: ListenerTls(options.config, one) for one in listeners if one.protocol.tls
+        }
         for listener in listeners:
-            if listener.protocol.tls or listener.protocol.sasl:
+            if listener.protocol.sasl:
                 raise ConfigError(
                     f"listeners: {listener.name} is {listener.protocol.value}, which cannot be "
                     "served yet"
@@ -209,6 +214,7 @@ class Daemon:
             fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
             self._host.connection,
             self.parts.security.access,
+            self._tls,
         )
         self.kafka_addresses = await self._ports.open(listeners)
         told = [
@@ -278,6 +284,16 @@ class Daemon:
 
     def _not_ready(self) -> str | None:
         return "stopping" if self._stopping else self.parts.not_ready()
+
+    @property
+    def has_certificates(self) -> bool:
+        """Whether a listener has TLS."""
+        return bool(self._tls)
+
+    def reload_certificates(self) -> None:
+        """Those of the listeners, for new connections."""
+        if self._ports is not None:
+            self._ports.reload_certificates()
 
     # Stop ---------------------------------------------------------------------------------
 
