@@ -1,12 +1,15 @@
 # groupd in a container.
 #
 #   docker build -t groupd .
-#   docker run -p 9092:9092 -p 9644:9644 -v groupd:/data groupd \
-#       serve --listen 0.0.0.0:9092 --admin 0.0.0.0:9644 --data-dir /data --advertised 127.0.0.1:9092
+#   docker run -p 9092:9092 -v groupd:/data groupd \
+#       serve --listen 0.0.0.0:9092 --data-dir /data --advertised 127.0.0.1:9092
 #
 # Arguments replace the whole CMD below, so repeat those of them that you keep. --advertised is the
 # address that clients get in metadata replies; they must be able to reach it. Without the flag they
 # get 127.0.0.1:9092, which is right for clients on the machine that publishes the port.
+# The admin port listens within the container only: `docker exec NAME groupd groups list`. To reach it from
+# outside, make a token and give the daemon an address, too:
+#   docker run -e GROUPD_ADMIN_TOKENS="admin $(openssl rand -hex 16)" -p 127.0.0.1:9644:9644 ... --admin 0.0.0.0:9644
 # Give it a limit of memory (docker run --memory 1g), as deploy/compose.yaml does: docs/serve.md has the sizes.
 
 FROM python:3.11-slim-bookworm AS build
@@ -33,4 +36,4 @@ STOPSIGNAL SIGTERM
 # Ready = every shard is loaded. A large log takes a while to replay: raise the start period.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["groupd", "health"]
 ENTRYPOINT ["groupd"]
-CMD ["serve", "--listen", "0.0.0.0:9092", "--admin", "0.0.0.0:9644", "--data-dir", "/data"]
+CMD ["serve", "--listen", "0.0.0.0:9092", "--admin", "127.0.0.1:9644", "--data-dir", "/data"]

@@ -11,6 +11,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from ipaddress import ip_address
 from typing import Any
 
+from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.connection_settings import ConnectionSettings
 from groupd.coordinator.data_settings import DataSettings
 from groupd.coordinator.listener_keys import (
@@ -27,7 +28,7 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class CoordinatorConfig(ConnectionSettings, DataSettings, SecuritySettings):
+class CoordinatorConfig(AdminSettings, ConnectionSettings, DataSettings, SecuritySettings):
     """Every setting of the daemon. Names without Kafka's equivalent start with `groupd.`."""
 
     # Consumer groups (KIP-848)
@@ -260,13 +261,6 @@ class CoordinatorConfig(ConnectionSettings, DataSettings, SecuritySettings):
     )
     telemetry_max_bytes: int = setting(
         "telemetry.max.bytes", 1048576, "Largest push of a client's metrics (KIP-714).", low=1
-    )
-    admin_hosts: tuple[str, ...] = setting(
-        "groupd.admin.hosts",
-        (),
-        "Host names by which the admin port is reached, besides localhost and those in --admin and "
-        "--advertised. IP addresses need no entry, and /healthz, /readyz and /metrics answer by "
-        "any name.",
     )
     worker_timeout_ms: int = setting(
         "groupd.worker.timeout.ms",

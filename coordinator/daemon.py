@@ -9,6 +9,7 @@ what is under way becomes durable and is answered, store.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.security.first_users import first_users
 from groupd.coordinator.security.listeners import Listener, listeners_of
 from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -39,7 +41,9 @@ from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
+    from groupd.coordinator.server.admin_access import AdminAccess
     from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
+    from groupd.coordinator.server.admin_tls import AdminTls
     from groupd.coordinator.workers.hosting import Hosting, WorkerOptions
 
 log = structlog.get_logger("groupd.daemon")
@@ -106,6 +110,8 @@ class Daemon:
         self._ports: KafkaPorts | None = None
         self._tls: Mapping[str, ListenerTls] = {}
         self._admin: AdminServer | None = None
+        self._admin_access: AdminAccess | None = None
+        self._admin_tls: AdminTls | None = None
         self._stopping = False
 
     @property
@@ -144,6 +150,7 @@ class Daemon:
         host, options = self._host, self.options
         try:
             listeners = self._checked_listeners()
+            self._prepare_admin()
             parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
             await self._launch_workers()
             self._store = self._given_store or create_store(options.store_url, options.data_dir)
@@ -151,6 +158,7 @@ class Daemon:
             store = self._store = await host.open(self._store, options.config)
             trouble = "read"
             await host.run("assemble", lambda: parts.assemble(store, self._hosting))
+            await self._add_first_users()
             self._stalls.start()
             await self._open_ports(listeners)
             topics = options.topics
@@ -181,6 +189,15 @@ class Daemon:
                     "served yet"
                 )
         return listeners
+
+    async def _add_first_users(self) -> None:
+        """Raises ConfigError, LogError."""
+        users, file = self.parts.security.users, self.options.config.scram_users_file
+        new = await asyncio.to_thread(first_users, Path(file), users) if file else {}
+        if new:
+            facts = [(*key, credential.iterations) for key, credential in new.items()]
+            await self._host.run("add-users", lambda: users.add(new), users=facts)
+            log.info("users made", users=sorted({user for user, _ in new}), file=file)
 
     def _warn_of_readers(self) -> None:
         database = None
@@ -226,6 +243,15 @@ class Daemon:
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
 
+    def _prepare_admin(self) -> None:
+        """Before anything is opened: who may use the admin port. Raises ConfigError."""
+        if self.options.admin is not None:
+            from groupd.coordinator.server.admin_access import admin_access
+            from groupd.coordinator.server.admin_tls import admin_tls
+
+            self._admin_tls = admin_tls(self.options.config)
+            self._admin_access = admin_access(self.options.config, self.options.admin[0])
+
     async def _open_admin(self, address: tuple[str, int]) -> None:
         """Raises CannotListen."""
         # Imported late: an embedded broker mostly has no admin port.
@@ -258,7 +284,9 @@ class Daemon:
         add_telemetry(routes, scrapes, data_plane.telemetry, work)
         if self._hosting is not None:
             self._hosting.add_routes(routes, scrapes, ends, work)
-        admin = AdminServer(routes, self._control, self._admin_hosts(address[0]))
+        hosts = self._admin_hosts(address[0])
+        access, tls = self._admin_access, self._admin_tls
+        admin = AdminServer(routes, self._control, hosts, access, tls)
         try:
             self.admin_address = await admin.start(*address)
         except OSError as error:

@@ -163,6 +163,12 @@ class SecuritySettings:
     scram_users_max: int = setting(
         "groupd.scram.users.max", 50000, "Most users that log in with SCRAM.", low=0, high=1000000
     )
+    scram_users_file: str = setting(
+        "groupd.scram.users.file",
+        "",
+        "A file with users that are made at the start unless they are there, one in each line: "
+        "SCRAM-SHA-256=[name=admin,password=secret]. Only its owner may be able to read it.",
+    )
 
     # Rights
     authorizer_class_name: str = setting(

@@ -30,7 +30,13 @@ from groupd.testing.control_openapi import document  # noqa: E402
 
 CONFIG_SOURCES = [
     ROOT / "coordinator" / name
-    for name in ("config.py", "connection_settings.py", "data_settings.py", "security_settings.py")
+    for name in (
+        "config.py",
+        "admin_settings.py",
+        "connection_settings.py",
+        "data_settings.py",
+        "security_settings.py",
+    )
 ]
 TESTING_PAGE = ROOT / "docs" / "testing.md"
 SERVE_PAGE = ROOT / "docs" / "serve.md"

@@ -21,6 +21,11 @@ def make_private_directory(path: Path) -> None:
     path.mkdir(_DIRECTORY, parents=True, exist_ok=True)
 
 
+def others_may_read(path: Path) -> bool:
+    """Whether every user of the machine may read or change this file. Raises OSError."""
+    return bool(path.stat().st_mode & _OTHERS)
+
+
 def open_to_others(database: Path) -> list[str]:
     """The database and the files beside it, as far as every user of the machine may read or change
     them. Empty if the directory keeps other users out."""

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from groupd.coordinator.cli import health, show_config
+from groupd.coordinator.cli.acls.command import app as acls_app
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
@@ -29,6 +30,7 @@ app.command("health")(health.health)
 app.command("replay")(replay)
 app.add_typer(log_app, name="log")
 app.add_typer(groups_app, name="groups")
+app.add_typer(acls_app, name="acls")
 
 
 @app.callback(invoke_without_command=True)

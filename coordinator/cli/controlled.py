@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import structlog
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.daemon import DaemonOptions
 from groupd.coordinator.host import Host
+from groupd.coordinator.server.admin_hosts import is_loopback
 from groupd.testing.control_api import ControlApi
 from groupd.testing.engine import Engine, HarnessOptions
 from groupd.testing.operations import Operations
@@ -96,13 +96,3 @@ def _recorder(path: Path, bytes_max: int) -> Host:
     from groupd.coordinator.recording.recorder import Recorder
 
     return Recorder(path, Head(HARNESS), bytes_max=bytes_max)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the address can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

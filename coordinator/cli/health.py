@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import http.client
 import sys
 from typing import Annotated
 
 import typer
 
-from groupd.coordinator.cli.parse import real_port
+from groupd.coordinator.cli.admin_port import (
+    DEFAULT_ADMIN,
+    Admin,
+    AdminCaFile,
+    NoAnswer,
+    admin_port,
+)
 
 
 def health(
-    admin: Annotated[
-        str, typer.Option(help="Admin address of the daemon, HOST:PORT.")
-    ] = "127.0.0.1:9644",
+    admin: Admin = DEFAULT_ADMIN,
     timeout: Annotated[
         float, typer.Option(min=0.001, help="Seconds to wait for the answer.")
     ] = 3.0,
+    admin_ca_file: AdminCaFile = None,
 ) -> None:
     """Exit 0 when the daemon at --admin is ready, 1 when it is not."""
-    host, port = real_port(admin, "--admin")
-    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
-        connection.request("GET", "/readyz")
-        reply = connection.getresponse()
-        body = reply.read().decode(errors="replace").strip()
-    except OSError as error:
-        print(f"groupd: no answer from {admin}: {error}", file=sys.stderr)
+        reply = admin_port(admin, None, admin_ca_file).get("/readyz", timeout)
+    except NoAnswer as error:
+        print(f"groupd: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    except http.client.HTTPException:
-        print(f"groupd: {admin} does not answer in HTTP: is it the admin port?", file=sys.stderr)
-        raise typer.Exit(1) from None
-    finally:
-        connection.close()
-    print(body)
+    print(reply.body.strip())
     if reply.status != 200:
         raise typer.Exit(1)

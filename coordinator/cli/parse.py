@@ -68,14 +68,9 @@ def one_of(text: str, flag: str, choices: tuple[str, ...]) -> None:
 
 def config_file(path: Path) -> dict[str, str]:
     """The settings of a TOML file or a `.properties` file, by Kafka's names."""
-    try:
-        raw = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--config {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--config {path}: is not UTF-8 text") from None
     if path.suffix == ".properties":
-        return _properties(path, raw)
+        return properties_file(path, "--config")
+    raw = _text_of(path, "--config")
     import tomllib  # imported late: most starts have no such file
 
     try:
@@ -100,18 +95,33 @@ def build_config(
         raise UsageError(str(error)) from None
 
 
-def _properties(path: Path, raw: str) -> dict[str, str]:
+def properties_file(path: Path, flag: str) -> dict[str, str]:
+    """The settings of a file in Java's format. A backslash at the end of a line goes on in the
+    next."""
     settings = {}
-    for number, line in enumerate(raw.splitlines(), start=1):
-        line = line.strip()
-        if not line or line[0] in "#!":
+    whole = ""
+    for number, line in enumerate(_text_of(path, flag).splitlines(), start=1):
+        line = whole + line.strip()
+        if not whole and (not line or line[0] in "#!"):
+            continue
+        whole = line[:-1] if line.endswith("\\") else ""
+        if whole:
             continue
         separator = next((char for char in line if char in "=:"), "")  # either one, as in Java
         key, _, value = line.partition(separator or "=")
         if not separator:
-            raise UsageError(f"--config {path}: line {number} is not KEY=VALUE")
+            raise UsageError(f"{flag} {path}: line {number} is not KEY=VALUE")
         settings[key.strip()] = value.strip()
     return settings
+
+
+def _text_of(path: Path, flag: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{flag} {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{flag} {path}: is not UTF-8 text") from None
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str]]:

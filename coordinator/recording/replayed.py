@@ -36,6 +36,7 @@ from groupd.coordinator.recording.virtual_transport import VirtualTransport
 from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.security.scram_credentials import ScramCredential
 from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -43,6 +44,7 @@ from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.secret import Secret
 from groupd.storage.log import Store
 
 log = structlog.get_logger("groupd.replay")
@@ -188,7 +190,7 @@ class ReplayedBroker:
                 return None, partial(self.parts.announce, str(host), int(port))
             case "ask":
                 return self._ask(entry)
-            case "assemble" | "load" | "finish" | "cancel":
+            case "assemble" | "add-users" | "load" | "finish" | "cancel":
                 return None, partial(self._stage_of, kind, entry)
         if self._harness is None:
             raise self.file.bad(f"is of an unknown kind, {kind!r}")
@@ -280,6 +282,8 @@ class ReplayedBroker:
             case "assemble":
                 self._parts = self._new_parts()
                 work = self._assemble(self._parts)
+            case "add-users":
+                work = self.parts.security.users.add(dict(map(_user_of, entry["users"])))
             case "load":
                 pairs = ((str(name), int(count)) for name, count in entry["topics"])
                 work = self.parts.load(tuple(pairs))
@@ -305,6 +309,14 @@ class ReplayedBroker:
     async def _assemble(self, parts: DaemonParts) -> None:
         await self._store.start()
         await parts.assemble(self._store)
+
+
+def _user_of(fact: Any) -> tuple[tuple[str, str], ScramCredential]:
+    """A user of a recording, whose keys are not in it. Nobody logs in to a replay."""
+    user, mechanism, iterations = fact
+    nothing = Secret()
+    stored = ScramCredential(nothing, nothing, nothing, int(iterations))
+    return (str(user), str(mechanism)), stored
 
 
 def _tell(stage: asyncio.Task[None]) -> None:

@@ -20,6 +20,11 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 ITERATIONS_DEFAULT = 4096
 """Times of hashing: Kafka's limits, and what its tools take."""
 
+NAME_BYTES_MAX = 1000
+"""Bytes of a user's name in UTF-8."""
+
+SALT_BYTES_MAX = 1000
+
 _SALT_BITS = 130
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -69,6 +74,28 @@ def from_text(text: str) -> ScramCredential:
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from None
     return ScramCredential(Secret(salt), Secret(stored_key), Secret(server_key), iterations)
+
+
+def why_not(
+    user: str, mechanism: ScramMechanism, iterations: int, salt: bytes, salted_password: bytes
+) -> str | None:
+    """Why there cannot be such a credential, as one sentence. The numbers of iterations are Kafka's
+    rule; the lengths are ours, because nobody could log in with others."""
+    if not user:
+        return "A user needs a name."
+    if len(user.encode()) > NAME_BYTES_MAX:
+        return f"The name is longer than {NAME_BYTES_MAX} bytes."
+    if "\0" in user:
+        return "The name has a NUL character."
+    if iterations < ITERATIONS_MIN:
+        return f"At least {ITERATIONS_MIN} iterations are needed."
+    if iterations > ITERATIONS_MAX:
+        return f"At most {ITERATIONS_MAX} iterations are allowed."
+    if not 1 <= len(salt) <= SALT_BYTES_MAX:
+        return f"The salt must have 1 to {SALT_BYTES_MAX} bytes."
+    if len(salted_password) != mechanism.size:
+        return f"The salted password of {mechanism.name} must have {mechanism.size} bytes."
+    return None
 
 
 def credential(

@@ -15,13 +15,12 @@ from groupd.coordinator.core.types import (
 )
 from groupd.coordinator.security.audit import Audit
 from groupd.coordinator.security.scram_credentials import (
-    ITERATIONS_MAX,
-    ITERATIONS_MIN,
     MECHANISM_BY_CODE,
     MECHANISMS,
     ScramCredential,
     ScramMechanism,
     credential,
+    why_not,
 )
 from groupd.coordinator.security.users import USER_WEIGHT, Users
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -36,12 +35,6 @@ from groupd.protocol.messages.users import (
     ScramUpsertion,
 )
 from groupd.storage.log import LogError
-
-NAME_BYTES_MAX = 1000
-"""Bytes of a user's name in UTF-8."""
-
-SALT_BYTES_MAX = 1000
-
 
 Change = ScramDeletion | ScramUpsertion
 
@@ -156,7 +149,11 @@ class UserRequests:
             raise _unacceptable("A user needs a name.")
         mechanism = _mechanism(change)
         if isinstance(change, ScramUpsertion):
-            _check_upsertion(change, mechanism)
+            reason = why_not(
+                change.user, mechanism, change.iterations, change.salt, change.salted_password
+            )
+            if reason is not None:
+                raise _unacceptable(reason)
         elif self._users.credential(change.user, mechanism.name) is None:
             raise ApiError(
                 ErrorCode.RESOURCE_NOT_FOUND, "The user has no credential for this mechanism."
@@ -183,25 +180,6 @@ class UserRequests:
             changes[user, mechanism.name] = new
         if changes:
             await self._users.change(changes)
-
-
-def _check_upsertion(change: ScramUpsertion, mechanism: ScramMechanism) -> None:
-    """Raises ApiError."""
-    name = change.user
-    if len(name.encode()) > NAME_BYTES_MAX:
-        raise _unacceptable(f"The name is longer than {NAME_BYTES_MAX} bytes.")
-    if "\0" in name:
-        raise _unacceptable("The name has a NUL character.")
-    if change.iterations < ITERATIONS_MIN:
-        raise _unacceptable(f"At least {ITERATIONS_MIN} iterations are needed.")
-    if change.iterations > ITERATIONS_MAX:
-        raise _unacceptable(f"At most {ITERATIONS_MAX} iterations are allowed.")
-    if not 1 <= len(change.salt) <= SALT_BYTES_MAX:
-        raise _unacceptable(f"The salt must have 1 to {SALT_BYTES_MAX} bytes.")
-    if len(change.salted_password) != mechanism.size:
-        raise _unacceptable(
-            f"The salted password of {mechanism.name} must have {mechanism.size} bytes."
-        )
 
 
 def _mechanism(change: Change) -> ScramMechanism:

@@ -74,6 +74,11 @@ class Users:
                 await self.load()
             yield
 
+    async def add(self, new: Changes) -> None:
+        """Keep credentials of users that are not there yet. Raises LogError."""
+        async with self.changing():
+            await self.change(new)
+
     async def change(self, changes: Changes) -> None:
         """Make all of them durable, or none. Only inside `changing`. Raises LogError."""
         work = Work()

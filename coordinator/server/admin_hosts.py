@@ -15,6 +15,16 @@ from ipaddress import ip_address
 LOCAL = "localhost"
 
 
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only."""
+    if host == LOCAL:
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class AdminHosts:
     """`names`: those that are allowed besides localhost, in any case."""
 

@@ -4,6 +4,8 @@ Handlers take the split path and return an `HttpReply` or an awaitable of one; `
 decides what they answer. Only paths below `/control` may change anything. They have a handler of
 their own, a coroutine that also gets method and body, and exist only if they were switched on.
 
+Who may ask for what is decided by `admin_access`, before anything else is done for a request.
+
 Nobody keeps others out. Requests are limited in size and time, replies in time. Connections that
 have not sent their request have places of their own, and so has each kind of path; a request for
 which there is no place is answered 503 at once. A page has a largest size (`long_json`), so the
@@ -15,7 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -24,8 +28,11 @@ import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from groupd.coordinator.server.admin_access import AdminAccess, Caller
 from groupd.coordinator.server.admin_hosts import AdminHosts
 from groupd.coordinator.server.admin_places import Places
+from groupd.coordinator.server.admin_tls import Accepted, AdminTls, streams, subject_of
+from groupd.coordinator.server.admin_tokens import Role
 
 if TYPE_CHECKING:
     import h11
@@ -91,16 +98,40 @@ Handler = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
 ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
+class _AdminConnection:
+    """A connection: it holds places from its handshake on."""
+
+    def __init__(self, accepted: socket.socket) -> None:
+        self.accepted = accepted
+        self.transport: asyncio.WriteTransport | None = None
+        """None until the handshake is done."""
+        self.task: asyncio.Task[None] | None = None
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.task is not None:
+            self.task.cancel()
+
+
 class AdminServer:
     """Serves `handler` on its own port, and `control`, if there is one, below `/control`. `hosts`:
-    by which names."""
+    by which names. `tls` None: plain HTTP."""
 
     def __init__(
-        self, handler: Handler, control: ControlHandler | None = None, hosts: Iterable[str] = ()
+        self,
+        handler: Handler,
+        control: ControlHandler | None = None,
+        hosts: Iterable[str] = (),
+        access: AdminAccess | None = None,
+        tls: AdminTls | None = None,
     ) -> None:
         self._handler = handler
         self._control = control
         self._hosts = AdminHosts(hosts)
+        self._access = access or AdminAccess()
+        self._tls = tls
+        self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._unasked = Places(UNASKED_MAX)
         self._places = {kind: Places(count) for kind, count in PLACES.items()}
@@ -108,29 +139,51 @@ class AdminServer:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens and returns the bound address. Raises OSError."""
-        self._server = await asyncio.start_server(
-            self._serve, host, port, limit=READ_AHEAD_BYTES, backlog=BACKLOG
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Accepted(self._accept), host, port, backlog=BACKLOG
         )
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
 
     async def close(self) -> None:
+        """Requests that are being answered go on: one of them may have asked for this."""
         if self._server is not None:
             self._server.close()
+        for places in (self._unasked, *self._places.values()):
+            places.abort_waiting()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        transport = writer.transport
-        transport.set_write_buffer_limits(0)  # so that `drain` waits until all is sent
-        self._unasked.take(transport)
-        self._unasked.wait_for_client(transport)
+    def _accept(self, accepted: socket.socket) -> None:
+        client = _AdminConnection(accepted)
+        self._unasked.take(client)
+        self._unasked.wait_for_client(client)
+        client.task = asyncio.ensure_future(self._serve(client))
+        self._tasks.add(client.task)
+        client.task.add_done_callback(partial(self._ended, client))
+
+    def _ended(self, client: _AdminConnection, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._unasked.give_back(client)
+        if client.transport is None:
+            client.accepted.close()
+
+    async def _serve(self, client: _AdminConnection) -> None:
         try:
+            context = None
+            if self._tls is not None:
+                context = await asyncio.to_thread(self._tls.context)
+            reader, writer = await streams(
+                client.accepted, context, READ_AHEAD_BYTES, SEND_TIMEOUT_S
+            )
+            client.transport = writer.transport
             await self._load()
-            await self._exchange(reader, writer)
-        except (TimeoutError, OSError):
-            transport.abort()  # the client is slow or gone; it gets no reply, or a part of it
-        finally:
-            self._unasked.give_back(transport)
+            await self._exchange(reader, writer, client)
             writer.close()
+        except BaseException as error:
+            if client.transport is not None:
+                client.transport.abort()
+            # A client that is slow or gone gets no reply, or a part of it.
+            if not isinstance(error, TimeoutError | OSError):
+                raise
 
     async def _load(self) -> None:
         """h11 takes some milliseconds to load; neither the start nor the event loop should wait for
@@ -139,7 +192,12 @@ class AdminServer:
             await asyncio.to_thread(import_module, "groupd.coordinator.server.http_body")
             self._loaded = True
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _exchange(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        client: _AdminConnection,
+    ) -> None:
         import h11
 
         from groupd.coordinator.server.http_body import READ_BYTES
@@ -147,7 +205,7 @@ class AdminServer:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_BYTES)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                asked = await self._asked(connection, reader)
+                asked, reply = await self._asked(connection, reader, writer)
         except h11.RemoteProtocolError as error:
             await _send(connection, writer, text("bad request", error.error_status_hint))
             return
@@ -156,11 +214,10 @@ class AdminServer:
             return
         if asked is None:
             return
-        self._unasked.give_back(writer.transport)
+        self._unasked.give_back(client)
         kind = self._kind(asked)
         places, head = self._places[kind], asked.method == "HEAD"
-        reply = self._refusal(asked, kind)
-        if reply is None and not places.take(writer.transport):
+        if reply is None and not places.take(client):
             retry = (("Retry-After", str(RETRY_AFTER_S)),)
             reply = text(f"busy: all {places.count} places for {kind} are taken", 503, retry)
         if reply is not None:
@@ -168,24 +225,32 @@ class AdminServer:
             return
         try:
             reply = await self._answer(asked, kind)
-            places.wait_for_client(writer.transport)
+            places.wait_for_client(client)
             await _send(connection, writer, reply, head=head)
         finally:
-            places.give_back(writer.transport)
+            places.give_back(client)
 
     async def _asked(
-        self, connection: h11.Connection, reader: asyncio.StreamReader
-    ) -> HttpRequest | None:
-        """None if the client is gone. The body is read below `/control` only."""
-        from groupd.coordinator.server.http_body import read_request
+        self,
+        connection: h11.Connection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> tuple[HttpRequest | None, HttpReply | None]:
+        """The request, None if the client is gone; and the reply to one that is refused. The body
+        is read below `/control` only, and kept only for those who may change something."""
+        from groupd.coordinator.server.http_body import drop_body, read_request
 
         request = await read_request(connection, reader)
         if request is None:
-            return None
+            return None, None
         asked = _parsed(request)
-        if self._kind(asked) == CONTROL:
-            return replace(asked, body=await _body(connection, reader))
-        return asked
+        kind = self._kind(asked)
+        refusal = await self._refusal(asked, kind, writer)
+        if kind == CONTROL:
+            if refusal is None:
+                return replace(asked, body=await _body(connection, reader)), None
+            await drop_body(connection, reader, CONTROL_BODY_MAX)
+        return asked, refusal
 
     def _kind(self, request: HttpRequest) -> str:
         first = request.path[0] if request.path else ""
@@ -193,12 +258,23 @@ class AdminServer:
             return CONTROL
         return KINDS.get(first, PAGES)
 
-    def _refusal(self, request: HttpRequest, kind: str) -> HttpReply | None:
+    async def _refusal(
+        self, request: HttpRequest, kind: str, writer: asyncio.StreamWriter
+    ) -> HttpReply | None:
         """Probes and metrics come by names that the daemon does not know, such as those of
         services, and have nothing to hide from a web page."""
-        if kind in (PROBES, METRICS) or self._hosts.allow(request.headers.get("host")):
+        open_kinds = (PROBES, METRICS) if self._access.metrics_open else (PROBES,)
+        if kind in open_kinds:
             return None
-        return text("not a name of this port; see groupd.admin.hosts", 421)
+        if kind != METRICS and not self._hosts.allow(request.headers.get("host")):
+            return text("not a name of this port; see groupd.admin.hosts", 421)
+        peer = writer.get_extra_info("peername")
+        caller = Caller(
+            peer[0] if peer else "", request.headers.get("authorization"), subject_of(writer)
+        )
+        needed = Role.ADMIN if kind == CONTROL else Role.READ
+        refused = await self._access.refusal(caller, needed)
+        return None if refused is None else text(refused.text, refused.status, refused.headers)
 
     async def _answer(self, request: HttpRequest, kind: str) -> HttpReply:
         if kind == CONTROL and self._control is not None:
@@ -238,7 +314,8 @@ async def _send(
     *,
     head: bool = False,
 ) -> None:
-    """Raises OSError, or TimeoutError for a client that does not read it in time."""
+    """Sends the reply and ends the connection. Raises OSError, or TimeoutError for a client that
+    does not read it in time."""
     import h11
 
     if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or writer.is_closing():
@@ -253,7 +330,8 @@ async def _send(
     if not head:
         writer.write(connection.send(h11.Data(data=reply.body)) or b"")
     async with asyncio.timeout(SEND_TIMEOUT_S):
-        await writer.drain()
+        writer.close()
+        await writer.wait_closed()  # until all is sent
 
 
 async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes | None:

@@ -3,7 +3,13 @@ never keep a health check waiting."""
 
 from __future__ import annotations
 
-from asyncio import WriteTransport
+from typing import Protocol
+
+
+class Abortable(Protocol):
+    """Who holds a place: a connection."""
+
+    def abort(self) -> None: ...
 
 
 class Places:
@@ -12,14 +18,14 @@ class Places:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._held: set[WriteTransport] = set()
-        self._waiting: dict[WriteTransport, None] = {}
+        self._held: set[Abortable] = set()
+        self._waiting: dict[Abortable, None] = {}
         """Some of those that are held; the one that has waited longest comes first."""
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def take(self, transport: WriteTransport) -> bool:
+    def take(self, client: Abortable) -> bool:
         """Whether there is a place. The caller gives it back."""
         if len(self._held) >= self.count:
             longest = next(iter(self._waiting), None)
@@ -27,14 +33,20 @@ class Places:
                 return False
             self.give_back(longest)
             longest.abort()
-        self._held.add(transport)
+        self._held.add(client)
         return True
 
-    def wait_for_client(self, transport: WriteTransport) -> None:
+    def wait_for_client(self, client: Abortable) -> None:
         """From now on it is the client's turn: to send its request, or to read its reply."""
-        self._waiting[transport] = None
+        self._waiting[client] = None
 
-    def give_back(self, transport: WriteTransport) -> None:
+    def abort_waiting(self) -> None:
+        """Close all that wait for their clients."""
+        for client in tuple(self._waiting):
+            self.give_back(client)
+            client.abort()
+
+    def give_back(self, client: Abortable) -> None:
         """It may have been taken away before."""
-        self._held.discard(transport)
-        self._waiting.pop(transport, None)
+        self._held.discard(client)
+        self._waiting.pop(client, None)

@@ -33,6 +33,16 @@ async def read_body(
     return bytes(body)
 
 
+async def drop_body(
+    connection: h11.Connection, reader: asyncio.StreamReader, limit_bytes: int
+) -> None:
+    """Reads the body up to the limit and keeps nothing. A client that is still sending when the
+    connection is closed may not get its reply."""
+    left = limit_bytes
+    while left > 0 and isinstance(event := await _next(connection, reader), h11.Data):
+        left -= len(event.data)
+
+
 async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
     while (event := connection.next_event()) is h11.NEED_DATA:
         connection.receive_data(await reader.read(READ_BYTES))

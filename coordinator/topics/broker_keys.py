@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config_keys import ConfigKey, ConfigTable
-from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, STRING, ValueRule
+from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, ValueRule
 from groupd.coordinator.settings import setting_text
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ErrorCode
@@ -76,6 +76,8 @@ FIXED_KEYS: Mapping[str, BrokerKey] = {key.name: key for key in (*_FACTS, *_TOPI
 def key_type(key: str) -> int:
     """The config type of one of our settings."""
     field = FIELDS_BY_KEY[key]
+    if field.metadata["sensitive"]:
+        return PASSWORD
     if isinstance(field.default, bool):
         return BOOLEAN
     if field.default is None or isinstance(field.default, int):

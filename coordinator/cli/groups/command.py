@@ -8,6 +8,13 @@ from typing import Annotated
 
 import typer
 
+from groupd.coordinator.cli.admin_port import (
+    DEFAULT_ADMIN,
+    Admin,
+    AdminCaFile,
+    AdminTokenFile,
+    admin_port,
+)
 from groupd.coordinator.cli.groups.place import place
 from groupd.coordinator.cli.parse import one_of
 from groupd.coordinator.cli.times import FORMS
@@ -17,7 +24,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-DEFAULT_ADMIN = "127.0.0.1:9644"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
@@ -25,7 +31,6 @@ Format = Annotated[str, typer.Option("--format", help="table, or json: one objec
 Wide = Annotated[
     bool, typer.Option("--wide", help="Cut nothing off; otherwise lines fit the terminal, or 120.")
 ]
-Admin = Annotated[str, typer.Option(help="Admin address of the daemon, HOST:PORT.")]
 DataDir = Annotated[
     Path | None,
     typer.Option(help="Read the store of this data directory; its daemon may run or not."),
@@ -38,16 +43,28 @@ Bootstrap = Annotated[
 
 
 @app.command("list")
-def list_groups(admin: Admin = DEFAULT_ADMIN, output: Format = "table", wide: Wide = False) -> None:
+def list_groups(
+    admin: Admin = DEFAULT_ADMIN,
+    output: Format = "table",
+    wide: Wide = False,
+    admin_token_file: AdminTokenFile = None,
+    admin_ca_file: AdminCaFile = None,
+) -> None:
     """All groups of a running daemon."""
     from groupd.coordinator.cli.groups import live
 
-    live.list_groups(admin, _json(output), wide)
+    port = admin_port(admin, admin_token_file, admin_ca_file)
+    live.list_groups(port, _json(output), wide)
 
 
 @app.command()
 def describe(
-    group: Group, admin: Admin = DEFAULT_ADMIN, output: Format = "table", wide: Wide = False
+    group: Group,
+    admin: Admin = DEFAULT_ADMIN,
+    output: Format = "table",
+    wide: Wide = False,
+    admin_token_file: AdminTokenFile = None,
+    admin_ca_file: AdminCaFile = None,
 ) -> None:
     """One group of a running daemon: its members, what they hold, how far they are behind, and
     what it waits for.
@@ -56,7 +73,8 @@ def describe(
     """
     from groupd.coordinator.cli.groups import live
 
-    live.describe(group, admin, _json(output), wide)
+    port = admin_port(admin, admin_token_file, admin_ca_file)
+    live.describe(group, port, _json(output), wide)
 
 
 @app.command()
@@ -68,6 +86,8 @@ def events(
     admin: Admin = DEFAULT_ADMIN,
     output: Format = "table",
     wide: Wide = False,
+    admin_token_file: AdminTokenFile = None,
+    admin_ca_file: AdminCaFile = None,
 ) -> None:
     """What happened lately to a group of a running daemon, or to all: who came, who went and why,
     what started a rebalance, who was given what.
@@ -77,7 +97,8 @@ def events(
     """
     from groupd.coordinator.cli.groups.events import show_events
 
-    show_events(group, admin, follow=follow, as_json=_json(output), wide=wide)
+    port = admin_port(admin, admin_token_file, admin_ca_file)
+    show_events(group, port, follow=follow, as_json=_json(output), wide=wide)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
+from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get
 from groupd.coordinator.cli.groups.past import note
 from groupd.coordinator.cli.groups.show import json_line
@@ -22,14 +23,18 @@ Event = Mapping[str, Any]
 Key = tuple[str, int, int]
 
 
-def show_events(group: str | None, admin: str, *, follow: bool, as_json: bool, wide: bool) -> None:
+def show_events(
+    group: str | None, admin: AdminPort, *, follow: bool, as_json: bool, wide: bool
+) -> None:
     """Print the events, oldest first. `follow`: also print new events, until the user
     interrupts."""
     with suppress(KeyboardInterrupt):
         _show(group, admin, follow, as_json, None if wide else output_width())
 
 
-def _show(group: str | None, admin: str, follow: bool, as_json: bool, width: int | None) -> None:
+def _show(
+    group: str | None, admin: AdminPort, follow: bool, as_json: bool, width: int | None
+) -> None:
     path = "/events" if group is None else f"/groups/{quote(group, safe='')}/events"
     shown: set[Key] = set()
     while True:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get_pages
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import output_width, table, wrapped
@@ -30,7 +31,7 @@ FACTS = (
 Shown = Mapping[str, Any]
 
 
-def list_groups(admin: str, as_json: bool, wide: bool) -> None:
+def list_groups(admin: AdminPort, as_json: bool, wide: bool) -> None:
     """Print one row for each group."""
     groups = [group for page in get_pages(admin, "/groups") for group in page]
     if as_json:
@@ -42,7 +43,7 @@ def list_groups(admin: str, as_json: bool, wide: bool) -> None:
     table(columns, rows, wide=wide)
 
 
-def describe(group: str, admin: str, as_json: bool, wide: bool) -> None:
+def describe(group: str, admin: AdminPort, as_json: bool, wide: bool) -> None:
     """Print the group's facts, its members, its partitions with their offsets, and what it waits
     for."""
     path = f"/groups/{quote(group, safe='')}"
@@ -65,7 +66,7 @@ def describe(group: str, admin: str, as_json: bool, wide: bool) -> None:
         print(f"\ntoo long to be shown whole: {', '.join(found['left_out'])}")
 
 
-def _whole_group(admin: str, path: str) -> dict[str, Any]:
+def _whole_group(admin: AdminPort, path: str) -> dict[str, Any]:
     """The members of all pages; other lists may be cut."""
     found, *pages = get_pages(admin, path)
     for page in pages:
@@ -74,7 +75,7 @@ def _whole_group(admin: str, path: str) -> dict[str, Any]:
     return {**found, **({"left_out": cut} if cut else {})}
 
 
-def _whole_offsets(admin: str, path: str) -> dict[str, Any]:
+def _whole_offsets(admin: AdminPort, path: str) -> dict[str, Any]:
     partitions: list[Shown] = []
     members: dict[str, dict[str, Any]] = {}
     for page in get_pages(admin, path):

@@ -7,7 +7,12 @@ from types import TracebackType
 
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import Place, TopicMetadata
-from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
+from groupd.coordinator.cli.kafka.connection import (
+    UNPROTECTED,
+    BlockingConnection,
+    ClientSecurity,
+    KafkaError,
+)
 
 USED = (
     calls.METADATA,
@@ -24,8 +29,9 @@ USED = (
 class KafkaCluster:
     """A context manager. Connections are opened when they are first needed, and then kept."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, security: ClientSecurity = UNPROTECTED) -> None:
         self._bootstrap = (host, port)
+        self._security = security
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
 
     def __enter__(self) -> KafkaCluster:
@@ -46,7 +52,8 @@ class KafkaCluster:
 
     def at(self, address: tuple[str, int]) -> BlockingConnection:
         if address not in self._connections:
-            self._connections[address] = BlockingConnection(*address, USED).__enter__()
+            opened = BlockingConnection(*address, USED, security=self._security)
+            self._connections[address] = opened.__enter__()
         return self._connections[address]
 
     def any(self) -> BlockingConnection:

@@ -7,6 +7,7 @@ negotiated. The connection checks once, when it is opened, that the broker has t
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable
 from struct import Struct
 from types import TracebackType
@@ -37,25 +38,55 @@ class Call(NamedTuple):
     flexible: bool = False
 
 
+class ClientSecurity(NamedTuple):
+    """How a connection is protected. `tls` None: not at all. `login`: says who the client is, once
+    the connection is open."""
+
+    tls: ssl.SSLContext | None = None
+    login: Callable[[BlockingConnection], None] | None = None
+
+
+UNPROTECTED = ClientSecurity()
+
+
 class BlockingConnection:
     """A connection, as a context manager; only one thread may use it. `calls`: the APIs that will
     be used."""
 
     def __init__(
-        self, host: str, port: int, calls: tuple[Call, ...] = (), timeout_s: float = 30.0
+        self,
+        host: str,
+        port: int,
+        calls: tuple[Call, ...] = (),
+        timeout_s: float = 30.0,
+        security: ClientSecurity = UNPROTECTED,
     ) -> None:
         self.where = f"{host}:{port}"
         self._calls = calls
+        self._login = security.login
         self._correlation = 0
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
             raise KafkaError(f"no Kafka broker at {self.where}: {error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if security.tls is not None:
+            self._socket = self._encrypted(security.tls, host)
+
+    def _encrypted(self, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+        plain = self._socket
+        try:
+            return tls.wrap_socket(plain, server_hostname=host)
+        except OSError as error:  # among them ssl.SSLError
+            plain.close()
+            reason = getattr(error, "verify_message", "") or str(error)
+            raise KafkaError(f"no TLS with {self.where}: {reason}") from None
 
     def __enter__(self) -> BlockingConnection:
         try:
             self._check_versions()
+            if self._login is not None:
+                self._login(self)
         except BaseException:
             self.close()
             raise

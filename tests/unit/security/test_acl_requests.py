@@ -12,8 +12,9 @@ import structlog
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
-from groupd.coordinator.security.acl_requests import CHANGES_MAX
-from groupd.coordinator.security.security import Security
+from groupd.coordinator.security.acl_requests import CHANGES_MAX, AclRequests
+from groupd.coordinator.security.audit import Audit
+from groupd.coordinator.security.authorizer import Authorizer
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.acls import (
     AclBinding,
@@ -54,14 +55,17 @@ class Broker:
     def __init__(self, store: MemoryStore, **settings: str) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = with_settings(CoordinatorConfig(), {**SETTINGS, **given})
-        self.security = Security(config, store, turn)
+        self.store = store
+        self.authorizer = Authorizer(config, Audit())
+        requests = AclRequests(self.authorizer, store, turn, config.acls_max)
+        self._handlers = requests.handlers
 
     def by(self, user: str) -> RequestContext:
-        access = self.security.access(f"User:{user}", "/10.0.0.1")
+        access = self.authorizer.access(f"User:{user}", "/10.0.0.1")
         return RequestContext(None, 3, client_host="/10.0.0.1", access=access)
 
     async def ask(self, request: Any, user: str = "admin") -> Any:
-        return await self.security.handlers[type(request)](self.by(user), request)
+        return await self._handlers[type(request)](self.by(user), request)
 
     async def create(self, *acls: AclBinding, user: str = "admin") -> list[ErrorCode]:
         reply = await self.ask(CreateAclsRequest(acls), user)
@@ -85,9 +89,7 @@ def changes(lines: Sequence[Any]) -> list[Any]:
 async def a_broker(**settings: str) -> Broker:
     store = Failing()
     await store.start()
-    broker = Broker(store, **settings)
-    await broker.security.load()
-    return broker
+    return Broker(store, **settings)
 
 
 async def test_one_entry_for_each_resource_pattern() -> None:
@@ -188,7 +190,7 @@ async def test_without_authorizer() -> None:
 async def test_a_change_that_is_not_durable_has_no_effect() -> None:
     broker = await a_broker()
     await broker.create(READ_FOO)
-    store: Any = broker.security._store
+    store: Any = broker.store
     store.broken = True
     for request in (
         CreateAclsRequest((acl("ALLOW bob READ topic foo"),)),

@@ -11,8 +11,13 @@ import pytest
 
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.coordinator.security.audit import Audit
-from groupd.coordinator.security.scram_credentials import MECHANISMS, credential
-from groupd.coordinator.security.user_requests import NAME_BYTES_MAX, SALT_BYTES_MAX, UserRequests
+from groupd.coordinator.security.scram_credentials import (
+    MECHANISMS,
+    NAME_BYTES_MAX,
+    SALT_BYTES_MAX,
+    credential,
+)
+from groupd.coordinator.security.user_requests import UserRequests
 from groupd.coordinator.security.users import Users
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.secret import Secret

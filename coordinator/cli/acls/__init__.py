@@ -1,0 +1,1 @@
+"""`groupd acls`: who may do what with a cluster."""

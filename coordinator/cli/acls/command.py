@@ -1,0 +1,202 @@
+"""The commands of `groupd acls`: flags and help. The code that does the work is imported when a
+command runs, so that other commands do not wait for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from groupd.coordinator.cli.parse import one_of
+
+if TYPE_CHECKING:
+    from groupd.coordinator.cli.acls.wanted import Resources
+
+app = typer.Typer(
+    help="ACLs: who may do what with topics, groups, transactional ids and the cluster.",
+    no_args_is_help=True,
+)
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[str, typer.Option(help="A broker of the cluster, HOST:PORT.")]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="Properties of the client, as Kafka's tools take them: security.protocol, "
+        "sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM)."
+    ),
+]
+Topics = Annotated[list[str] | None, typer.Option("--topic", help="A topic; * means all.")]
+Groups = Annotated[list[str] | None, typer.Option("--group", help="A group; * means all.")]
+Ids = Annotated[
+    list[str] | None, typer.Option("--transactional-id", help="A transactional id; * means all.")
+]
+Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
+Users = Annotated[list[str] | None, typer.Option("--user-principal", help="A user as a resource.")]
+Pattern = Annotated[
+    str,
+    typer.Option(
+        "--resource-pattern-type",
+        help="literal, or prefixed: all resources whose names begin so. To list and to remove also "
+        "any, and match: what would apply to a resource of that name.",
+    ),
+]
+Allowed = Annotated[
+    list[str] | None, typer.Option("--allow-principal", help="Who may, such as User:alice.")
+]
+Denied = Annotated[
+    list[str] | None, typer.Option("--deny-principal", help="Who may not; this wins.")
+]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", help="From which address or range; none: from everywhere."),
+]
+DeniedHosts = Annotated[
+    list[str] | None, typer.Option("--deny-host", help="The same for --deny-principal.")
+]
+Operations = Annotated[
+    list[str] | None,
+    typer.Option("--operation", help="What, such as Read or DescribeConfigs; none: everything."),
+]
+Producer = Annotated[bool, typer.Option("--producer", help="What a producer to --topic needs.")]
+Consumer = Annotated[
+    bool, typer.Option("--consumer", help="What a consumer of --topic in --group needs.")
+]
+Idempotent = Annotated[
+    bool, typer.Option("--idempotent", help="With --producer: idempotent writes as well.")
+]
+Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="Cut nothing off; otherwise lines fit the terminal, or 120.")
+]
+
+
+@app.command("list")
+def list_acls(
+    bootstrap_server: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    topic: Topics = None,
+    group: Groups = None,
+    transactional_id: Ids = None,
+    cluster: Cluster = False,
+    user_principal: Users = None,
+    pattern: Pattern = "literal",
+    principal: Annotated[
+        list[str] | None, typer.Option("--principal", help="Only ACLs of this principal.")
+    ] = None,
+    output: Format = "table",
+    wide: Wide = False,
+) -> None:
+    """ACLs of the resources that are named, or all."""
+    from groupd.coordinator.cli.acls import wanted, work
+
+    resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
+    filters = wanted.filters(resources, principal or ())
+    work.list_acls(bootstrap_server, command_config, filters, as_json=_json(output), wide=wide)
+
+
+@app.command()
+def add(
+    bootstrap_server: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    topic: Topics = None,
+    group: Groups = None,
+    transactional_id: Ids = None,
+    cluster: Cluster = False,
+    user_principal: Users = None,
+    pattern: Pattern = "literal",
+    allow_principal: Allowed = None,
+    deny_principal: Denied = None,
+    allow_host: AllowedHosts = None,
+    deny_host: DeniedHosts = None,
+    operation: Operations = None,
+    producer: Producer = False,
+    consumer: Consumer = False,
+    idempotent: Idempotent = False,
+) -> None:
+    """Make ACLs: for every principal, host, operation and resource that is named. Those that are
+    there already stay."""
+    from groupd.coordinator.cli.acls import wanted, work
+
+    resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
+    entries = wanted.Entries(
+        allow_principal or (),
+        deny_principal or (),
+        allow_host or (),
+        deny_host or (),
+        [wanted.operation(name) for name in operation or ()],
+    )
+    acls = wanted.bindings(
+        resources, entries, producer=producer, consumer=consumer, idempotent=idempotent
+    )
+    work.add_acls(bootstrap_server, command_config, acls)
+
+
+@app.command()
+def remove(
+    bootstrap_server: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    topic: Topics = None,
+    group: Groups = None,
+    transactional_id: Ids = None,
+    cluster: Cluster = False,
+    user_principal: Users = None,
+    pattern: Pattern = "literal",
+    allow_principal: Allowed = None,
+    deny_principal: Denied = None,
+    allow_host: AllowedHosts = None,
+    deny_host: DeniedHosts = None,
+    operation: Operations = None,
+    producer: Producer = False,
+    consumer: Consumer = False,
+    idempotent: Idempotent = False,
+    output: Format = "table",
+    wide: Wide = False,
+) -> None:
+    """Delete ACLs, and print them: those that the same flags of `add` have made, or, without
+    principals, all of the resources that are named."""
+    from groupd.coordinator.cli.acls import wanted, work
+    from groupd.coordinator.cli.errors import UsageError
+
+    resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
+    entries = wanted.Entries(
+        allow_principal or (),
+        deny_principal or (),
+        allow_host or (),
+        deny_host or (),
+        [wanted.operation(name) for name in operation or ()],
+    )
+    if allow_principal or deny_principal:
+        acls = wanted.bindings(
+            resources, entries, producer=producer, consumer=consumer, idempotent=idempotent
+        )
+        filters = [wanted.exactly(acl) for acl in acls]
+    elif allow_host or deny_host or operation or producer or consumer:
+        raise UsageError("say whose: --allow-principal or --deny-principal")
+    elif not list(resources.all()):
+        raise UsageError("name a resource: --topic, --group, --cluster, --transactional-id")
+    else:
+        filters = wanted.filters(resources)
+    work.remove_acls(bootstrap_server, command_config, filters, as_json=_json(output), wide=wide)
+
+
+def _resources(
+    topics: list[str] | None,
+    groups: list[str] | None,
+    ids: list[str] | None,
+    cluster: bool,
+    users: list[str] | None,
+    pattern: str,
+) -> Resources:
+    from groupd.coordinator.cli.acls.wanted import Resources, pattern_type
+
+    return Resources(
+        topics or (), groups or (), ids or (), cluster, users or (), pattern_type(pattern)
+    )
+
+
+def _json(output: str) -> bool:
+    one_of(output, "--format", ("table", "json"))
+    return output == "json"

@@ -1,0 +1,164 @@
+"""Which ACLs the flags of `groupd acls` mean. The flags are those of Kafka's kafka-acls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from msgspec import Struct
+
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.core.acls import ANYTHING, PatternType, Permission
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
+from groupd.protocol.messages.acls import AclBinding, AclFilter
+
+OPERATIONS = {
+    operation.name.replace("_", "").lower(): operation
+    for operation in Operation
+    if operation >= Operation.ALL
+}
+
+Named = tuple[Resource, str]
+
+
+class Resources(Struct, frozen=True):
+    """The resources that the flags name, by type."""
+
+    topics: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    transactional_ids: Sequence[str] = ()
+    cluster: bool = False
+    users: Sequence[str] = ()
+    pattern: PatternType = PatternType.LITERAL
+
+    def all(self) -> Iterator[Named]:
+        for name in self.topics:
+            yield Resource.TOPIC, name
+        for name in self.groups:
+            yield Resource.GROUP, name
+        for name in self.transactional_ids:
+            yield Resource.TRANSACTIONAL_ID, name
+        if self.cluster:
+            yield Resource.CLUSTER, CLUSTER_NAME
+        for name in self.users:
+            yield Resource.USER, name
+
+
+class Entries(Struct, frozen=True):
+    """Who may, and who may not, do what, from where."""
+
+    allowed: Sequence[str] = ()
+    denied: Sequence[str] = ()
+    allowed_hosts: Sequence[str] = ()
+    denied_hosts: Sequence[str] = ()
+    operations: Sequence[Operation] = ()
+
+    def who(self) -> Iterator[tuple[Permission, str, str]]:
+        """(permission, principal, host). A host without principals of its kind is a mistake."""
+        for permission, principals, hosts in (
+            (Permission.ALLOW, self.allowed, self.allowed_hosts),
+            (Permission.DENY, self.denied, self.denied_hosts),
+        ):
+            if hosts and not principals:
+                word = permission.name.lower()
+                raise UsageError(f"--{word}-host needs --{word}-principal")
+            for principal, host in product(principals, hosts or (ANYTHING,)):
+                yield permission, principal, host
+
+
+def operation(text: str) -> Operation:
+    """`Read`, `DescribeConfigs` or `describe-configs`. Raises UsageError."""
+    found = OPERATIONS.get(text.replace("_", "").replace("-", "").lower())
+    if found is None:
+        names = ", ".join(one.name for one in OPERATIONS.values())
+        raise UsageError(f"--operation {text}: must be one of {names}")
+    return found
+
+
+def pattern_type(text: str) -> PatternType:
+    """Raises UsageError."""
+    try:
+        found = PatternType[text.upper()]
+    except KeyError:
+        found = PatternType.UNKNOWN
+    if not found:
+        raise UsageError(f"--resource-pattern-type {text}: must be literal, prefixed, any or match")
+    return found
+
+
+def bindings(
+    resources: Resources, entries: Entries, *, producer: bool, consumer: bool, idempotent: bool
+) -> list[AclBinding]:
+    """The ACLs that the flags describe in full. Raises UsageError."""
+    if resources.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise UsageError("--resource-pattern-type: must be literal or prefixed here")
+    asked = _asked(resources, entries, producer=producer, consumer=consumer, idempotent=idempotent)
+    who = list(entries.who())
+    if not who:
+        raise UsageError("say for whom: --allow-principal or --deny-principal")
+    made = [
+        AclBinding(resource, name, pattern, principal, host, done, permission)
+        for resource, name, pattern, done in asked
+        for permission, principal, host in who
+    ]
+    return list(dict.fromkeys(made))
+
+
+def _asked(
+    resources: Resources, entries: Entries, *, producer: bool, consumer: bool, idempotent: bool
+) -> list[tuple[Resource, str, PatternType, Operation]]:
+    """Every resource with every operation."""
+    if not (producer or consumer):
+        named = list(resources.all())
+        if not named:
+            raise UsageError("name a resource: --topic, --group, --cluster, --transactional-id")
+        done = entries.operations or (Operation.ALL,)
+        return [(*one, _pattern(resources, one), op) for one in named for op in done]
+    if entries.operations:
+        raise UsageError("--producer and --consumer have operations of their own")
+    if not resources.topics or (consumer and not resources.groups):
+        raise UsageError("--producer needs --topic; --consumer needs --topic and --group")
+    roles: list[tuple[Resource, Sequence[str], str]] = []
+    if producer:
+        roles.append((Resource.TOPIC, resources.topics, "WRITE DESCRIBE CREATE"))
+        roles.append((Resource.TRANSACTIONAL_ID, resources.transactional_ids, "WRITE DESCRIBE"))
+        roles.append((Resource.CLUSTER, (CLUSTER_NAME,) * idempotent, "IDEMPOTENT_WRITE"))
+    if consumer:
+        roles.append((Resource.TOPIC, resources.topics, "READ DESCRIBE"))
+        roles.append((Resource.GROUP, resources.groups, "READ"))
+    return [
+        (resource, name, _pattern(resources, (resource, name)), Operation[word])
+        for resource, names, words in roles
+        for name in names
+        for word in words.split()
+    ]
+
+
+def _pattern(resources: Resources, named: Named) -> PatternType:
+    """There is one cluster, so its name is never a prefix."""
+    return PatternType.LITERAL if named[0] == Resource.CLUSTER else resources.pattern
+
+
+def exactly(acl: AclBinding) -> AclFilter:
+    """A filter for this ACL alone."""
+    return AclFilter(
+        acl.resource_type,
+        acl.name,
+        acl.pattern,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission,
+    )
+
+
+def filters(resources: Resources, principals: Sequence[str] = ()) -> list[AclFilter]:
+    """The ACLs of the resources that the flags name, or all; of all principals, or some."""
+    named: list[tuple[Resource, str | None, PatternType]] = [
+        (*one, _pattern(resources, one)) for one in resources.all()
+    ]
+    if not named:
+        pattern = resources.pattern
+        every = PatternType.ANY if pattern == PatternType.LITERAL else pattern
+        named.append((Resource.ANY, None, every))
+    return [AclFilter(*one, principal) for one in named for principal in (principals or (None,))]

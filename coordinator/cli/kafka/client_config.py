@@ -1,0 +1,77 @@
+"""How commands connect to a secured cluster: `--command-config FILE` with the properties that
+Kafka's own tools take.
+
+Used are `security.protocol`, `sasl.mechanism` (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512),
+`sasl.jaas.config`, `ssl.truststore.location` or `ssl.truststore.certificates`,
+`ssl.keystore.location`, `ssl.key.password` and `ssl.endpoint.identification.algorithm`. Other keys
+are left alone. Stores are PEM files.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.kafka.connection import (
+    UNPROTECTED,
+    BlockingConnection,
+    Call,
+    ClientSecurity,
+)
+from groupd.coordinator.cli.kafka.login import login_of
+from groupd.coordinator.cli.parse import properties_file, real_port
+
+FLAG = "--command-config"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+def connect(
+    bootstrap: str, command_config: Path | None, calls: tuple[Call, ...]
+) -> BlockingConnection:
+    """A connection to the first broker of `--bootstrap-server`. `calls`: what it will be used for.
+    Raises UsageError and KafkaError."""
+    host, port = real_port(bootstrap.split(",")[0].strip(), "--bootstrap-server")
+    return BlockingConnection(host, port, calls, security=client_security(command_config))
+
+
+def client_security(command_config: Path | None) -> ClientSecurity:
+    """What the file says; without one, nothing is protected. Raises UsageError."""
+    if command_config is None:
+        return UNPROTECTED
+    given = properties_file(command_config, FLAG)
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise UsageError(f"{FLAG}: security.protocol={protocol}: must be {', '.join(PROTOCOLS)}")
+    return ClientSecurity(
+        tls=_tls(given) if protocol.endswith("SSL") else None,
+        login=login_of(given, FLAG) if protocol.startswith("SASL") else None,
+    )
+
+
+def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(
+            cafile=_pem_file(given, "truststore"),
+            cadata=given.get("ssl.truststore.certificates", "").replace("\\n", "\n") or None,
+        )
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = given.get("ssl.endpoint.identification.algorithm") != ""
+        keys = _pem_file(given, "keystore")
+        if keys is not None:
+            # With a password OpenSSL never asks the terminal for one.
+            context.load_cert_chain(keys, password=given.get("ssl.key.password", ""))
+    except (OSError, ValueError) as error:  # among them ssl.SSLError
+        raise UsageError(f"{FLAG}: the certificates cannot be used: {error}") from None
+    return context
+
+
+def _pem_file(given: Mapping[str, str], store: str) -> str | None:
+    location = given.get(f"ssl.{store}.location")
+    if location is None:
+        return None
+    kind = given.get(f"ssl.{store}.type", "")
+    if kind.upper() not in ("", "PEM") or location.lower().endswith((".jks", ".p12", ".pfx")):
+        raise UsageError(f"{FLAG}: ssl.{store}.location must be a PEM file")
+    return location

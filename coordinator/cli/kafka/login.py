@@ -1,0 +1,105 @@
+"""The client's side of a SASL login: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677)."""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.kafka.calls import error_name
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
+from groupd.coordinator.security.sasl.jaas import parse_jaas
+from groupd.coordinator.settings import ConfigError
+from groupd.protocol.reader import Reader
+from groupd.protocol.writer import Writer
+
+SASL_HANDSHAKE = Call(17, 1, "SaslHandshake")
+SASL_AUTHENTICATE = Call(36, 1, "SaslAuthenticate")
+
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MECHANISMS = ("PLAIN", *HASHES)
+
+ITERATIONS_MAX = 1_000_000
+"""A server that wants more hashing than this is not believed."""
+
+Login = Callable[[BlockingConnection], None]
+
+
+def login_of(given: Mapping[str, str], flag: str) -> Login:
+    """The login that client properties describe. Raises UsageError, which shows no value."""
+    mechanism = given.get("sasl.mechanism", "")
+    if mechanism not in MECHANISMS:
+        raise UsageError(f"{flag}: sasl.mechanism={mechanism}: must be {', '.join(MECHANISMS)}")
+    try:
+        options = parse_jaas(given.get("sasl.jaas.config", ""), "sasl.jaas.config").options
+    except ConfigError as error:
+        raise UsageError(f"{flag}: {error}") from None
+    user, password = options.get("username"), options.get("password")
+    if not user or not password:
+        raise UsageError(f"{flag}: sasl.jaas.config must have username and password")
+
+    def login(connection: BlockingConnection) -> None:
+        _handshake(connection, mechanism)
+        if mechanism == "PLAIN":
+            _send(connection, f"\0{user}\0{password}".encode())
+        else:
+            _scram(connection, HASHES[mechanism], user, password)
+
+    return login
+
+
+def _handshake(connection: BlockingConnection, mechanism: str) -> None:
+    def read(reader: Reader) -> tuple[int, tuple[str, ...]]:
+        return reader.int16(), reader.array(Reader.string)
+
+    error, enabled = connection.call(SASL_HANDSHAKE, lambda writer: writer.string(mechanism), read)
+    if error:
+        known = ", ".join(enabled) or "no mechanism"
+        raise KafkaError(f"{connection.where} does not know {mechanism}, but {known}")
+
+
+def _send(connection: BlockingConnection, token: bytes) -> bytes:
+    """The server's answer to a token."""
+
+    def write(writer: Writer) -> None:
+        writer.bytes_(token)
+
+    def read(reader: Reader) -> bytes:
+        error, message, answer = reader.int16(), reader.nullable_string(), reader.bytes_()
+        reader.int64()
+        if error:
+            reason = message or error_name(error)
+            raise KafkaError(f"{connection.where} refused the login: {reason}")
+        return answer
+
+    return connection.call(SASL_AUTHENTICATE, write, read)
+
+
+def _scram(connection: BlockingConnection, hash_name: str, user: str, password: str) -> None:
+    nonce = secrets.token_urlsafe(24)
+    name = user.replace("=", "=3D").replace(",", "=2C")
+    first = f"n={name},r={nonce}"
+    challenge = _send(connection, f"n,,{first}".encode()).decode()
+    try:
+        fields = dict(part.split("=", 1) for part in challenge.split(","))
+        theirs, salt, iterations = fields["r"], b64decode(fields["s"]), int(fields["i"])
+    except (KeyError, ValueError, binascii.Error):
+        raise KafkaError(f"{connection.where} does not answer as SCRAM does") from None
+    if not theirs.startswith(nonce) or theirs == nonce or not 0 < iterations <= ITERATIONS_MAX:
+        raise KafkaError(f"{connection.where} does not answer as SCRAM does")
+    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+    final = f"c=biws,r={theirs}"
+    signed = f"{first},{challenge},{final}".encode()
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    signature = hmac.digest(stored_key, signed, hash_name)
+    proof = bytes(ours ^ mask for ours, mask in zip(client_key, signature, strict=True))
+    answer = _send(connection, f"{final},p={b64encode(proof).decode()}".encode())
+    server_key = hmac.digest(salted, b"Server Key", hash_name)
+    right = b"v=" + b64encode(hmac.digest(server_key, signed, hash_name))
+    if not hmac.compare_digest(answer, right):
+        raise KafkaError(f"{connection.where} does not know the password: is it the right server?")

@@ -1,0 +1,188 @@
+"""Who may do what on the admin port (`docs/spec/security.md#7`).
+
+A client proves who it is by a bearer token or by a TLS certificate; either stands for a role.
+Without credentials it may read if that is allowed where the port listens. Otherwise it gets 401
+whatever it asks for, so that it does not learn which pages exist. Where nobody has credentials,
+`/control` needs none: it is there only if somebody has switched it on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.server.admin_hosts import is_loopback
+from groupd.coordinator.server.admin_tokens import VARIABLE, Role, Tokens
+from groupd.coordinator.settings import ConfigError
+
+log = structlog.get_logger("groupd.admin")
+
+FAILURES_MAX = 10
+"""Wrong credentials of one address in a window; then it has to wait for the window's end."""
+WINDOW_S = 10.0
+ADDRESSES_MAX = 1000
+"""Addresses whose failures are remembered; the one that failed first is forgotten for the next."""
+_IPV6_SUBNET = 64
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Caller(Struct, frozen=True):
+    """What a request tells about its client. `authorization`: the header. `subject`: that of the
+    certificate, if there is one that has been verified."""
+
+    address: str
+    authorization: str | None = None
+    subject: str | None = None
+
+
+class Refused(Struct, frozen=True):
+    """The answer to a request that its client may not make."""
+
+    status: int
+    text: str
+    headers: Headers = ()
+
+
+class AdminAccess:
+    """`anonymous`: the role of clients without credentials. `roles`: by subject of a
+    certificate."""
+
+    def __init__(
+        self,
+        anonymous: Role | None = Role.ADMIN,
+        tokens: Tokens | None = None,
+        roles: Mapping[str, Role] | None = None,
+        *,
+        metrics_open: bool = False,
+        elapsed: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.metrics_open = metrics_open
+        self._anonymous = anonymous
+        self._tokens = tokens
+        self._roles = roles or {}
+        self._failures = WrongCredentials(elapsed)
+
+    async def refusal(self, caller: Caller, needed: Role) -> Refused | None:
+        """None: the request may be answered."""
+        waits_s = self._failures.waits_s(caller.address)
+        if waits_s and caller.authorization is not None:
+            retry = (("Retry-After", str(waits_s)),)
+            return Refused(429, "too many wrong credentials from this address", retry)
+        role = self._roles.get(caller.subject or "")
+        if caller.authorization is not None:
+            of_token = await self._role_of(caller.authorization)
+            if of_token is None:
+                self._failures.add(caller.address)
+                log.warning("wrong credentials on the admin port", client=caller.address)
+                return _unauthorized(', error="invalid_token"')
+            role = max(of_token, role or of_token)
+        if max(role or 0, self._anonymous or 0) >= needed:
+            return None
+        if role is None and caller.subject is None:
+            return _unauthorized()
+        log.warning("refused on the admin port", client=caller.address, subject=caller.subject)
+        return Refused(403, f"needs the role {needed.name.lower()}", _challenge(_TOO_LITTLE))
+
+    async def _role_of(self, authorization: str) -> Role | None:
+        scheme, _, token = authorization.strip().partition(" ")
+        if scheme.lower() != "bearer" or self._tokens is None:
+            return None
+        return await asyncio.to_thread(self._tokens.role, token.strip())
+
+
+class WrongCredentials:
+    """Counts wrong credentials by address, or by subnet for IPv6."""
+
+    def __init__(self, elapsed: Callable[[], float]) -> None:
+        self._elapsed = elapsed
+        self._windows: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        """By address: when the window ends, and the failures in it."""
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def add(self, address: str) -> None:
+        key, now = _subnet(address), self._elapsed()
+        ends, count = self._windows.pop(key, (0.0, 0))
+        self._windows[key] = (ends, count + 1) if now < ends else (now + WINDOW_S, 1)
+        if len(self._windows) > ADDRESSES_MAX:
+            self._windows.popitem(last=False)
+
+    def waits_s(self, address: str) -> int:
+        """Whole seconds until the address may try again; 0: now."""
+        ends, count = self._windows.get(_subnet(address), (0.0, 0))
+        left = ends - self._elapsed()
+        return int(left) + 1 if count >= FAILURES_MAX and left > 0 else 0
+
+
+def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
+    """As the settings say, for a port on the address `host`. Raises ConfigError when nobody could
+    come in, and when everybody could without anybody having said so."""
+    path, more = settings.admin_token_file, os.environ.get(VARIABLE, "")
+    tokens = Tokens(Path(path) if path else None, more) if path or more else None
+    roles = roles_by_subject(settings.admin_ssl_roles)
+    asked = settings.admin_authentication
+    closed = asked == "always" or (asked == "remote" and not is_loopback(host))
+    credentials = tokens is not None or bool(roles)
+    if closed and not credentials:
+        raise ConfigError(
+            f"--admin {host}: other machines reach it, so it needs credentials: set "
+            "groupd.admin.token.file or groupd.admin.ssl.roles, or groupd.admin.authentication=none"
+            if asked == "remote"
+            else "groupd.admin.authentication=always: set groupd.admin.token.file or "
+            "groupd.admin.ssl.roles"
+        )
+    anonymous = Role.READ if credentials else Role.ADMIN
+    return AdminAccess(
+        None if closed else anonymous,
+        tokens,
+        roles,
+        metrics_open=settings.admin_metrics_open,
+    )
+
+
+def roles_by_subject(text: str) -> dict[str, Role]:
+    """From "admin:CN=ops,O=Acme;read:CN=prometheus". Raises ConfigError."""
+    found = {}
+    for entry in filter(None, map(str.strip, text.split(";"))):
+        role, _, subject = entry.partition(":")
+        if role.upper() not in Role.__members__ or not subject:
+            raise ConfigError(
+                f"groupd.admin.ssl.roles={entry}: must be read:SUBJECT or admin:SUBJECT"
+            )
+        found[subject] = Role[role.upper()]
+    return found
+
+
+_TOO_LITTLE = ', error="insufficient_scope"'
+
+
+def _unauthorized(error: str = "") -> Refused:
+    return Refused(401, "needs credentials: a bearer token or a certificate", _challenge(error))
+
+
+def _challenge(error: str) -> Headers:
+    return (("WWW-Authenticate", f'Bearer realm="groupd"{error}'),)
+
+
+def _subnet(address: str) -> str:
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return address
+    mapped = getattr(ip, "ipv4_mapped", None)
+    if mapped is not None:
+        return str(mapped)
+    if ip.version == 4:
+        return address
+    return str(ip_network((ip, _IPV6_SUBNET), strict=False))

@@ -1,0 +1,136 @@
+"""`groupd acls` without a broker: which ACLs the flags mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupd.coordinator.cli.acls.wanted import (
+    Entries,
+    Resources,
+    bindings,
+    exactly,
+    filters,
+    operation,
+    pattern_type,
+)
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.core.acls import PatternType, Permission, matches
+from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
+from groupd.protocol.messages.acls import AclBinding, AclFilter
+from tests.support.acls import acl
+
+ALICE = Entries(allowed=("User:alice",))
+
+
+def made(resources: Resources, entries: Entries = ALICE, **roles: bool) -> list[AclBinding]:
+    flags = {"producer": False, "consumer": False, "idempotent": False, **roles}
+    return bindings(resources, entries, **flags)
+
+
+def test_every_principal_host_operation_and_resource() -> None:
+    entries = Entries(
+        ("User:alice", "User:bob"),
+        ("User:eve",),
+        ("10.0.0.1", "10.0.0.2"),
+        (),
+        (Operation.READ, Operation.WRITE),
+    )
+    found = made(Resources(topics=("foo", "bar"), groups=("g",)), entries)
+    assert len(found) == 3 * 2 * (2 * 2 + 1)
+    assert acl("ALLOW bob WRITE topic bar", host="10.0.0.2") in found
+    assert acl("DENY eve READ group g") in found
+
+
+def test_without_operation_everything() -> None:
+    assert made(Resources(cluster=True)) == [acl(f"ALLOW alice ALL cluster {CLUSTER_NAME}")]
+
+
+def test_a_producer() -> None:
+    """As kafka-acls makes them."""
+    prefixed = PatternType.PREFIXED
+    resources = Resources(topics=("foo",), transactional_ids=("x",), pattern=prefixed)
+    assert made(resources, producer=True, idempotent=True) == [
+        acl("ALLOW alice WRITE topic foo", prefixed),
+        acl("ALLOW alice DESCRIBE topic foo", prefixed),
+        acl("ALLOW alice CREATE topic foo", prefixed),
+        acl("ALLOW alice WRITE transactional_id x", prefixed),
+        acl("ALLOW alice DESCRIBE transactional_id x", prefixed),
+        acl(f"ALLOW alice IDEMPOTENT_WRITE cluster {CLUSTER_NAME}"),
+    ]
+
+
+def test_a_consumer() -> None:
+    resources = Resources(topics=("foo",), groups=("g",))
+    assert made(resources, consumer=True) == [
+        acl("ALLOW alice READ topic foo"),
+        acl("ALLOW alice DESCRIBE topic foo"),
+        acl("ALLOW alice READ group g"),
+    ]
+    both = made(resources, consumer=True, producer=True)
+    assert len(both) == len(set(both)) == 5
+
+
+@pytest.mark.parametrize(
+    ("resources", "entries", "roles", "mistake"),
+    [
+        (Resources(), ALICE, {}, "name a resource"),
+        (Resources(topics=("t",)), Entries(), {}, "for whom"),
+        (Resources(topics=("t",)), Entries(("User:a",), (), (), ("::1",)), {}, "--deny-principal"),
+        (Resources(topics=("t",)), ALICE, {"consumer": True}, "--group"),
+        (Resources(groups=("g",)), ALICE, {"producer": True}, "--topic"),
+        (
+            Resources(topics=("t",)),
+            Entries(("User:a",), operations=(Operation.READ,)),
+            {"producer": True},
+            "of their own",
+        ),
+        (Resources(topics=("t",), pattern=PatternType.MATCH), ALICE, {}, "literal or prefixed"),
+    ],
+)
+def test_mistakes(
+    resources: Resources, entries: Entries, roles: dict[str, bool], mistake: str
+) -> None:
+    with pytest.raises(UsageError, match=mistake):
+        made(resources, entries, **roles)
+
+
+@pytest.mark.parametrize("text", ["DescribeConfigs", "describe-configs", "DESCRIBE_CONFIGS"])
+def test_names_of_operations(text: str) -> None:
+    assert operation(text) is Operation.DESCRIBE_CONFIGS
+
+
+@pytest.mark.parametrize("text", ["any", "unknown", "", "Reed"])
+def test_what_is_no_operation(text: str) -> None:
+    with pytest.raises(UsageError, match="must be one of ALL, READ"):
+        operation(text)
+
+
+def test_patterns() -> None:
+    assert pattern_type("Prefixed") is PatternType.PREFIXED
+    for text in ("unknown", "glob"):
+        with pytest.raises(UsageError, match="must be literal"):
+            pattern_type(text)
+
+
+def test_filters() -> None:
+    assert filters(Resources()) == [AclFilter()]
+    assert filters(Resources(), ("User:a", "User:b")) == [
+        AclFilter(principal="User:a"),
+        AclFilter(principal="User:b"),
+    ]
+    only = Resources(topics=("foo",), cluster=True, pattern=PatternType.MATCH)
+    assert filters(only) == [
+        AclFilter(Resource.TOPIC, "foo", PatternType.MATCH),
+        AclFilter(Resource.CLUSTER, CLUSTER_NAME, PatternType.LITERAL),
+    ]
+    assert filters(Resources(pattern=PatternType.PREFIXED)) == [
+        AclFilter(pattern=PatternType.PREFIXED)
+    ]
+
+
+def test_exactly_one() -> None:
+    one = acl("ALLOW alice READ topic foo", host="::1")
+    wanted = exactly(one)
+    assert matches(wanted, one)
+    assert Permission.ANY not in (wanted.permission, wanted.operation)
+    assert not matches(wanted, acl("ALLOW alice READ topic foo"))
