@@ -9,26 +9,20 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import structlog
 from msgspec import Struct
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.listener_keys import LISTENER_PREFIX
+from groupd.coordinator.security.certificates import Certificate, read_certificate, subject_of
 from groupd.coordinator.security.cipher_suites import choose_suites
-from groupd.coordinator.security.distinguished_names import MalformedCertificate, subject_of
 from groupd.coordinator.security.listeners import Listener, SecurityProtocol, listener_config
 from groupd.coordinator.security.principal_rules import PrincipalRules
 from groupd.coordinator.settings import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cryptography.x509 import Certificate
 
 log = structlog.get_logger("groupd.tls")
 
@@ -53,15 +47,6 @@ class _Material(Struct, frozen=True):
     key: str
     trusted: str
     stamps: tuple[object, ...]
-
-
-class _Identity(Struct, frozen=True):
-    """Who a certificate says the broker is. `names`: the alternative names."""
-
-    subject: str
-    names: frozenset[str]
-    serial: int
-    expires: datetime
 
 
 class ListenerTls:
@@ -92,7 +77,7 @@ class ListenerTls:
             return None
         try:
             subject = subject_of(certificate)
-        except MalformedCertificate as error:
+        except ValueError as error:
             raise NoPrincipal(str(error)) from error
         name = self._rules.name_of(subject)
         if name is None:
@@ -122,7 +107,7 @@ class ListenerTls:
         serial = f"{identity.serial:x}"
         log.info("certificate reloaded", listener=self.listener.name, serial=serial)
 
-    def _check_change(self, new: _Identity) -> None:
+    def _check_change(self, new: Certificate) -> None:
         old, config = self._identity, self._config
         if new.subject != old.subject and not config.ssl_allow_dn_changes:
             raise ConfigError(
@@ -181,7 +166,7 @@ class ListenerTls:
             stamps,
         )
 
-    def _made(self, material: _Material) -> tuple[ssl.SSLContext, _Identity]:
+    def _made(self, material: _Material) -> tuple[ssl.SSLContext, Certificate]:
         """Raises ConfigError."""
         config, place = self._config, self._config.ssl_keystore_location or "ssl.keystore"
         if not material.chain:
@@ -200,7 +185,7 @@ class ListenerTls:
         context.verify_mode = _CLIENT_AUTH[self._client_auth]
         if self._client_auth != "none":
             _trust(context, material.trusted, config, self._client_auth)
-        identity = _identity(material.chain, place)
+        identity = _first(material.chain, place)
         if identity.expires <= datetime.now(UTC):
             log.warning("certificate has expired", listener=self.listener.name, file=place)
         return context, identity
@@ -265,27 +250,12 @@ def _trust(
         raise ConfigError(f"{place}: cannot be read ({error.reason})") from None
 
 
-def _identity(chain: str, place: str) -> _Identity:
-    from cryptography import x509  # imported late: most brokers have no TLS
-
+def _first(chain: str, place: str) -> Certificate:
+    """That of the broker itself. Raises ConfigError."""
     try:
-        first = x509.load_pem_x509_certificate(chain.encode())
-        names = frozenset(_names(first))
-        subject = subject_of(ssl.PEM_cert_to_DER_cert(_split(chain)[0]))
+        return read_certificate(ssl.PEM_cert_to_DER_cert(_split(chain)[0]))
     except ValueError as error:
         raise ConfigError(f"{place}: the first certificate cannot be read: {error}") from None
-    return _Identity(subject, names, first.serial_number, first.not_valid_after_utc)
-
-
-def _names(certificate: Certificate) -> Iterator[str]:
-    from cryptography import x509
-
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except x509.ExtensionNotFound:
-        return
-    for name in found.value:
-        yield f"{type(name).__name__}:{name.value}"
 
 
 def _read_file(path: str, key: str) -> str:
