@@ -35,12 +35,15 @@ from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.listener import CannotListen, cannot_listen
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.storage.log import LogError, Store, StoreRefused
 from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
     from groupd.coordinator.server.admin_access import AdminAccess
     from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
     from groupd.coordinator.server.admin_tls import AdminTls
@@ -179,15 +182,11 @@ class Daemon:
         listeners = listeners_of(options.config, options.listen, options.advertised)
         if options.workers is not None and options.config.listeners:
             raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
+        if options.workers is not None and options.config.authorizer_class_name:
+            raise ConfigError("authorizer.class.name: not with --workers, which know no ACLs")
         self._tls = {
             one.name: ListenerTls(options.config, one) for one in listeners if one.protocol.tls
         }
-        for listener in listeners:
-            if listener.protocol.sasl:
-                raise ConfigError(
-                    f"listeners: {listener.name} is {listener.protocol.value}, which cannot be "
-                    "served yet"
-                )
         return listeners
 
     async def _add_first_users(self) -> None:
@@ -222,15 +221,26 @@ class Daemon:
             )
 
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
-        """Raises CannotListen."""
+        """Raises CannotListen, ConfigError."""
+        parts, clock = self.parts, self._socket_clock
+        sasl = SaslEndpoints(
+            parts.config,
+            listeners,
+            parts.security.users.credential,
+            parts.versions.reply,
+            clock,
+            self.connections.sasl,
+        )
         self._ports = KafkaPorts(
-            self.parts.config,
-            self._socket_clock,
-            self.parts.requests,
+            parts.config,
+            clock,
+            parts.requests,
             self.connections,
-            fairness(self.parts.config, self._stalls, self.parts.broker.work, self._socket_clock),
+            fairness(parts.config, self._stalls, parts.broker.work, clock),
             self._host.connection,
-            self.parts.security.access,
+            parts.security.access,
+            sasl,
+            parts.metering,
             self._tls,
         )
         self.kafka_addresses = await self._ports.open(listeners)
@@ -282,6 +292,7 @@ class Daemon:
         routes.add("groups", groups)
         routes.add("events", groups.events)
         add_telemetry(routes, scrapes, data_plane.telemetry, work)
+        scrapes.add(self._rights_collector)
         if self._hosting is not None:
             self._hosting.add_routes(routes, scrapes, ends, work)
         hosts = self._admin_hosts(address[0])
@@ -293,6 +304,12 @@ class Daemon:
             raise cannot_listen(*address, "--admin", error) from error
         shown["admin"] = list(self.admin_address)
         self._admin = admin
+
+    def _rights_collector(self) -> Collector:
+        # Imported late, at the first scrape, as the whole library is.
+        from groupd.coordinator.server.security_metrics import RightsCollector
+
+        return RightsCollector(self.parts.security.authorizer)
 
     def _admin_hosts(self, bound: str) -> tuple[str, ...]:
         advertised = self.options.advertised

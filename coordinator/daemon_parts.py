@@ -22,7 +22,9 @@ from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
@@ -49,11 +51,15 @@ class DaemonParts:
     """Of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
     security: Security
+    metering: Metering
+    """Of the connections."""
     """Who may do what."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
     requests: Requests
     """Takes what connections decode."""
+    versions: VersionsAnswer
+    """Answers ApiVersions to clients that have not said who they are."""
 
     def __init__(
         self,
@@ -88,6 +94,7 @@ class DaemonParts:
         self.broker = self._make_broker(store)
         self.security = Security(self.config, store, self.broker.work.turn, self.clock.monotonic_ms)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
+        self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
         self.data_plane = self._make_data_plane(store)
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
@@ -100,7 +107,8 @@ class DaemonParts:
         self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
         self.broker.serve_data(self.security.handlers)
-        self.requests = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
+        frontend = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
+        self.requests, self.versions = frontend, frontend.versions
         if hosting is not None:
             self.requests = hosting.attach(store, self.broker, self.data_plane, self.transactions)
         if self._wrap is not None:
@@ -132,6 +140,7 @@ class DaemonParts:
             elapsed=self._host.elapsed(),
             work=self.broker.work,
             offsets_leader=None if cluster is None else cluster.offsets_leader,
+            quotas=self.security.quotas,
         )
 
     def _make_transactions(self, store: Store) -> TransactionHandlers:

@@ -130,6 +130,107 @@ class SecuritySettings:
         "How often the files of certificates are looked at.",
         low=100,
     )
+    # Authentication
+    sasl_enabled_mechanisms: tuple[str, ...] = setting(
+        "sasl.enabled.mechanisms",
+        (),
+        "By which mechanisms clients of a SASL listener may say who they are: PLAIN, "
+        "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Such a listener must have one.",
+    )
+    sasl_jaas_config: str = setting(
+        "sasl.jaas.config",
+        "",
+        "The login module of one mechanism of one listener, with the users of PLAIN: "
+        "listener.name.NAME.plain.sasl.jaas.config="
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_NAME="PASSWORD";',
+        sensitive=True,
+    )
+    sasl_server_max_receive_size: int = setting(
+        "sasl.server.max.receive.size",
+        524288,
+        "Largest frame before a client has said who it is.",
+        low=1024,
+    )
+    connections_max_reauth_ms: int = setting(
+        "connections.max.reauth.ms",
+        0,
+        "How long an authentication counts; a client that has not authenticated again by then is "
+        "closed at its next request. 0: for ever, or as long as a token does.",
+        low=0,
+    )
+    connection_failed_authentication_delay_ms: int = setting(
+        "connection.failed.authentication.delay.ms",
+        100,
+        "How long the answer to a failed authentication waits; less than connections.max.idle.ms.",
+        low=0,
+    )
+    authentication_timeout_ms: int = setting(
+        "groupd.authentication.timeout.ms",
+        30000,
+        "A client that has not said who it is for so long is closed.",
+        low=100,
+    )
+    authentication_failures_per_ip: int = setting(
+        "groupd.authentication.failures.per.ip",
+        500,
+        "Failed authentications of one address in ten seconds. Beyond that its connections to SASL "
+        "listeners are closed when they come, until the ten seconds are over; 0: no limit.",
+        low=0,
+    )
+    oauthbearer_jwks_endpoint_url: str = setting(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "",
+        "The keys with which OAUTHBEARER tokens are signed: file:///... or https://...",
+    )
+    oauthbearer_jwks_endpoint_refresh_ms: int = setting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        3600000,
+        "How often the keys behind an https address are fetched.",
+        low=1000,
+    )
+    oauthbearer_jwks_endpoint_retry_backoff_ms: int = setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        100,
+        "Pause before the keys are fetched again after an error; each time twice as long.",
+        low=1,
+    )
+    oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        10000,
+        "The longest such pause.",
+        low=1,
+    )
+    oauthbearer_expected_audience: tuple[str, ...] = setting(
+        "sasl.oauthbearer.expected.audience",
+        (),
+        "One of these must be in the claim aud of a token.",
+    )
+    oauthbearer_expected_issuer: str = setting(
+        "sasl.oauthbearer.expected.issuer", "", "What the claim iss of a token must be."
+    )
+    oauthbearer_allow_unverified_audience: bool = setting(
+        "sasl.oauthbearer.allow.unverified.audience",
+        False,
+        "Whether sasl.oauthbearer.expected.audience may be left out.",
+    )
+    oauthbearer_allow_unverified_issuer: bool = setting(
+        "sasl.oauthbearer.allow.unverified.issuer",
+        False,
+        "Whether sasl.oauthbearer.expected.issuer may be left out.",
+    )
+    oauthbearer_clock_skew_seconds: int = setting(
+        "sasl.oauthbearer.clock.skew.seconds",
+        30,
+        "By how much the clock of the identity provider may differ.",
+        low=0,
+        high=3600,
+    )
+    oauthbearer_sub_claim_name: str = setting(
+        "sasl.oauthbearer.sub.claim.name", "sub", "The claim that names the user."
+    )
+    oauthbearer_scope_claim_name: str = setting(
+        "sasl.oauthbearer.scope.claim.name", "scope", "The claim with the scope."
+    )
 
     # Quotas
     quota_window_num: int = setting(

@@ -13,6 +13,7 @@ from struct import Struct, unpack_from
 from struct import error as StructError
 from typing import Any, TypeVar
 
+from groupd.protocol.messages.secret import Secret
 from groupd.protocol.primitives import FLOAT64, INT16, INT32, INT64, STRING_BYTES_MAX, layout
 
 _VARINT_SHIFT_MAX = 28
@@ -29,6 +30,8 @@ class BadBytes(ValueError):
 class TooManyItems(BadBytes):
     """The arrays have more items than the reader was told to take."""
 
+
+_SEARCHED_ITEMS = 250_000
 
 NO_LIMIT = 1 << 62
 """For a reader that takes any number of items."""
@@ -153,6 +156,11 @@ class Reader:
         if value is None:
             raise BadBytes("null bytes")
         return value
+
+    def secret(self) -> Secret:
+        """Bytes that nothing may show. Requests read theirs here only, so that recordings know
+        where they stand (`SecretFinder`)."""
+        return Secret(self.bytes_())
 
     def take(self, length: int) -> bytes:
         """The next `length` bytes."""
@@ -297,3 +305,19 @@ def _present(value: tuple[T, ...] | None) -> tuple[T, ...]:
     if value is None:
         raise BadBytes("null array")
     return value
+
+
+class SecretFinder(Reader):
+    """Notes where the secrets are. `spans`: (first, behind the last byte) of each. Takes no more
+    items than a broker does by default."""
+
+    __slots__ = ("spans",)
+
+    def __init__(self, data: bytes, at: int, version: int, flexible: bool) -> None:
+        super().__init__(data, at, version, flexible, _SEARCHED_ITEMS)
+        self.spans: list[tuple[int, int]] = []
+
+    def secret(self) -> Secret:
+        found = super().secret()
+        self.spans.append((self.at - len(found), self.at))
+        return found

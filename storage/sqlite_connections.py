@@ -115,7 +115,7 @@ def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
 
     @cache
     def engine() -> AsyncEngine:
-        # Loads SQLAlchemy's ORM as well: only where a store is really opened.
+        # Loads SQLAlchemy's ORM as well: only where something is read.
         from sqlalchemy.ext.asyncio import create_async_engine
 
         made = create_async_engine(url, poolclass=NullPool, connect_args={"isolation_level": None})
@@ -126,7 +126,9 @@ def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
     async def connect() -> AsyncConnection:
         if read_only and not path.is_file():
             raise FileNotFoundError(str(path))
-        return await engine().connect()
+        # That takes 80 ms the first time, in which no request would be answered.
+        made = await asyncio.to_thread(engine)
+        return await made.connect()
 
     return connect
 

@@ -13,6 +13,7 @@ from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
 from groupd.coordinator.cli.serve import serve
 from groupd.coordinator.cli.serve_flags import typer_command
+from groupd.coordinator.cli.users.command import app as users_app
 
 # typer has its own copy of click and exports only this subclass of click's usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -31,6 +32,7 @@ app.command("replay")(replay)
 app.add_typer(log_app, name="log")
 app.add_typer(groups_app, name="groups")
 app.add_typer(acls_app, name="acls")
+app.add_typer(users_app, name="users")
 
 
 @app.callback(invoke_without_command=True)

@@ -57,7 +57,7 @@ class RecordedSlot(Slot):
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray:
         """Encode the reply at once: a recording keeps the checksum of its bytes, and they must be
         made in the same place in a replay."""
-        return self.api.encode(reply, self.header.api_version)
+        return self.api.encode(reply, self.header.api_version, self.throttle_ms)
 
     def room(self, wanted: int) -> int:
         """The same whatever others hold: a replay cannot know that."""
@@ -115,6 +115,11 @@ class RecordedConnection(Connection):
     def close(self) -> None:
         before = self.closed
         super().close()
+        self._closing(before)
+
+    def finish(self) -> None:
+        before = self.closed
+        super().finish()
         self._closing(before)
 
     def _closing(self, before: bool) -> None:

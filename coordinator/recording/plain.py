@@ -2,8 +2,9 @@
 them.
 
 A struct is an object with its class name under `@` and its fields. Bytes are `{"$": base64}`, a
-raised error is `{"!": text}`, tuples are arrays, error codes are numbers. Reading makes only
-messages of the protocol, because a recording may come from a stranger.
+raised error is `{"!": text}`, tuples are arrays, error codes are numbers. A secret becomes zeros
+of its length. Reading makes only messages of the protocol, because a recording may come from a
+stranger.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 import groupd.protocol.messages
+from groupd.protocol.messages.secret import Secret
 
 CLASS = "@"
 BYTES = "$"
@@ -79,6 +81,8 @@ def _plain(value: Any) -> Any:
             CLASS: kind.__name__,
             **{name: getattr(value, name) for name in kind.__struct_fields__},
         }
+    if isinstance(value, Secret):
+        return {BYTES: base64.b64encode(bytes(len(value))).decode()}
     if isinstance(value, bytes | bytearray | memoryview):
         return {BYTES: base64.b64encode(value).decode()}
     if isinstance(value, Checksum):

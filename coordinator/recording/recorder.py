@@ -22,6 +22,7 @@ from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
 from groupd.coordinator.recording.head import Head, begin
 from groupd.coordinator.recording.plain import Checksum
+from groupd.coordinator.recording.requests import without_secrets
 from groupd.coordinator.recording.store import OutsideStore
 from groupd.coordinator.recording.tape import Tape
 from groupd.coordinator.recording.world import Elapsed, World, WorldClock, clock_of, one_slice
@@ -118,7 +119,8 @@ class Recorder(Host):
             connection.input = self._world.number
             act()
 
-        self.input("frame", start, {"c": connection.number, "frame": frame}, len(frame))
+        facts = {"c": connection.number, "frame": without_secrets(frame)}
+        self.input("frame", start, facts, len(frame))
 
     def lost(self, connection: RecordedConnection, act: partial[None]) -> None:
         self.input("lost", act, {"c": connection.number})

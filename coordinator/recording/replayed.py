@@ -240,7 +240,7 @@ class ReplayedBroker:
             self._stats,
             self._registry,
             fairness(self._unlimited, LoopStalls(), self.parts.broker.work, clock),
-            KafkaEndpoint(access=self.parts.security.access),
+            KafkaEndpoint(access=self.parts.security.access, metering=self.parts.metering),
             traffic=self,
         )
         connection.number = number
@@ -309,6 +309,12 @@ class ReplayedBroker:
     async def _assemble(self, parts: DaemonParts) -> None:
         await self._store.start()
         await parts.assemble(self._store)
+        parts.security.quotas.add_listener(self._forget_stored_replies)
+
+    def _forget_stored_replies(self) -> None:
+        """As `KafkaListener` does."""
+        for connection in self._connections.values():
+            connection.stored_replies.clear()
 
 
 def _user_of(fact: Any) -> tuple[tuple[str, str], ScramCredential]:

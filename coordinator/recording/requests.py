@@ -63,6 +63,25 @@ def facts_of(number: int, at_ms: int, wall_ms: int, connection: int, frame: byte
     )
 
 
+_WITH_SECRETS = frozenset(api.key for api in API_BY_KEY.values() if api.hide is not None)
+_NAMELESS_HEADER = 8
+"""Bytes of API key, version and correlation id; no header ends there."""
+
+
+def without_secrets(frame: bytes) -> bytes:
+    """The frame as it may be recorded. It is answered as the true one: nothing that a reply tells
+    depends on what a secret is, only on its length."""
+    if int.from_bytes(frame[:2], "big") not in _WITH_SECRETS:
+        return frame
+    try:
+        header = parse_request_header(frame, API_BY_KEY)
+    except MalformedRequest:
+        return frame[:_NAMELESS_HEADER]
+    hide = API_BY_KEY[header.api_key].hide
+    assert hide is not None
+    return hide(frame, header.body_offset, header.api_version)
+
+
 def about(request: Any) -> tuple[tuple[str, ...], str]:
     """The groups and the member that a request names."""
     found = [getattr(request, "group_id", None), *(getattr(request, "group_ids", None) or ())]

@@ -378,7 +378,7 @@ class Broker:
 
     async def _run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await work
+            await (work if waiter.meter is None else waiter.meter.timed(work))
         except Exception as error:  # noqa: BLE001 - answered there
             self._fail(waiter, error)
 

@@ -12,7 +12,7 @@ names the request (`RequestContext.token`), so an answer needs no look-up. Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -33,6 +33,14 @@ class Lease(Protocol):
     def renew(self) -> bool:
         """The same request has come again. True: the member's session has been renewed, and the
         stored reply is still right. False: the request must be handled."""
+        ...
+
+
+class Timing(Protocol):
+    """Measures how long a request is worked on."""
+
+    def timed(self, work: Coroutine[Any, Any, None], /) -> Awaitable[None]:
+        """`work`, whose steps count."""
         ...
 
 
@@ -58,6 +66,9 @@ class Waiter:
     `failure` makes the reply that carries an error."""
 
     __slots__ = ("failure", "request", "waiting")
+
+    meter: Timing | None = None
+    """Measures how long the request is worked on, where that matters."""
 
     def __init__(self, request: Any, failure: Failure) -> None:
         self.request = request

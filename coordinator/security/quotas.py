@@ -101,6 +101,10 @@ class Quotas:
         """`listener` is called after every change."""
         self._listeners.append(listener)
 
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
     def change(self, entries: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
         """The quotas of some entities as they are from now on; empty: there are none."""
         for entity, values in entries:
@@ -128,6 +132,14 @@ class Quotas:
         found = self._find(principal.partition(":")[2], client_id)
         self._found[key] = found
         return found
+
+    def fetch_limit(self, principal: str, client_id: str) -> Limit | None:
+        limits = self.of(principal, client_id)
+        return None if limits is None else limits.fetch
+
+    def mutation_limit(self, principal: str, client_id: str) -> Limit | None:
+        limits = self.of(principal, client_id)
+        return None if limits is None else limits.mutation
 
     def _find(self, user: str, client_id: str) -> ClientQuotas | None:
         found = ClientQuotas(

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from groupd.coordinator.core.types import ANONYMOUS, UNRESTRICTED, Access
+from groupd.coordinator.server.metering import UNMETERED, Metering
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
 
 FindAccess = Callable[[str, str], Access]
 """(principal, host) -> what it may do."""
@@ -17,10 +19,14 @@ def _unrestricted(principal: str, host: str) -> Access:
 
 
 class KafkaEndpoint(Struct, frozen=True):
-    """What the connections of one listener have in common. `listener`: its name."""
+    """What the connections of one listener have in common. `listener`: its name. `sasl`: by which
+    clients say who they are; None: they do not have to. `metering`: counts what they use of their
+    quotas."""
 
     listener: str = "PLAINTEXT"
     access: FindAccess = _unrestricted
+    sasl: SaslEndpoint | None = None
+    metering: Metering = UNMETERED
 
     def session(self, host: str) -> ClientSession:
         """Of a connection that has just been accepted: nobody has said who is there."""

@@ -10,6 +10,7 @@ Rules:
 - Large frames are only read, and requests only started, as long as there is room for what the
   connection holds (`byte_budget`).
 - A malformed frame or an unsupported request closes this connection and logs one line.
+- Where clients must say who they are, frames go to the gate first (`sasl_gate`).
 - A reply never starts the next request of its connection in the same call, because the caller that
   answers still has other work to finish.
 """
@@ -26,15 +27,17 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL, Account
+from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL
 from groupd.coordinator.server.client_session import PLAINTEXT, ClientSession, KafkaEndpoint
+from groupd.coordinator.server.client_socket import ClientSocket
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.decoding import AT_ONCE, Decoded
 from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.lanes import lane_of
+from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.outgoing import Outgoing
 from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_gate import SaslGate
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
@@ -48,7 +51,7 @@ log = structlog.get_logger("groupd.connection")
 API_VERSIONS_KEY = 18
 
 
-class Connection(asyncio.Protocol):
+class Connection(ClientSocket):
     """The asyncio protocol of one accepted socket. `registry`: all connections of the listener."""
 
     make_slot: Callable[..., Slot] = Slot
@@ -56,32 +59,29 @@ class Connection(asyncio.Protocol):
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: OpenConnections[Connection],
                  fairness: Fairness, endpoint: KafkaEndpoint = PLAINTEXT) -> None:  # fmt: skip
+        super().__init__(config, clock, stats, fairness.budget)
         self._config = config
         self._requests = requests
-        self._stats = stats
         self._registry = registry
         self._endpoint = endpoint
+        self._metering = endpoint.metering
+        self._quotas = endpoint.metering.quotas
+        self._mute: Mute | None = None
+        """Set while the client has to wait."""
         self._turns = fairness.turns
         self._decoder = fairness.decoder
         self.long_work = fairness.work
-        self.account = Account(fairness.budget, self._soon, self._overdue)
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
         self._partial = self._splitter.buffer
-        self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot] = deque()
         self._unanswered = 0
         self._held = 0
         self.stored_replies = StoredReplies(stats)
-        self._quiet = True
-        """No request is under way, so the next one may have a stored reply."""
-        self._reading = True
         self._pumping = False
         self._stopped = False
-        self._out = Outgoing(config, clock, stats, self.account, self._stalled)
-        self.closed = False
-        self.host = ""
         self.session: ClientSession
+        self._gate: SaslGate | None = None
         self.software = ("", "")
         self.active = True
         """Data has come or left since the listener last looked."""
@@ -90,14 +90,15 @@ class Connection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """Whether no request is under way."""
-        return not self._unanswered and not self._slots and not self._frames
+        return not (self._unanswered or self._slots or self._frames or self._mute)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/unknown"
         self.session = self._endpoint.session(self.host)
-        limit = self._registry.limit_reached(self.host)
+        sasl = self._endpoint.sasl
+        limit = self._registry.limit_reached(self.host) or (sasl and sasl.limit_reached(self.host))
         if limit is not None:
             self._stats.refused += 1
             log.warning("connection refused", client=self.host, limit=limit)
@@ -107,6 +108,8 @@ class Connection(asyncio.Protocol):
         self._stats.accepted += 1
         self._stats.open += 1
         self._out.open(self._transport)
+        if sasl is not None:
+            self._gate = SaslGate(sasl, self._endpoint.access, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -123,6 +126,12 @@ class Connection(asyncio.Protocol):
         self._decoder.forget(self)
         self._frames.clear()
         self._turns.leave(self)
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute = None
         # Breaks reference cycles: the garbage collector may never look at this object again.
         self._transport = None
         self.stored_replies.clear()
@@ -159,20 +168,6 @@ class Connection(asyncio.Protocol):
         self._out.resume()
         self._pump()
 
-    def abort(self) -> None:
-        """Drops the connection now."""
-        self.closed = True
-        self._quiet = False
-        if self._transport is not None:
-            self._transport.abort()
-
-    def close(self) -> None:
-        """Closes the connection once everything that was written has been sent."""
-        self.closed = True
-        self._quiet = False
-        if self._transport is not None:
-            self._transport.close()
-
     def stop_reading(self) -> None:
         """For shutdown: takes no new requests, but still answers those under way."""
         self._stopped = True
@@ -190,6 +185,8 @@ class Connection(asyncio.Protocol):
         account.size += len(slot.frame) - slot.size
         if account.counted or account.size > FREE_BYTES:
             account.settle()
+        if slot.throttle_ms and not self.closed:
+            self._wait(slot.throttle_ms)
         if self._pumping:
             return
         self._send_ready()
@@ -202,11 +199,34 @@ class Connection(asyncio.Protocol):
         return self._held > 0
 
     def hold(self) -> None:
-        """The work of a slot comes in slices: starts no request until it is done."""
+        """The work of a slot comes in slices, or the client has to wait: starts no request until
+        that is done."""
         self._held += 1
 
-    def _soon(self, callback: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(callback)
+    def release(self) -> None:
+        """The end of a `hold` that no slot asked for."""
+        self._held -= 1
+        self._soon(self._pump)
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Sends what is no slot's reply, behind the replies that are ready."""
+        self._send_ready()
+        if not self.closed:
+            self._out.write(data)
+
+    def limit_frames(self, most: int) -> None:
+        """From now on a frame may have so many bytes."""
+        self._splitter.max_frame_bytes = most
+
+    def _wait(self, throttle_ms: int) -> None:
+        """The client has to wait: its requests are not started, nor is it read."""
+        if self._mute is None:
+            self._mute = Mute(self._metering.clock, self._waited)
+        self._mute.for_ms(throttle_ms)
+
+    def _waited(self) -> None:
+        self._mute = None
+        self._soon(self._pump)
 
     def start_some(self) -> None:
         """It is this connection's turn in the line: starts some of its requests."""
@@ -229,7 +249,9 @@ class Connection(asyncio.Protocol):
                         self._turns.line_up(self)
                         in_line = True
                         break
-                    self._start(self._frames.popleft())
+                    frame = self._frames.popleft()
+                    if self._gate is None or not self._gate.takes(frame):
+                        self._start(frame)
                     started = True
                 self._pumping = False
                 if not self.closed:
@@ -248,7 +270,7 @@ class Connection(asyncio.Protocol):
 
     def _may_start(self) -> bool:
         """Whether the next frame may start."""
-        if self._out.draining or self._held or self.closed:
+        if self._out.draining or self._held or self.closed or self._mute is not None:
             return False
         frame = self._frames[0]
         if self._unanswered:
@@ -324,7 +346,11 @@ class Connection(asyncio.Protocol):
         self._stats.requests[header.api_key, header.api_version] += 1
         slot = self.make_slot(self, api, header, frame, request)
         self._slots.append(slot)
+        if self._quotas.active:
+            slot.meter = self._metering.of(self.session.access.principal, header, len(frame))
         self._requests.submit(slot, api, request)
+        if slot.meter is not None:
+            slot.meter.stop()
         if not (slot.done or self.closed):
             size = 2 * len(frame) + ITEM_BYTES * items
             slot.size += size
@@ -362,39 +388,13 @@ class Connection(asyncio.Protocol):
         if last:
             self.close()
         announced = self._splitter.announced
-        waits = self._unanswered or self._frames or self._partial or announced
+        waits = self._unanswered or self._frames or self._partial or announced or self._mute
         self._quiet = not (waits or self._stopped or self.closed)
         if self._quiet and self._reading and not self._out.draining:
             return
         room = len(slots) < self._config.queued_max_requests
-        if self._out.draining or self._frames or self._stopped or self.closed:
+        if self._out.draining or self._frames or self._stopped or self.closed or self._mute:
             room = False
         if room and announced:
             room = self.account.may_come_in(announced, self._pump)
         self._set_reading(room)
-
-    def _set_reading(self, reading: bool) -> None:
-        if reading == self._reading or self.closed or self._transport is None:
-            return
-        self._reading = reading
-        if reading:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
-
-    def _refuse(self, reason: str) -> None:
-        self._stats.malformed += 1
-        log.warning("connection closed", client=self.host, reason=reason)
-        self.abort()
-
-    def _stalled(self) -> None:
-        self._stats.stalled += 1
-        log.warning("client does not read its replies; dropped", client=self.host)
-        self.abort()
-
-    def _overdue(self) -> None:
-        """Others wait for the memory that this connection has held for too long."""
-        self._stats.overdue += 1
-        size = self.account.size
-        log.warning("client is too slow for the memory it holds", client=self.host, bytes=size)
-        self.abort()

@@ -32,6 +32,19 @@ class Repeats:
         self.count = 0
 
 
+class SaslStats:
+    """Plain counters of all SASL listeners, which a scrape collects."""
+
+    def __init__(self) -> None:
+        self.logins: Counter[tuple[str, str, bool, bool]] = Counter()
+        """By (listener, mechanism, whether it was a re-authentication, whether it succeeded). The
+        mechanism is empty where the client has not chosen one."""
+        self.no_reauthentication = 0
+        """Logins of clients that are not told how long their session lasts."""
+        self.expired = 0
+        """Connections that were closed because their session was over."""
+
+
 class ConnectionStats:
     """Plain counters, which a scrape collects."""
 
@@ -49,6 +62,7 @@ class ConnectionStats:
         "overdue",
         "refused",
         "requests",
+        "sasl",
         "stalled",
     )
 
@@ -71,6 +85,7 @@ class ConnectionStats:
         self.bytes_out = 0
         self.requests: Counter[ApiVersion] = Counter()
         """Requests that were handled, without repeated ones; see `all_requests`."""
+        self.sasl = SaslStats()
         self._repeats: dict[ApiVersion, Repeats] = {}
 
     def repeats(self, api: ApiVersion) -> Repeats:

@@ -17,9 +17,11 @@ from groupd.coordinator.server.descriptors import most_connections
 from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.listener import KafkaListener
+from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
-from groupd.coordinator.server.tls_connection import Refused, TlsConnection
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
+from groupd.coordinator.server.tls_connection import ClientRefused, TlsConnection
 
 
 class TlsEndpoint:
@@ -41,14 +43,15 @@ class TlsEndpoint:
         try:
             principal = self._tls.principal_of(connection)
         except NoPrincipal as error:
-            raise Refused(str(error)) from error
+            raise ClientRefused(str(error)) from error
         if principal is not None:
             inner.session.access = self._access(principal, inner.host)
 
 
 class KafkaPorts:
-    """`open` them once. `make`: makes a connection. `access`: what a principal may do. `tls`: that
-    of the listeners that have it, by name."""
+    """`open` them once. `make`: makes a connection. `access`: what a principal may do. `sasl`: how
+    clients say who they are. `metering`: counts what they use of their quotas. `tls`: that of the
+    listeners that have it, by name."""
 
     def __init__(
         self,
@@ -59,6 +62,8 @@ class KafkaPorts:
         fairness: Fairness,
         make: Callable[..., Connection],
         access: FindAccess,
+        sasl: SaslEndpoints,
+        metering: Metering,
         tls: Mapping[str, ListenerTls],
     ) -> None:
         self._config = config
@@ -68,6 +73,8 @@ class KafkaPorts:
         self._fairness = fairness
         self._make = make
         self._access = access
+        self._sasl = sasl
+        self._metering = metering
         self._of_all: OpenConnections[Connection] = OpenConnections(
             config, most_connections(config.max_connections)
         )
@@ -88,7 +95,9 @@ class KafkaPorts:
                 self._stats,
                 self._fairness,
                 self._make,
-                KafkaEndpoint(listener.name, self._access),
+                KafkaEndpoint(
+                    listener.name, self._access, self._sasl.of(listener.name), self._metering
+                ),
                 self._of_all,
                 None if tls is None else partial(TlsConnection, endpoint=tls, handshakes=tls.line),
             )
@@ -145,3 +154,4 @@ class KafkaPorts:
         """See `KafkaListener.close_connections`."""
         for listener in self._listeners:
             await listener.close_connections()
+        self._sasl.close()

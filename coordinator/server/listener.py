@@ -85,6 +85,7 @@ class KafkaListener:
 
     def _listening(self) -> tuple[str, int]:
         assert self._server is not None
+        self._endpoint.metering.quotas.add_listener(self._forget_stored_replies)
         self._arm_sweep()
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
@@ -93,6 +94,7 @@ class KafkaListener:
         """Accepts no more connections; open ones stay."""
         if self._server is not None:
             self._server.close()
+            self._endpoint.metering.quotas.remove_listener(self._forget_stored_replies)
         if self._sweep is not None:
             self._sweep.cancel()
 
@@ -128,6 +130,11 @@ class KafkaListener:
             self._endpoint,
         )
         return made if self._wrap is None else self._wrap(made)
+
+    def _forget_stored_replies(self) -> None:
+        """Where each request counts, none may be answered from a stored reply."""
+        for connection in self._connections:
+            connection.stored_replies.clear()
 
     def _arm_sweep(self) -> None:
         now_ms = self._clock.now().monotonic_ms

@@ -18,6 +18,8 @@ import structlog
 from msgspec import Struct, structs
 from structlog.typing import EventDict, WrappedLogger
 
+from groupd.protocol.messages.secret import Secret
+
 VALUES_MAX = 4000
 """Characters of all values of a line together, written as JSON."""
 TRACEBACK_MAX = 3500
@@ -141,6 +143,9 @@ class _Room:
                 return value
             case str():
                 return self._text(value)
+            case Secret():
+                self._left -= len(str(value))
+                return value
             case bytes() | bytearray() | memoryview():
                 most = max(self._left, 0) // 2
                 self._left -= 2 * min(len(value), most)

@@ -56,6 +56,7 @@ class CoordinatorCollector(Collector):
         yield from self._events()
         yield from self._sockets()
         yield from self._tls()
+        yield from self._logins()
         yield from self._log()
 
     def _events(self) -> Iterable[Metric]:
@@ -123,6 +124,29 @@ class CoordinatorCollector(Collector):
             reloads.add_metric([one.listener, "failed"], one.failed_reloads)
         yield expiry
         yield reloads
+
+    def _logins(self) -> Iterable[Metric]:
+        stats = self._connections.sasl
+        labels = ["listener", "mechanism", "result"]
+        first = CounterMetricFamily("groupd_authentications", "Logins with SASL.", labels=labels)
+        again = CounterMetricFamily(
+            "groupd_reauthentications", "Logins on a connection that was known.", labels=labels
+        )
+        for (listener, mechanism, repeated, succeeded), count in sorted(stats.logins.items()):
+            family = again if repeated else first
+            family.add_metric([listener, mechanism, "ok" if succeeded else "failed"], count)
+        yield first
+        yield again
+        yield total(
+            "groupd_authentications_without_reauthentication",
+            "Logins of clients that cannot authenticate again.",
+            stats.no_reauthentication,
+        )
+        yield total(
+            "groupd_expired_connections_killed",
+            "Closed because the session was over.",
+            stats.expired,
+        )
 
     def _log(self) -> Iterable[Metric]:
         writer = self._broker.writer

@@ -10,6 +10,9 @@ from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account
 from groupd.coordinator.server.connection_stats import ConnectionStats
 
+LINGER_MS = 5000
+"""How long a client may take to end its side of a connection that we have ended."""
+
 
 class Outgoing:
     """`draining`: so many bytes are unsent that no request is started. Then the client has to take
@@ -78,6 +81,20 @@ class Outgoing:
         self._account.not_read(unsent)
         self._due = unsent // 4 if unsent > FREE_BYTES else 1
         self._watch()
+
+    def finish(self) -> None:
+        """After what has been written comes the end. A client that does not end its side too is
+        dropped after a while."""
+        assert self._transport is not None
+        if not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self._transport.write_eof()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_at(
+            self._clock.monotonic_ms() + LINGER_MS, self._transport.abort
+        )
 
     def resume(self) -> None:
         """Nearly everything has left."""

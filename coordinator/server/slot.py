@@ -14,6 +14,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import Lease, Waiter
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account
 from groupd.coordinator.server.client_session import ClientSession
+from groupd.coordinator.server.metering import RequestMeter
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
@@ -71,11 +72,13 @@ class Slot(Waiter):
         "held",
         "lane",
         "lease",
+        "meter",
         "request_frame",
         "reserved",
         "rights",
         "size",
         "stand_in",
+        "throttle_ms",
         "watchers",
     )
 
@@ -111,10 +114,16 @@ class Slot(Waiter):
         not change."""
         self.watchers: list[Watcher] | None = None
         """Layers between connections and broker that must be told of repeated requests."""
+        self.meter: RequestMeter | None = None
+        """Counts what the request uses of its client's quotas; None: there are none."""
+        self.throttle_ms = 0
+        """How long the client has to wait after this request."""
         self.stand_in: Waiter | None = None
         """What a layer has given to the broker in place of this slot."""
 
     def may_repeat(self, lease: Lease) -> None:
+        if self.meter is not None and self.meter.counts_requests:
+            return
         if self.rights is not None:
             lease = RightsLease(lease, *self.rights)
         self.lease = lease if self.watchers is None else WatchedLease(lease, self.watchers)
@@ -137,11 +146,13 @@ class Slot(Waiter):
         if connection.closed:
             return
         try:
+            if self.meter is not None:
+                self.throttle_ms = self.meter.settle(reply)
             if reply is not None:
                 body = self._encode(reply, copies)
                 if body is None:
                     return  # the reply is long and comes later
-                self._frame(body, copies)
+                self._frame(reply, body, copies)
             self.done = True
             connection.slot_done(self)
         except Exception as error:  # noqa: BLE001 - logged there
@@ -181,18 +192,18 @@ class Slot(Waiter):
         """The body; None if it is long and comes later."""
         version = self.header.api_version
         if self.api.steps is None:
-            return self.api.encode(reply, version)
-        steps = self.api.steps(reply, version)
+            return self.api.encode(reply, version, self.throttle_ms)
+        steps = self.api.steps(reply, version, self.throttle_ms)
         try:
             next(steps)
         except StopIteration as ended:
             body: bytearray = ended.value
             return body
         self.hold()
-        self._encode_on(steps, copies)
+        self._encode_on(reply, steps, copies)
         return None
 
-    def _encode_on(self, steps: Steps, copies: int) -> None:
+    def _encode_on(self, reply: Any, steps: Steps, copies: int) -> None:
         """Encodes as long as there is room for the reply, then waits for more."""
         connection = self.connection
 
@@ -204,13 +215,13 @@ class Slot(Waiter):
             try:
                 if isinstance(result, Exception):
                     raise result
-                self._frame(result, copies)
+                self._frame(reply, result, copies)
                 self.done = True
                 connection.slot_done(self)
             except Exception as error:  # noqa: BLE001 - logged there
                 self._cannot_send(error)
 
-        in_room = self._in_room(steps, partial(self._encode_on, steps, copies))
+        in_room = self._in_room(steps, partial(self._encode_on, reply, steps, copies))
         connection.long_work.add_reply(in_room, done, lambda: not connection.closed)
 
     def _in_room(self, steps: Steps, go: Callable[[], None]) -> slices.Steps[bytearray | None]:
@@ -247,12 +258,14 @@ class Slot(Waiter):
         log.error("reply cannot be sent", api=self.api.name, version=version, exc_info=error)
         self.lose()
 
-    def _frame(self, body: bytes | bytearray, copies: int) -> None:
+    def _frame(self, reply: Any, body: bytes | bytearray, copies: int) -> None:
         header = self.header
         version = header.api_version
         header_version = reply_header_version(self.api, version)
         frame = reply_frame(header.correlation_id, header_version, body)
         self.frame = frame if copies == 1 else frame * copies
+        if self.meter is not None:
+            self.meter.framed(reply, len(frame))
         if self.lease is not None and self.request_frame:
             api = (header.api_key, version)
             self.connection.stored_replies.put(self.request_frame, frame, self.lease, api)

@@ -46,7 +46,7 @@ class StoredReply:
 class StoredReplies:
     """The stored replies of one connection."""
 
-    __slots__ = ("_last", "_size", "_stats", "_stored")
+    __slots__ = ("_last", "_size", "_stats", "_stopped", "_stored")
 
     def __init__(self, stats: ConnectionStats) -> None:
         self._stats = stats
@@ -55,12 +55,15 @@ class StoredReplies:
         """Bytes that were stored since it was empty."""
         self._last: StoredReply | None = None
         """The one that was used last; nearly always the only one."""
+        self._stopped = False
 
     def __len__(self) -> int:
         return len(self._stored)
 
     def put(self, request: bytes, reply: bytes | bytearray, lease: Lease, api: ApiVersion) -> None:
         """Stores a reply. `request` is without its length field, `reply` with it."""
+        if self._stopped:
+            return
         stored = StoredReply(request, reply, lease, self._stats.repeats(api))
         self._size += stored.size
         if len(self._stored) >= ENTRIES_MAX or self._size > BYTES_MAX:
@@ -89,6 +92,15 @@ class StoredReplies:
             return None
         stored.repeats.count += 1
         return stored.reply_start + data[8:12] + stored.reply_end
+
+    def stop(self) -> None:
+        """The client has to say who it is: until `go_on`, nothing is stored or repeated."""
+        self._stopped = True
+        self.clear()
+
+    def go_on(self) -> None:
+        """The client is known again."""
+        self._stopped = False
 
     def clear(self) -> None:
         """Forgets all replies, when the connection ends."""

@@ -40,7 +40,7 @@ class Inner(Protocol):
     def resume_writing(self) -> None: ...
 
 
-class Endpoint(Protocol):
+class TlsServer(Protocol):
     """TLS of a listener."""
 
     @property
@@ -49,11 +49,11 @@ class Endpoint(Protocol):
         ...
 
     def opened(self, inner: Any, connection: ssl.SSLObject) -> None:
-        """The handshake is over: tells the connection inside who is there. Raises Refused."""
+        """The handshake is over: tells the connection inside who is there. Raises ClientRefused."""
         ...
 
 
-class Refused(Exception):
+class ClientRefused(Exception):
     """The client may not connect; `str()` says why."""
 
 
@@ -75,13 +75,14 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         "_raw",
         "_reading",
         "_tls",
+        "_writes_no_more",
     )
 
     _raw: asyncio.Transport
     _incoming: ssl.MemoryBIO
     _outgoing: ssl.MemoryBIO
 
-    def __init__(self, inner: Inner, endpoint: Endpoint, handshakes: Handshakes) -> None:
+    def __init__(self, inner: Inner, endpoint: TlsServer, handshakes: Handshakes) -> None:
         super().__init__()
         self._inner = inner
         self._endpoint = endpoint
@@ -101,6 +102,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._queue: deque[memoryview] = deque()
         """What is not encrypted yet."""
         self._closing = False
+        self._writes_no_more = False
 
     # The protocol of the socket -----------------------------------------------------------
 
@@ -182,7 +184,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._send_encrypted()
         try:
             self._endpoint.opened(self._inner, self._tls)
-        except Refused as error:
+        except ClientRefused as error:
             self._fail(str(error))
             return
         self._open = True
@@ -247,7 +249,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             if len(data) > SLICE:
                 self._queue.appendleft(data[SLICE:])
             self._encrypt(data[:SLICE])
-        if self._closing and not self._queue and not self._raw.is_closing():
+        ending = self._closing or self._writes_no_more
+        if ending and not self._queue and not self._raw.is_closing():
             self._say_goodbye()
 
     def _send_encrypted(self) -> None:
@@ -259,12 +262,15 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             with suppress(ssl.SSLError):  # nobody waits until the client has said it too
                 self._tls.unwrap()
             self._send_encrypted()
-        self._raw.close()
+        if self._closing:
+            self._raw.close()
+        else:
+            self._raw.write_eof()
 
     # The transport of the connection inside -----------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._closing or not self._open:
+        if self._closing or self._writes_no_more or not self._open:
             return
         if self._queue or len(data) > SLICE:
             self._queue.append(memoryview(data))
@@ -294,6 +300,15 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             self._raw.resume_reading()
         else:
             self._raw.pause_reading()
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        """Say goodbye behind what was written. The client may still send."""
+        self._writes_no_more = True
+        if not (self._closing or self._queue):
+            self._say_goodbye()
 
     def is_closing(self) -> bool:
         return self._closing or self._raw.is_closing()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import LogError
 
-DENIED = "Authorization failed."
+DENIED: Mapping[ErrorCode, str] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+}
+"""What clients are told besides the code, in replies that have room for it."""
 
 
 def check_cluster_access(
@@ -16,15 +23,18 @@ def check_cluster_access(
     if instead is not None and context.sees(instead, Resource.CLUSTER, CLUSTER_NAME):
         return
     if not context.allows(operation, Resource.CLUSTER, CLUSTER_NAME):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        raise denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def check_topic_access(
-    context: RequestContext, operation: Operation, name: str, message: str | None = None
-) -> None:
-    """Raises ApiError TOPIC_AUTHORIZATION_FAILED with `message`."""
+def check_topic_access(context: RequestContext, operation: Operation, name: str) -> None:
+    """Raises ApiError TOPIC_AUTHORIZATION_FAILED."""
     if not context.allows(operation, Resource.TOPIC, name):
-        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+        raise denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def denied(code: ErrorCode) -> ApiError:
+    """The client lacks a right."""
+    return ApiError(code, DENIED[code])
 
 
 def may_create(context: RequestContext, name: str) -> bool:

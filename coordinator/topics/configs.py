@@ -20,8 +20,8 @@ from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.checks import (
-    DENIED,
     check_cluster_access,
+    denied,
     not_hosted,
     refusal,
 )
@@ -185,12 +185,14 @@ class Configs:
         self, context: RequestContext, request: DescribeConfigsRequest
     ) -> DescribeConfigsReply:
         """One entry per resource, in the order asked. One that is asked for again has the keys of
-        both."""
+        both. Raises ApiError INVALID_REQUEST for a type of resource that nobody has heard of."""
         pace = Pace(self._work)
         wanted: dict[tuple[int, str], set[str] | None] = {}
         for asked in request.resources:
             if pace.due():
                 await pace.turn()
+            if asked.resource_type not in _GUARDS:
+                raise _unsupported(asked.resource_type)
             key = (asked.resource_type, asked.name)
             keys = wanted.setdefault(key, set())
             if not asked.keys:
@@ -254,8 +256,12 @@ class Configs:
             kind, code = _GUARDS[resource_type]
             guarded = CLUSTER_NAME if kind is Resource.CLUSTER else name
             if not context.allows(operation, kind, guarded):
-                raise ApiError(code, DENIED)
+                raise denied(code)
         resources = self._resources.get(resource_type)
         if resources is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+            raise _unsupported(resource_type)
         return resources
+
+
+def _unsupported(resource_type: int) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")

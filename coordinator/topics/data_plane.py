@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
-from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.producers.transactions import (
     MarkerTarget,
     NoTransactions,
@@ -18,6 +18,7 @@ from groupd.coordinator.producers.transactions import (
 )
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import Unpacking
+from groupd.coordinator.security.quotas import Mutations, Quotas
 from groupd.coordinator.topics.appends import Appends, Writer
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
@@ -55,7 +56,8 @@ class DataPlane:
     `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
     `offsets_leader(partition)`: the node that serves a shard, by default this one. `elapsed`
     measures long polls and the use of fetch sessions, which are a matter between sockets and stay
-    in real time when `now` does not. `work` takes what is long. `wait` is for tests.
+    in real time when `now` does not. `work` takes what is long. `quotas`: of its
+    clients, by default none. `wait` is for tests.
     """
 
     def __init__(
@@ -74,7 +76,9 @@ class DataPlane:
         offsets_markers: MarkerTarget,
         wait: Wait = wait_for_event,
         offsets_leader: Callable[[int], int] | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
+        self.quotas = quotas or Quotas(config, lambda: now().monotonic_ms)
         self.config = config
         self.store = store
         self.now = now
@@ -104,7 +108,15 @@ class DataPlane:
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
         self.fetch_sessions = FetchSessions(config, new_id)
-        self.fetch = Fetch(self.partitions, self.fetch_sessions, config, work, elapsed, wait)
+        self.fetch = Fetch(
+            self.partitions,
+            self.fetch_sessions,
+            config,
+            work,
+            elapsed,
+            wait,
+            quotas=self.quotas,
+        )
 
     def verify_with(self, verifier: TransactionVerifier, log: CoordinatorLogView) -> None:
         """The transaction coordinator, which itself needs this data plane's `markers`, and its
@@ -127,6 +139,12 @@ class DataPlane:
                     await self.catalogue.create(name, partitions, {})
             except ApiError as error:
                 raise ConfigError(f"--topic {name}:{partitions}: {error.message}") from error
+
+    def mutations(self, context: RequestContext, strict_from: int = 0) -> Mutations:
+        """What a request may create and delete. `strict_from`: the version of its API from which on
+        more than that is refused."""
+        limit = self.quotas.mutation_limit(context.principal, context.client_id)
+        return self.quotas.mutations(limit, strict=context.api_version >= strict_from)
 
     async def close(self) -> None:
         """Let appends under way finish and wake every waiting fetch. The store stays open."""

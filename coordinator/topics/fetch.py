@@ -2,10 +2,11 @@
 
 Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
 with the aborted transactions in it; as many bytes as asked for and as there is room for in the
-memory of the connection, the last batch cut where a limit says so, but the first batch of a reply
-is whole however large it is. An error while reading, enough bytes, a limit that is reached or the
-end of the wait completes the request; so does a lack of memory for others. A request that waits
-costs nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
+memory of the connection and in the quota of its client, the last batch cut where a limit says so,
+but the first batch of a reply is whole however large it is. An error while reading, enough bytes, a
+limit that is reached or the end of the wait completes the request; so does a lack of memory for
+others. A client that has used up its quota gets nothing and has to wait. A request that waits costs
+nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from groupd.coordinator.core.types import (
 )
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import STEP, Pace
+from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.fetch_sessions import (
     Answer,
@@ -84,9 +86,12 @@ class Fetch:
         work: LongWork,
         elapsed: Callable[[], Instant],
         wait: Wait = wait_for_event,
+        *,
+        quotas: Quotas,
     ) -> None:
         self._partitions = partitions
         self._sessions = sessions
+        self._quotas = quotas
         self._config = config
         self._work = work
         self._waited_for = 0
@@ -104,6 +109,9 @@ class Fetch:
         except ApiError as error:
             return FetchReply(error.code)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
+        limit = self._quotas.fetch_limit(context.principal, context.client_id)
+        if limit is not None:
+            max_bytes = min(max_bytes, self._quotas.fetch_max(limit))
         enough = min(request.min_bytes, max_bytes)
         deadline_ms = now_ms + min(request.max_wait_ms, self._config.fetch_max_wait_ms)
         admission = _Admission(self._partitions, context, request)
@@ -117,6 +125,10 @@ class Fetch:
             left_ms = deadline_ms - now_ms
             done = reading.complete or reading.size >= enough or left_ms <= 0
             if done or not reading.watched:
+                throttle_ms = 0 if limit is None else self._quotas.fetched(limit, reading.size)
+                if throttle_ms:
+                    context.token.holds(0)
+                    return _throttled(asked, throttle_ms)
                 return await _reply(asked, reading, now_ms, pace)
             watched = reading.watched
             del reading  # everything will be read again
@@ -169,6 +181,11 @@ def _unwatch(watched: list[Watched], event: asyncio.Event) -> Steps[None]:
             yield
 
 
+def _throttled(asked: FetchContext, throttle_ms: int) -> FetchReply:
+    """The client has to wait, and asks again for what was read (KIP-219)."""
+    return FetchReply(asked.left_alone(), asked.session_id, throttle_ms=throttle_ms)
+
+
 async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace) -> FetchReply:
     try:
         session_id, answers = await asked.finish(reading.answers, now_ms, pace)
@@ -190,7 +207,7 @@ async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace
     def fetched(topic: tuple[FetchTarget, list[FetchedPartition]]) -> FetchedDataTopic:
         return FetchedDataTopic(topic[0].name, topic[0].topic_id, tuple(topic[1]))
 
-    return FetchReply(session_id=session_id, topics=mapped(fetched, topics))
+    return FetchReply(session_id=session_id, topics=mapped(fetched, topics), counted=reading.size)
 
 
 class _Admission:
@@ -290,9 +307,13 @@ class _Reading:
             try:
                 answer = await self._partition(target)
             except (ApiError, LogError) as failed:
-                answer = FetchedPartition(target.asked.partition, self._code(failed))
-            wrong = answer.error != ErrorCode.NONE and not self._admission.was_refused(target)
-            if wrong or answer.diverging_epoch is not None:
+                # As in Kafka: nothing is aborted in what was never looked at.
+                refused = self._admission.was_refused(target)
+                answer = FetchedPartition(
+                    target.asked.partition, self._code(failed), aborted=() if refused else None
+                )
+                self.complete = self.complete or not refused
+            if answer.diverging_epoch is not None:
                 self.complete = True
             self.answers.append((target, answer))
 

@@ -289,6 +289,16 @@ class FetchContext:
             target.update(answer)
         return self._sessions.open(self._named, by_id=self._by_id, now_ms=now_ms), answers
 
+    def left_alone(self) -> ErrorCode:
+        """The error of a reply that leaves the session as it is: INVALID_FETCH_SESSION_EPOCH when
+        the session has had another request meanwhile."""
+        try:
+            if self._session is not None:
+                self._check_epoch(self._session)
+        except ApiError as error:
+            return error.code
+        return ErrorCode.NONE
+
     async def _new(
         self, session: FetchSession, answers: Sequence[Answer], pace: Pace
     ) -> Sequence[Answer]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.pace import Pace
+from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import may_create
 from groupd.coordinator.topics.data_plane import DataPlane
@@ -67,12 +68,12 @@ async def metadata(
 ) -> MetadataReply:
     """Raises ApiError INVALID_REQUEST for a topic with neither name nor id."""
     with_operations = request.include_topic_authorized_operations
-    pace = Pace(plane.work)
+    pace, mutations = Pace(plane.work), plane.mutations(context)
     infos: Sequence[TopicInfo]
     if request.topics is None:
         infos = await _all_topics(plane, context, pace, with_operations)
     else:
-        infos = await _asked_topics(plane, context, request, pace)
+        infos = await _asked_topics(plane, context, request, pace, mutations)
     return MetadataReply(
         nodes=plane.layout.nodes_on(context.listener),
         cluster_id=plane.catalogue.cluster_id,
@@ -81,6 +82,7 @@ async def metadata(
         cluster_authorized_operations=_cluster_operations(
             context, request.include_cluster_authorized_operations
         ),
+        throttle_ms=mutations.throttle_ms,
     )
 
 
@@ -101,7 +103,11 @@ async def _all_topics(
 
 
 async def _asked_topics(
-    plane: DataPlane, context: RequestContext, request: MetadataRequest, pace: Pace
+    plane: DataPlane,
+    context: RequestContext,
+    request: MetadataRequest,
+    pace: Pace,
+    mutations: Mutations,
 ) -> Sequence[TopicInfo]:
     """Each once, also one that is asked for twice."""
     infos: dict[tuple[str | None, TopicId], TopicInfo] = {}
@@ -110,7 +116,7 @@ async def _asked_topics(
             await pace.turn()
         if (name, topic_id) in infos:
             continue
-        found = await _asked(plane, context, request, name, topic_id)
+        found = await _asked(plane, context, request, name, topic_id, mutations)
         if isinstance(found, Topic):
             found = _info(plane, context, found, request.include_topic_authorized_operations)
         infos[name, topic_id] = found
@@ -146,6 +152,7 @@ async def _asked(
     request: MetadataRequest,
     name: str | None,
     topic_id: TopicId,
+    mutations: Mutations,
 ) -> Topic | TopicInfo:
     """The topic, or why it is not shown."""
     if topic_id != NO_TOPIC_ID:
@@ -163,7 +170,7 @@ async def _asked(
     if topic is not None:
         return topic
     try:
-        return await _auto_created(plane, context, request, name)
+        return await _auto_created(plane, context, request, name, mutations)
     except ApiError as error:
         # As in Kafka, who may not create the topic is not told what else it may do with it.
         with_operations = (
@@ -174,7 +181,11 @@ async def _asked(
 
 
 async def _auto_created(
-    plane: DataPlane, context: RequestContext, request: MetadataRequest, name: str
+    plane: DataPlane,
+    context: RequestContext,
+    request: MetadataRequest,
+    name: str,
+    mutations: Mutations,
 ) -> Topic:
     """Create the topic where that is wanted and allowed. Raises ApiError, which may also mean that
     the topic is there for the next request (groupd.auto.create.topics.at.once)."""
@@ -184,6 +195,11 @@ async def _auto_created(
     check_topic_name(name)
     if not wanted or name == CLUSTER_METADATA_TOPIC:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        mutations.take(plane.config.num_partitions)
+    except ApiError as error:
+        # Every client asks again.
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from error
     try:
         created = await plane.catalogue.create(name, plane.config.num_partitions, {})
     except ApiError as error:

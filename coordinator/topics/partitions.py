@@ -11,7 +11,7 @@ import structlog
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.topics.catalogue import MetadataListener, Topic
-from groupd.coordinator.topics.checks import DENIED, id_not_hosted, not_hosted, refusal
+from groupd.coordinator.topics.checks import refusal
 from groupd.coordinator.topics.coordinator_logs import (
     CoordinatorLog,
     CoordinatorLogView,
@@ -68,11 +68,11 @@ class Partitions:
         UNKNOWN_TOPIC_OR_PARTITION, in this order."""
         topic = self._catalogue.topic(name) if name else self._catalogue.topic_by_id(topic_id)
         if topic is None and not name:
-            raise id_not_hosted()
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if not may(name if topic is None else topic.name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, DENIED)
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if topic is None or not 0 <= partition < topic.partitions:
-            raise not_hosted()
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
     def resolve_name(self, name: str, partition: int) -> Topic:

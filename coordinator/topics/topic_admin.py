@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.pace import Pace
+from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import (
-    DENIED,
     check_topic_access,
+    denied,
     id_not_hosted,
     may_create,
     not_hosted,
@@ -57,8 +58,13 @@ from groupd.storage.log import LogError
 _TopicKey = tuple[str | None, TopicId]
 """A topic as DeleteTopics names it: by name, or (from v6) with name None by id."""
 
+STRICT_CREATE_TOPICS, STRICT_DELETE_TOPICS, STRICT_CREATE_PARTITIONS = 6, 5, 3
+"""From these versions on, what a quota does not allow is refused. Clients before them do not know
+the error, so they have to wait afterwards (KIP-599)."""
+
 _NAMED_TWICE = "Duplicate topic name."
 _TOPIC_NAMED_TWICE = "Duplicate topic name or id."
+_NOT_ALLOWED = "Authorization failed."
 _TO_HIGH_WATERMARK = -1
 
 
@@ -69,30 +75,31 @@ async def create_topics(
     plane: DataPlane, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsReply:
     """Raises ApiError POLICY_VIOLATION for a request with too many partitions."""
-    pace = Pace(plane.work)
+    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_CREATE_TOPICS)
     twice = await pace.repeated(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in twice]
-    denied = await _denied(pace, topics, lambda name: may_create(context, name))
+    refused = await _denied(pace, topics, lambda name: may_create(context, name))
     room = NewPartitions()
     for topic in topics:
         if pace.due():
             await pace.turn()
-        if topic.name not in denied:
+        if topic.name not in refused:
             room.take(new_partitions(topic, plane.broker_configs.config))
     created = []
     for topic in topics:
         if pace.due(1 + len(topic.assignments) + len(topic.configs)):
             await pace.turn()
-        if topic.name in denied:
+        if topic.name in refused:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            created.append(CreatedTopic(topic.name, error=code, error_message=DENIED))
+            created.append(CreatedTopic(topic.name, error=code, error_message=_NOT_ALLOWED))
         else:
-            created.append(await _create_one(plane, context, topic, request.validate_only))
+            only = request.validate_only
+            created.append(await _create_one(plane, context, topic, only, mutations))
     created += [
         CreatedTopic(name, error=ErrorCode.INVALID_REQUEST, error_message=_NAMED_TWICE)
         for name in twice
     ]
-    return CreateTopicsReply(tuple(created))
+    return CreateTopicsReply(tuple(created), throttle_ms=mutations.throttle_ms)
 
 
 async def _denied(
@@ -109,23 +116,32 @@ async def _denied(
 
 
 async def _create_one(
-    plane: DataPlane, context: RequestContext, topic: NewTopic, validate_only: bool
+    plane: DataPlane,
+    context: RequestContext,
+    topic: NewTopic,
+    validate_only: bool,
+    mutations: Mutations,
 ) -> CreatedTopic:
     try:
-        return await _create(plane, context, topic, validate_only)
+        return await _create(plane, context, topic, validate_only, mutations)
     except (ApiError, LogError) as failed:
         error = refusal(failed)
         return CreatedTopic(topic.name, error=error.code, error_message=error.message)
 
 
 async def _create(
-    plane: DataPlane, context: RequestContext, topic: NewTopic, validate_only: bool
+    plane: DataPlane,
+    context: RequestContext,
+    topic: NewTopic,
+    validate_only: bool,
+    mutations: Mutations,
 ) -> CreatedTopic:
     config = plane.broker_configs.config
     plane.catalogue.check_name(topic.name)
     overrides = new_topic_configs(topic.configs)
     partitions, replication_factor = place_new_topic(topic, config, plane.layout.broker_ids)
     plane.catalogue.check_new(topic.name, partitions)
+    mutations.take(partitions)
     topic_id = NO_TOPIC_ID
     if not validate_only:
         topic_id = (await plane.catalogue.create(topic.name, partitions, overrides)).topic_id
@@ -151,10 +167,10 @@ async def create_partitions(
 ) -> CreatePartitionsReply:
     """A topic may grow, never shrink. Raises ApiError POLICY_VIOLATION for a request with too many
     partitions."""
-    pace = Pace(plane.work)
+    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_CREATE_PARTITIONS)
     twice = await pace.repeated(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in twice]
-    denied = await _denied(
+    refused = await _denied(
         pace, topics, lambda name: context.allows(Operation.ALTER, Resource.TOPIC, name)
     )
     room = NewPartitions()
@@ -162,34 +178,35 @@ async def create_partitions(
         if pace.due():
             await pace.turn()
         known = plane.catalogue.topic(topic.name)
-        if known is not None and topic.name not in denied:
+        if known is not None and topic.name not in refused:
             room.take(topic.count - known.partitions)
     results = []
     for topic in topics:
         if pace.due(1 + len(topic.assignments or ())):
             await pace.turn()
-        if topic.name in denied:
+        if topic.name in refused:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             results.append(CreatePartitionsResult(topic.name, code))
         else:
-            results.append(await _grow_one(plane, topic, request.validate_only))
+            results.append(await _grow_one(plane, topic, request.validate_only, mutations))
     results += [
         CreatePartitionsResult(name, ErrorCode.INVALID_REQUEST, _NAMED_TWICE) for name in twice
     ]
-    return CreatePartitionsReply(tuple(results))
+    return CreatePartitionsReply(tuple(results), throttle_ms=mutations.throttle_ms)
 
 
 async def _grow_one(
-    plane: DataPlane, grown: GrownTopic, validate_only: bool
+    plane: DataPlane, grown: GrownTopic, validate_only: bool, mutations: Mutations
 ) -> CreatePartitionsResult:
     try:
         topic = plane.catalogue.topic(grown.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         plane.catalogue.check_growth(topic, grown.count)
+        added = grown.count - topic.partitions
         if grown.assignments is not None:
-            added = grown.count - topic.partitions
             check_added_replicas(grown.assignments, added, plane.layout.broker_ids)
+        mutations.take(added)
         if not validate_only:
             await plane.catalogue.grow(topic.topic_id, grown.count)
     except (ApiError, LogError) as failed:
@@ -206,7 +223,7 @@ async def delete_topics(
 ) -> DeleteTopicsReply:
     """The catalogue forgets the topic first, then its logs go. If deleting the logs fails, the
     topic is deleted all the same: names of logs hold the id, so nothing can read what is left."""
-    pace = Pace(plane.work)
+    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_DELETE_TOPICS)
     twice = await pace.repeated(request.topics)
     any_topic = context.sees(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME)
     found: dict[_TopicKey, Topic | DeletedTopic] = {}
@@ -232,12 +249,15 @@ async def delete_topics(
         ):
             deleted.append(DeletedTopic(*key, ErrorCode.INVALID_REQUEST, _TOPIC_NAMED_TWICE))
         else:
-            deleted.append(await _delete_one(plane, pace, key, topic))
-    return DeleteTopicsReply(tuple(deleted))
+            deleted.append(await _delete_one(plane, pace, key, topic, mutations))
+    return DeleteTopicsReply(tuple(deleted), throttle_ms=mutations.throttle_ms)
 
 
-async def _delete_one(plane: DataPlane, pace: Pace, key: _TopicKey, topic: Topic) -> DeletedTopic:
+async def _delete_one(
+    plane: DataPlane, pace: Pace, key: _TopicKey, topic: Topic, mutations: Mutations
+) -> DeletedTopic:
     try:
+        mutations.take(topic.partitions)
         await plane.catalogue.delete(topic.topic_id)
     except (ApiError, LogError) as failed:
         error = refusal(failed)
@@ -271,7 +291,7 @@ def _for_deletion(
             raise ApiError(ErrorCode.INVALID_REQUEST, _TOPIC_NAMED_TWICE)
         if name is not None:
             if not any_topic:
-                check_topic_access(context, Operation.DESCRIBE, name, DENIED)
+                check_topic_access(context, Operation.DESCRIBE, name)
             topic = plane.catalogue.topic(name)
             if topic is None:
                 raise not_hosted()
@@ -283,7 +303,7 @@ def _for_deletion(
             # Whoever may describe the topic may know what it is called.
             if name is None and context.sees(Operation.DESCRIBE, Resource.TOPIC, topic.name):
                 name = topic.name
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, DENIED)
+            raise denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     except ApiError as error:
         return DeletedTopic(name, topic_id, error.code, error.message)
     return topic

@@ -19,6 +19,7 @@ from groupd.coordinator.runtime.ids import new_id
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.runtime.unpacking import Unpacking
+from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.topics.broker_keys import LOG_DIR
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.fetch import Fetch
@@ -71,7 +72,12 @@ def offsets_handlers(
     not_coordinator = _refuse(ErrorCode.NOT_COORDINATOR)
     return {
         FetchRequest: Fetch(
-            partitions, FetchSessions(config, new_id), config, broker.work, broker.clock.now
+            partitions,
+            FetchSessions(config, new_id),
+            config,
+            broker.work,
+            broker.clock.now,
+            quotas=Quotas(config, broker.clock.monotonic_ms),
         ).handle,
         ListOffsetsRequest: partial(list_offsets, partitions, search, broker.work),
         OffsetForLeaderEpochRequest: partial(offsets_for_leader_epochs, partitions, broker.work),

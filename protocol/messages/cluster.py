@@ -10,6 +10,7 @@ from msgspec import Struct
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
+from groupd.protocol.messages.throttled import Throttled
 
 
 class ApiVersionsRequest(Struct, frozen=True):
@@ -99,7 +100,7 @@ class TopicInfo(Struct, frozen=True):
         return sum([run.end - run.first for run in self.partitions])
 
 
-class MetadataReply(Struct, frozen=True):
+class MetadataReply(Throttled, frozen=True):
     """`topics` is a `Lazily` if all were asked for."""
 
     nodes: tuple[Node, ...]

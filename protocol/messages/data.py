@@ -13,6 +13,7 @@ from msgspec import Struct
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.throttled import Throttled
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -127,11 +128,14 @@ class FetchedDataTopic(Struct, frozen=True):
     partitions: Sequence[FetchedPartition]
 
 
-class FetchReply(Struct, frozen=True):
+class FetchReply(Throttled, frozen=True):
+    """`counted`: bytes of the records that a quota has counted."""
+
     error: ErrorCode = ErrorCode.NONE
     session_id: int = 0
     topics: Sequence[FetchedDataTopic] = ()
     node_endpoints: tuple[Node, ...] = ()
+    counted: int = 0
 
 
 class ListOffsetsPartition(Struct, frozen=True):

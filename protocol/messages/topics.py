@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.throttled import Throttled
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
@@ -72,7 +73,7 @@ class CreatedTopic(Struct, frozen=True):
     """The error code that explains why `configs` are missing although the topic was created."""
 
 
-class CreateTopicsReply(Struct, frozen=True):
+class CreateTopicsReply(Throttled, frozen=True):
     topics: Sequence[CreatedTopic]
 
 
@@ -90,7 +91,7 @@ class DeletedTopic(Struct, frozen=True):
     error_message: str | None = None
 
 
-class DeleteTopicsReply(Struct, frozen=True):
+class DeleteTopicsReply(Throttled, frozen=True):
     topics: Sequence[DeletedTopic]
 
 
@@ -114,7 +115,7 @@ class CreatePartitionsResult(Struct, frozen=True):
     error_message: str | None = None
 
 
-class CreatePartitionsReply(Struct, frozen=True):
+class CreatePartitionsReply(Throttled, frozen=True):
     results: Sequence[CreatePartitionsResult]
 
 

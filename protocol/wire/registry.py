@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.reader import NO_LIMIT, READ_ERRORS, Reader, TooManyItems
+from groupd.protocol.reader import NO_LIMIT, READ_ERRORS, Reader, SecretFinder, TooManyItems
 from groupd.protocol.writer import Writer
 
 Request = Any
@@ -70,6 +70,8 @@ class Api(Struct, frozen=True):
     long the client is to wait before its next request. `failure(request, code, message)` is the
     reply with an error of the whole request, in the place that this API has for it.
     `steps(reply, version, throttle_ms)` is `encode` with stops, for APIs with long replies.
+    `hide(frame, offset, version)`, for APIs whose requests hold secrets, gives the frame with zeros
+    in their places, or without a body if the body cannot be read.
     """
 
     key: int
@@ -83,6 +85,7 @@ class Api(Struct, frozen=True):
     encode: Encode
     failure: Callable[[Request, ErrorCode, str | None], Reply]
     steps: InSteps | None = None
+    hide: Callable[[bytes, int, int], bytes] | None = None
 
     def flexible(self, version: int) -> bool:
         return version >= self.flexible_from
@@ -99,11 +102,13 @@ def api(
     read: Callable[[Reader], Request],
     write: Callable[[Writer, Any], Any],
     failure: Failure,
+    *,
+    secrets: bool = False,
 ) -> Api:
     """Makes one API. `versions` and `flexible` are as in Kafka's message definitions, such as "0-4"
     and "4+" or "none". `read` reads the fields of a request, `write` writes those of a reply;
     neither handles the tagged fields at their end. A `write` that is a generator is for long
-    replies: it yields where other work may run."""
+    replies: it yields where other work may run. `secrets`: `read` takes some from the request."""
     first, _, last = versions.partition("-")
     max_version = int(last or first)
     flexible_from = max_version + 1 if flexible == "none" else int(flexible.removesuffix("+"))
@@ -124,6 +129,7 @@ def api(
         encode,
         failure,
         steps,
+        _hider(read, flexible_from) if secrets else None,
     )
 
 
@@ -161,6 +167,23 @@ def _counting_decoder(
         return request, reader.items
 
     return decode
+
+
+def _hider(
+    read: Callable[[Reader], object], flexible_from: int
+) -> Callable[[bytes, int, int], bytes]:
+    def hide(frame: bytes, offset: int, version: int) -> bytes:
+        finder = SecretFinder(frame, offset, version, version >= flexible_from)
+        try:
+            read(finder)
+        except READ_ERRORS:
+            return frame[:offset]
+        hidden = bytearray(frame)
+        for start, end in finder.spans:
+            hidden[start:end] = bytes(end - start)
+        return bytes(hidden)
+
+    return hide
 
 
 def _encoder(write: Callable[[Writer, Any], None], flexible_from: int) -> Encode:

@@ -222,3 +222,24 @@ def test_what_a_store_on_sqlite_needs_is_all_that_is_loaded() -> None:
         "sys.exit(any(name in sys.modules for name in heavy))"
     )
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
+
+
+def test_the_first_reader_is_loaded_beside_the_loop(tmp_path: Path) -> None:
+    """Its imports take 80 ms, in which no request would be answered."""
+    code = (
+        "import asyncio, sys, threading\n"
+        "from pathlib import Path\n"
+        "from groupd.storage.sqlite_connections import sqlite_readers\n"
+        "class Watch:\n"
+        "    threads = {}\n"
+        "    def find_spec(self, name, *_):\n"
+        "        self.threads[name] = threading.current_thread()\n"
+        "async def read():\n"
+        "    await (await sqlite_readers(Path(sys.argv[1]))()).close()\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        "asyncio.run(read())\n"
+        "print(Watch.threads['sqlalchemy.ext.asyncio'] is threading.main_thread())\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "some.sqlite")]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert ran.stdout.split() == ["False"]

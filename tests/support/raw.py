@@ -80,10 +80,14 @@ class RawConnection:
             data += more
         return data
 
+    def frame(self) -> bytes:
+        """The next frame, without its length."""
+        (length,) = struct.unpack(">i", self._read(4))
+        return self._read(length)
+
     def reply(self) -> tuple[int, bytes]:
         """(correlation id, what follows it) of the next reply."""
-        (length,) = struct.unpack(">i", self._read(4))
-        payload = self._read(length)
+        payload = self.frame()
         return struct.unpack(">i", payload[:4])[0], payload[4:]
 
     def works(self, correlation: int = 77) -> bool:

@@ -3,12 +3,18 @@ command runs, so that other commands do not wait for it."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from groupd.coordinator.cli.parse import one_of
+from groupd.coordinator.cli.kafka.flags import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    Format,
+    Wide,
+    is_json,
+)
 
 if TYPE_CHECKING:
     from groupd.coordinator.cli.acls.wanted import Resources
@@ -18,16 +24,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-
-Bootstrap = Annotated[str, typer.Option(help="A broker of the cluster, HOST:PORT.")]
-CommandConfig = Annotated[
-    Path | None,
-    typer.Option(
-        help="Properties of the client, as Kafka's tools take them: security.protocol, "
-        "sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM)."
-    ),
-]
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="A topic; * means all.")]
 Groups = Annotated[list[str] | None, typer.Option("--group", help="A group; * means all.")]
 Ids = Annotated[
@@ -67,10 +63,6 @@ Consumer = Annotated[
 Idempotent = Annotated[
     bool, typer.Option("--idempotent", help="With --producer: idempotent writes as well.")
 ]
-Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]
-Wide = Annotated[
-    bool, typer.Option("--wide", help="Cut nothing off; otherwise lines fit the terminal, or 120.")
-]
 
 
 @app.command("list")
@@ -94,7 +86,7 @@ def list_acls(
 
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
     filters = wanted.filters(resources, principal or ())
-    work.list_acls(bootstrap_server, command_config, filters, as_json=_json(output), wide=wide)
+    work.list_acls(bootstrap_server, command_config, filters, as_json=is_json(output), wide=wide)
 
 
 @app.command()
@@ -179,7 +171,7 @@ def remove(
         raise UsageError("name a resource: --topic, --group, --cluster, --transactional-id")
     else:
         filters = wanted.filters(resources)
-    work.remove_acls(bootstrap_server, command_config, filters, as_json=_json(output), wide=wide)
+    work.remove_acls(bootstrap_server, command_config, filters, as_json=is_json(output), wide=wide)
 
 
 def _resources(
@@ -195,8 +187,3 @@ def _resources(
     return Resources(
         topics or (), groups or (), ids or (), cluster, users or (), pattern_type(pattern)
     )
-
-
-def _json(output: str) -> bool:
-    one_of(output, "--format", ("table", "json"))
-    return output == "json"

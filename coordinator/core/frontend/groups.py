@@ -41,6 +41,9 @@ from groupd.protocol.messages.groups import (
 KEY_GROUP, KEY_TRANSACTION, KEY_SHARE = 0, 1, 2
 """What FindCoordinator may look for."""
 
+MANY_KEYS_FROM = 4
+"""Before this version FindCoordinator is about one key, and says why it was refused."""
+
 SHARE_KEYS_FROM = 6
 """From this version of FindCoordinator on, brokers may look for share keys."""
 
@@ -226,10 +229,15 @@ def _check_group(context: RequestContext, group_id: str, started: bool) -> None:
 # FindCoordinator ----------------------------------------------------------------------------
 
 _DENIED = {
-    KEY_GROUP: (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    KEY_GROUP: (
+        Resource.GROUP,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        "Group authorization failed.",
+    ),
     KEY_TRANSACTION: (
         Resource.TRANSACTIONAL_ID,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "Transactional Id authorization failed.",
     ),
 }
 
@@ -238,7 +246,7 @@ def check_find(context: RequestContext, key_type: int) -> None:
     """Share keys are for brokers. Raises ApiError for the whole request."""
     guarded = key_type == KEY_SHARE and context.api_version >= SHARE_KEYS_FROM
     if guarded and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
 
 
 def find_coordinator(
@@ -252,9 +260,10 @@ def find_coordinator(
             error=ErrorCode.INVALID_REQUEST,
             error_message=f"coordinator key type {key_type} is not supported",
         )
-    resource, denied = _DENIED[key_type]
+    resource, denied, message = _DENIED[key_type]
     if not context.allows(Operation.DESCRIBE, resource, key):
-        return FoundCoordinator(key, error=denied, error_message="")
+        old = context.api_version < MANY_KEYS_FROM
+        return FoundCoordinator(key, error=denied, error_message=message if old else "")
     node = node_for(key_type, key)
     if node is None:
         return FoundCoordinator(key, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="")

@@ -6,7 +6,6 @@ from collections.abc import Generator
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.lazily import mapped
-from groupd.protocol.messages.secret import Secret
 from groupd.protocol.messages.users import (
     AlteredUser,
     AlterUserScramCredentialsReply,
@@ -31,7 +30,7 @@ def _read_deletion(reader: Reader) -> ScramDeletion:
 
 def _read_upsertion(reader: Reader) -> ScramUpsertion:
     user, mechanism, iterations = reader.string(), reader.int8(), reader.int32()
-    salt, salted_password = Secret(reader.bytes_()), Secret(reader.bytes_())
+    salt, salted_password = reader.secret(), reader.secret()
     return ScramUpsertion(user, mechanism, iterations, salt, salted_password)
 
 
@@ -56,4 +55,4 @@ def failure(
     )
 
 
-API = api(51, AlterUserScramCredentialsRequest, "0", "0+", read, write, failure)
+API = api(51, AlterUserScramCredentialsRequest, "0", "0+", read, write, failure, secrets=True)

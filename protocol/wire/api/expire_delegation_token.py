@@ -7,14 +7,13 @@ from groupd.protocol.messages.delegation_tokens import (
     DelegationTokenExpiryReply,
     ExpireDelegationTokenRequest,
 )
-from groupd.protocol.messages.secret import Secret
 from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_only
 from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> ExpireDelegationTokenRequest:
-    return ExpireDelegationTokenRequest(Secret(reader.bytes_()), reader.int64())
+    return ExpireDelegationTokenRequest(reader.secret(), reader.int64())
 
 
 def write(writer: Writer, reply: DelegationTokenExpiryReply) -> None:
@@ -31,4 +30,5 @@ API = api(
     read,
     write,
     code_only(DelegationTokenExpiryReply),
+    secrets=True,
 )

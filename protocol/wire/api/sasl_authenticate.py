@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from groupd.protocol.messages.sasl import SaslAuthenticateReply, SaslAuthenticateRequest
-from groupd.protocol.messages.secret import Secret
 from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api, code_and_message
 from groupd.protocol.writer import Writer
 
 
 def read(reader: Reader) -> SaslAuthenticateRequest:
-    return SaslAuthenticateRequest(Secret(reader.bytes_()))
+    return SaslAuthenticateRequest(reader.secret())
 
 
 def write(writer: Writer, reply: SaslAuthenticateReply) -> None:
@@ -22,5 +21,12 @@ def write(writer: Writer, reply: SaslAuthenticateReply) -> None:
 
 
 API = api(
-    36, SaslAuthenticateRequest, "0-2", "2+", read, write, code_and_message(SaslAuthenticateReply)
+    36,
+    SaslAuthenticateRequest,
+    "0-2",
+    "2+",
+    read,
+    write,
+    code_and_message(SaslAuthenticateReply),
+    secrets=True,
 )

@@ -24,6 +24,8 @@ from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.routes import ROUTES
+from groupd.coordinator.security.audit import Audit
+from groupd.coordinator.security.authorizer import Authorizer
 from groupd.coordinator.server.collectors import (
     LogCollector,
     TelemetryCollector,
@@ -31,6 +33,7 @@ from groupd.coordinator.server.collectors import (
 )
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.metrics import make_registry
+from groupd.coordinator.server.security_metrics import RightsCollector
 from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
@@ -60,6 +63,8 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     )
     connections = ConnectionStats()
     connections.requests[(18, 3)] = 1
+    for again in (False, True):
+        connections.sasl.logins["EXTERNAL", "PLAIN", again, True] = 1
     transactions = TransactionCoordinator(
         config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
     )
@@ -78,6 +83,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             lambda: RecordingCollector(tape),
             lambda: ClusterCollector(cluster),
             lambda: TelemetryCollector(telemetry),
+            lambda: RightsCollector(Authorizer(config, Audit())),
         ]
         registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
         tape.discard()

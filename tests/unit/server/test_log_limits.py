@@ -14,6 +14,8 @@ from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.server.log_limits import LINES_MAX, WINDOW_S, LineLimit, bounded
 from groupd.coordinator.server.logs import configure_logging
 from groupd.protocol.messages.groups import DescribeGroupsRequest
+from groupd.protocol.messages.sasl import SaslAuthenticateRequest
+from groupd.protocol.messages.secret import Secret
 
 LINE_MAX = 8192
 
@@ -36,6 +38,20 @@ HUGE: dict[str, object] = {
     "nested": [[[[[[[["deep"] * 10] * 10] * 10] * 10] * 10] * 10] * 10] * 10,
     "error": ValueError("x" * 2_000_000),
 }
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("before", [0, 3900, 5000])
+def test_no_part_of_a_secret_is_logged(
+    form: str, before: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(form, "info")
+    request = SaslAuthenticateRequest(Secret(b"hush" * 2000))
+    structlog.get_logger().error("request failed", before="x" * before, request=request)
+    line = capsys.readouterr().err
+    assert "request" in line
+    assert b"hush".hex() not in line
+    assert "hush" not in line
 
 
 @pytest.mark.parametrize("kind", HUGE)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupd.coordinator.core.types import Access
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import WaitingRequests
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.server.slot import RightsLease, Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
@@ -63,3 +64,27 @@ def test_a_refusal_in_its_place_is_not() -> None:
     client = Client()
     heartbeat(client).fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert (len(client.sent), len(client.stored_replies)) == (1, 0)
+
+
+def test_a_lease_ends_with_the_rights_that_it_was_given_under() -> None:
+    """docs/spec/security.md#9: also when the ACLs change while the reply is being encoded, so that
+    it is stored after the change."""
+
+    class Changing(Access):
+        version = 7
+
+    class Always:
+        renewed = 0
+
+        def renew(self) -> bool:
+            self.renewed += 1
+            return True
+
+    access, inner = Changing(), Always()
+    lease = RightsLease(inner, access, access.version)
+    assert lease.renew()
+    access.version = 8
+    stored_late = RightsLease(inner, access, 7)
+    assert not lease.renew()
+    assert not stored_late.renew()
+    assert inner.renewed == 1

@@ -13,7 +13,7 @@ import trustme
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.server.handshakes import Handshakes
-from groupd.coordinator.server.tls_connection import SLICE, Refused, TlsConnection
+from groupd.coordinator.server.tls_connection import SLICE, ClientRefused, TlsConnection
 from groupd.testing.clock import ManualClock
 from tests.support.certificates import client_context
 
@@ -34,7 +34,7 @@ class Socket(asyncio.Transport):
         self.room = 1 << 30
         self.full = False
         self.reading = True
-        self.closing = self.aborted = False
+        self.closing = self.aborted = self.ended = False
 
     def write(self, data: Any) -> None:
         assert not self.closing
@@ -61,6 +61,9 @@ class Socket(asyncio.Transport):
     def resume_reading(self) -> None:
         assert not self.reading
         self.reading = True
+
+    def write_eof(self) -> None:
+        self.ended = True
 
     def is_closing(self) -> bool:
         return self.closing
@@ -107,7 +110,7 @@ class Listener:
 
     def opened(self, inner: Any, connection: ssl.SSLObject) -> None:
         if self.refusal:
-            raise Refused(self.refusal)
+            raise ClientRefused(self.refusal)
 
 
 class Peer:
@@ -284,6 +287,25 @@ async def test_a_close_sends_what_was_written_and_says_goodbye() -> None:
     got += len(peer.read())
     assert got == 3 * SLICE
     assert peer.client.read(1) == b"", "the end, as the broker has said"
+
+
+async def test_an_end_behind_the_last_reply_leaves_the_client_time() -> None:
+    peer = await Setting().peer().open()
+    assert peer.read() == b""
+    peer.socket.room = 1000
+    peer.inside.transport.write(bytes(3 * SLICE))
+    assert peer.inside.transport.can_write_eof()
+    peer.inside.transport.write_eof()
+    assert not peer.socket.ended
+    got = 0
+    while not peer.socket.ended:
+        got += len(peer.read())
+    got += len(peer.read())
+    assert got == 3 * SLICE
+    assert peer.client.read(1) == b"", "the end, as the broker has said"
+    assert not peer.socket.closing
+    peer.tls.data_received(peer.encrypted(b"late"))
+    assert peer.inside.got == [b"late"]
 
 
 async def test_a_client_that_says_goodbye_is_closed() -> None:

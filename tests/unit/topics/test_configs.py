@@ -135,12 +135,21 @@ async def test_a_changed_broker_setting_is_no_default(make_cluster):
         (RESOURCE_BROKER, "7", ErrorCode.INVALID_REQUEST),
         (RESOURCE_BROKER, "x", ErrorCode.INVALID_REQUEST),
         (RESOURCE_GROUP, "", ErrorCode.INVALID_REQUEST),
-        (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_unknown_resources(cluster, resource_type, name, code):
     assert (await describe(cluster, resource_type, name)).error == code
     assert await alter(cluster, resource_type, name, ("retention.ms", SET, "1")) == code
+
+
+async def test_a_type_that_nobody_knows_fails_a_describe_as_a_whole_and_its_entry_of_an_alter(
+    cluster,
+):
+    with pytest.raises(ApiError) as refused:
+        await describe(cluster, 99, "x")
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    code = await alter(cluster, 99, "x", ("retention.ms", SET, "1"))
+    assert code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,31 @@
+"""Flags of the commands that speak to a cluster over Kafka's protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from groupd.coordinator.cli.parse import one_of
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[str, typer.Option(help="A broker of the cluster, HOST:PORT.")]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="Properties of the client, as Kafka's tools take them: security.protocol, "
+        "sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM)."
+    ),
+]
+Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="Cut nothing off; otherwise lines fit the terminal, or 120.")
+]
+
+
+def is_json(output: str) -> bool:
+    """Raises UsageError."""
+    one_of(output, "--format", ("table", "json"))
+    return output == "json"

@@ -1,0 +1,1 @@
+"""`groupd users`: who may log in to a cluster with SCRAM."""

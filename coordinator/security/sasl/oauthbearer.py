@@ -1,0 +1,92 @@
+"""SASL/OAUTHBEARER (RFC 7628; `docs/spec/security.md#2.3`): the client brings a token. A bad token
+is answered with a JSON text and without an error; the error comes after the client's next message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from groupd.coordinator.security.sasl.mechanism import (
+    Authenticated,
+    Challenge,
+    Later,
+    Rejected,
+    Step,
+    invalid_credentials,
+    other_authorization_id,
+)
+from groupd.coordinator.security.sasl.tokens import InvalidToken, Judged
+
+NAME = "OAUTHBEARER"
+_ACKNOWLEDGED = b"\x01"
+_REFUSED = b'{"status":"invalid_token"}'
+
+_HEAD = re.compile(r"n,(?:a=((?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,4096}))?,\x01")
+_KEY = re.compile(r"[A-Za-z]+")
+_VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
+_AUTH = re.compile(r"([A-Za-z0-9_]+) +([-_.A-Za-z0-9]+)")
+
+log = structlog.get_logger("groupd.sasl")
+
+
+class OAuthBearerMechanism:
+    """`judge(token)`: what a valid JSON web token says. It runs in a thread; raises
+    InvalidToken."""
+
+    name = NAME
+
+    def __init__(self, judge: Callable[[str], Judged]) -> None:
+        self._judge = judge
+
+    def begin(self) -> OAuthBearerExchange:
+        return OAuthBearerExchange(self._judge)
+
+
+class OAuthBearerExchange:
+    def __init__(self, judge: Callable[[str], Judged]) -> None:
+        self._judge = judge
+        self._refused = False
+        """The client has been sent the JSON text."""
+
+    def respond(self, token: bytes) -> Step | Later:
+        if self._refused and token == _ACKNOWLEDGED:
+            return Rejected(_REFUSED.decode(), "invalid token")
+        self._refused = False
+        return Later(partial(self._look_at, token))
+
+    def _look_at(self, message: bytes) -> Step:
+        try:
+            authorization_id, token = _parse(message.decode())
+        except ValueError:  # of decoding too
+            return invalid_credentials(NAME, "malformed message")
+        try:
+            judged = self._judge(token)
+        except InvalidToken as error:
+            log.warning("token refused", reason=str(error))
+            self._refused = True
+            return Challenge(_REFUSED)
+        if authorization_id not in ("", judged.user):
+            return other_authorization_id(NAME)
+        return Authenticated(b"", judged.user, judged.expires_ms)
+
+
+def _parse(message: str) -> tuple[str, str]:
+    """(authorization id, JSON web token). Raises ValueError."""
+    head = _HEAD.match(message)
+    if head is None or not message.endswith("\x01\x01"):
+        raise ValueError("no header, or no end")
+    values: dict[str, str] = {}
+    for pair in message[head.end() : -2].split("\x01"):
+        key, equals, value = pair.partition("=")
+        if not (equals and _KEY.fullmatch(key) and _VALUE.fullmatch(value)) or key in values:
+            raise ValueError("not key=value")
+        values[key] = value
+    auth = _AUTH.fullmatch(values.get("auth", ""))
+    if auth is None or auth[1].lower() != "bearer":
+        raise ValueError("no bearer token")
+    authorization_id = (head[1] or "").replace("=2C", ",").replace("=3D", "=")
+    return authorization_id, auth[2]

@@ -1,0 +1,86 @@
+"""The socket of a connection: whether it is read, what it holds in memory, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.server.byte_budget import Account, ByteBudget
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.outgoing import Outgoing
+
+log = structlog.get_logger("groupd.connection")
+
+
+class ClientSocket(asyncio.Protocol):
+    """`budget`: the memory that all connections hold."""
+
+    def __init__(
+        self, config: CoordinatorConfig, clock: Clock, stats: ConnectionStats, budget: ByteBudget
+    ) -> None:
+        self._stats = stats
+        self._transport: asyncio.Transport | None = None
+        self.account = Account(budget, self._soon, self._overdue)
+        self._out = Outgoing(config, clock, stats, self.account, self._stalled)
+        self._reading = True
+        self._quiet = True
+        """No request is under way, so the next one may have a stored reply."""
+        self.closed = False
+        self.host = ""
+
+    def _soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
+
+    def abort(self) -> None:
+        """Drops the connection now."""
+        self.closed = True
+        self._quiet = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Closes the connection once everything that was written has been sent."""
+        self.closed = True
+        self._quiet = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def finish(self) -> None:
+        """Closes the connection so that the client can read what was written. Input is read on and
+        dropped, because unread input would turn the end into a reset."""
+        self.closed = True
+        self._quiet = False
+        if self._transport is not None:
+            if not self._reading:
+                self._transport.resume_reading()
+            self._out.finish()
+
+    def _set_reading(self, reading: bool) -> None:
+        if reading == self._reading or self.closed or self._transport is None:
+            return
+        self._reading = reading
+        if reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _refuse(self, reason: str) -> None:
+        self._stats.malformed += 1
+        log.warning("connection closed", client=self.host, reason=reason)
+        self.abort()
+
+    def _stalled(self) -> None:
+        self._stats.stalled += 1
+        log.warning("client does not read its replies; dropped", client=self.host)
+        self.abort()
+
+    def _overdue(self) -> None:
+        """Others wait for the memory that this connection has held for too long."""
+        self._stats.overdue += 1
+        size = self.account.size
+        log.warning("client is too slow for the memory it holds", client=self.host, bytes=size)
+        self.abort()

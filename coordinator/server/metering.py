@@ -1,0 +1,174 @@
+"""Counts what requests use of the quotas of their clients, and makes clients wait
+(docs/spec/security.md#5.1).
+
+A reply leaves at once and says how long its client is to wait (KIP-219). For so long the connection
+is muted: it is not read, and requests that have come are not started. So a client that does not
+wait by itself gains nothing.
+
+Time is that of the broker, so a test that stops it also stops the waiting. How long a request has
+been worked on is measured by another clock, `elapsed_ns`, which stands still in recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
+from typing import Any
+
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.clock import Clock, SystemClock, TimerHandle, elapsed_ns
+from groupd.coordinator.security.quota_entities import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+)
+from groupd.coordinator.security.quotas import ClientQuotas, Quotas
+from groupd.protocol.messages.data import FetchReply
+from groupd.protocol.messages.throttled import Throttled
+from groupd.protocol.wire.api import add_partitions_to_txn, produce, write_txn_markers
+from groupd.protocol.wire.header import RequestHeader
+
+_BETWEEN_BROKERS = ((write_txn_markers.API.key, 0), (add_partitions_to_txn.API.key, 4))
+"""Keys of APIs, and the version from which on only brokers use them. They cost no time."""
+
+
+class Metering:
+    """Of all connections of a process. `clock`: that of the broker."""
+
+    __slots__ = ("clock", "elapsed_ns", "quotas")
+
+    def __init__(self, quotas: Quotas, clock: Clock, elapsed_ns: Callable[[], int]) -> None:
+        self.quotas = quotas
+        self.clock = clock
+        self.elapsed_ns = elapsed_ns
+
+    def of(self, principal: str, header: RequestHeader, size: int) -> RequestMeter | None:
+        """For a request that begins now, of `size` bytes; None: no quota is for its client."""
+        limits = self.quotas.of(principal, header.client_id or "")
+        return None if limits is None else RequestMeter(self, limits, header, size)
+
+
+class RequestMeter:
+    """What one request uses."""
+
+    __slots__ = ("_header", "_limits", "_metering", "_since_ns", "_size", "_used_ns")
+
+    def __init__(
+        self, metering: Metering, limits: ClientQuotas, header: RequestHeader, size: int
+    ) -> None:
+        self._metering = metering
+        self._limits = limits
+        self._header = header
+        self._size = size
+        self._used_ns = 0
+        self._since_ns: int | None = None
+        self.start()
+
+    @property
+    def counts_requests(self) -> bool:
+        """Whether each single request counts, so that none may be answered from a stored reply."""
+        return self._limits.request is not None
+
+    def start(self) -> None:
+        """The request is being worked on from now on."""
+        self._since_ns = self._metering.elapsed_ns()
+
+    def stop(self) -> None:
+        """It is not worked on for a while."""
+        if self._since_ns is not None:
+            self._used_ns += self._metering.elapsed_ns() - self._since_ns
+            self._since_ns = None
+
+    @coroutine
+    def timed(self, work: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+        """`work`, whose steps count."""
+        go: Callable[[Any], Any] = work.send
+        argument: Any = None
+        while True:
+            self.start()
+            try:
+                waits_for = go(argument)
+            except StopIteration:
+                return
+            finally:
+                self.stop()
+            try:
+                go, argument = work.send, (yield waits_for)
+            except BaseException as error:  # noqa: BLE001 - raised where `work` waits
+                go, argument = work.throw, error
+
+    def settle(self, reply: Any) -> int:
+        """The request is about to be answered with `reply`; None: it has no reply. How long its
+        client has to wait, in ms: the longest of what its quotas say."""
+        quotas, limits = self._metering.quotas, self._limits
+        waits = []
+        if isinstance(reply, Throttled):
+            fetched = isinstance(reply, FetchReply)
+            quota = CONSUMER_BYTE_RATE if fetched else CONTROLLER_MUTATION_RATE
+            waits.append((reply.throttle_ms, quota))
+        if limits.produce is not None and self._header.api_key == produce.API.key:
+            waits.append((quotas.produced(limits.produce, self._size), PRODUCER_BYTE_RATE))
+        if limits.request is not None and reply is not None and not self._between_brokers():
+            working = self._since_ns is not None
+            self.stop()
+            waits.append((quotas.worked(limits.request, self._used_ns), REQUEST_PERCENTAGE))
+            self._used_ns = 0
+            if working:
+                self.start()
+        throttle_ms, quota = max(waits, default=(0, ""))
+        if throttle_ms:
+            quotas.count(quota, throttle_ms)
+        return throttle_ms
+
+    def _between_brokers(self) -> bool:
+        header = self._header
+        return any(
+            header.api_key == key and header.api_version >= since for key, since in _BETWEEN_BROKERS
+        )
+
+    def framed(self, reply: Any, size: int) -> None:
+        """The reply has `size` bytes. Those of a Fetch that has not been refused count; its records
+        have been counted."""
+        limit = self._limits.fetch
+        if limit is not None and isinstance(reply, FetchReply) and not reply.throttle_ms:
+            self._metering.quotas.sent(limit, size - reply.counted)
+
+
+class Mute:
+    """The time for which a connection is muted. `end()` is called when it is over."""
+
+    __slots__ = ("_clock", "_end", "_timer", "_until_ms")
+
+    def __init__(self, clock: Clock, end: Callable[[], None]) -> None:
+        self._clock = clock
+        self._end = end
+        self._until_ms = 0
+        self._timer: TimerHandle | None = None
+
+    def for_ms(self, throttle_ms: int) -> None:
+        """From now on for so long at least."""
+        self._until_ms = max(self._until_ms, self._clock.monotonic_ms() + throttle_ms)
+        if self._timer is None:
+            self._timer = self._clock.call_at(self._until_ms, self._ring)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._end = _nothing
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._clock.monotonic_ms() < self._until_ms:
+            self._timer = self._clock.call_at(self._until_ms, self._ring)
+        else:
+            self._end()
+
+
+def _nothing() -> None:
+    """For a connection that has ended."""
+
+
+UNMETERED = Metering(Quotas(CoordinatorConfig(), lambda: 0), SystemClock(), elapsed_ns)
+"""Where there are no quotas."""

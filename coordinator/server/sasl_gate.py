@@ -1,0 +1,260 @@
+"""Stands between the frames of a connection and their handling, as long as the client has to say
+who it is (`docs/spec/security.md#2.2`), and looks after the end of its session
+(`docs/spec/security.md#2.5`).
+
+While a login is under way, only the gate sees frames. It answers them itself, so nothing of a login
+comes to the broker, its logs or a recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from groupd.coordinator.core.types import Access
+from groupd.coordinator.runtime.clock import TimerHandle
+from groupd.coordinator.security.sasl.authenticator import (
+    Action,
+    Authenticator,
+    Complete,
+    Drop,
+    Identity,
+    InThread,
+    Proceed,
+    Refuse,
+)
+from groupd.coordinator.security.sasl.mechanism import Step
+from groupd.coordinator.server.byte_budget import Account
+from groupd.coordinator.server.client_session import ClientSession
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
+from groupd.coordinator.server.stored_replies import StoredReplies
+from groupd.protocol.wire.api import sasl_handshake
+
+REAUTHENTICATION_PAUSE_MS = 1000
+"""A client may begin to authenticate again so long after it did so last."""
+
+_HANDSHAKE = sasl_handshake.API.key.to_bytes(2, "big")
+
+log = structlog.get_logger("groupd.sasl")
+
+
+class GatedConnection(Protocol):
+    """The connection, as far as its gate needs it."""
+
+    account: Account
+    closed: bool
+    host: str
+    session: ClientSession
+    software: tuple[str, str]
+    stored_replies: StoredReplies
+
+    def hold(self) -> None:
+        """Starts no request until `release`."""
+        ...
+
+    def release(self) -> None: ...
+
+    def limit_frames(self, most: int) -> None:
+        """From now on frames may have so many bytes."""
+        ...
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Sends bytes behind the replies that are ready."""
+        ...
+
+    def stop_reading(self) -> None: ...
+
+    def finish(self) -> None:
+        """Closes the connection so that the client can still read what was written."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class SaslGate:
+    """Of one connection, from when it is accepted. `access(principal, host)`: what a client may do
+    that is known."""
+
+    __slots__ = (
+        "_access",
+        "_authenticator",
+        "_begun_ms",
+        "_connection",
+        "_deadline",
+        "_delay",
+        "_endpoint",
+        "_ends_ms",
+        "_expiry",
+        "_identity",
+    )
+
+    def __init__(
+        self,
+        endpoint: SaslEndpoint,
+        access: Callable[[str, str], Access],
+        connection: GatedConnection,
+    ) -> None:
+        self._endpoint = endpoint
+        self._access = access
+        self._connection = connection
+        self._authenticator: Authenticator | None = None
+        """Of the login under way; None: the client is known."""
+        self._identity: Identity | None = None
+        self._begun_ms: int | None = None
+        """When the client began to authenticate again."""
+        self._ends_ms: int | None = None
+        """When the session is over; None: never."""
+        self._deadline: TimerHandle | None = None
+        self._delay: TimerHandle | None = None
+        self._expiry: TimerHandle | None = None
+        connection.limit_frames(endpoint.config.sasl_server_max_receive_size)
+        self._begin(endpoint.authenticator())
+
+    def takes(self, frame: bytes) -> bool:
+        """Whether the frame is the gate's; then it is worked on. Requests that came before it have
+        been answered."""
+        if self._authenticator is not None:
+            if self._connection.account.incoming == len(frame):
+                self._connection.account.started()
+            if len(frame) > self._endpoint.config.sasl_server_max_receive_size:
+                self._act(Drop("frame too large"))
+            else:
+                self._act(self._authenticator.frame(frame))
+            return True
+        if self._ends_ms is None:
+            return False
+        now_ms = self._endpoint.clock.monotonic_ms()
+        if frame[:2] == _HANDSHAKE and self._may_begin_again(now_ms):
+            self._begun_ms = now_ms
+            self._connection.stored_replies.stop()
+            self._begin(self._endpoint.authenticator(self._identity))
+            return self.takes(frame)
+        if now_ms >= self._ends_ms:
+            self._expired()
+            return True
+        return False
+
+    def close(self) -> None:
+        """The connection has ended."""
+        for timer in (self._deadline, self._delay, self._expiry):
+            if timer is not None:
+                timer.cancel()
+        self._authenticator = None
+
+    # A login ------------------------------------------------------------------------------
+
+    def _may_begin_again(self, now_ms: int) -> bool:
+        begun_ms = self._begun_ms
+        return begun_ms is None or now_ms - begun_ms >= REAUTHENTICATION_PAUSE_MS
+
+    def _begin(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+        at_ms = self._endpoint.clock.monotonic_ms()
+        at_ms += self._endpoint.config.authentication_timeout_ms
+        self._deadline = self._endpoint.clock.call_at(at_ms, self._too_late)
+
+    def _act(self, action: Action) -> None:
+        connection, authenticator = self._connection, self._authenticator
+        assert authenticator is not None
+        match action:
+            case Proceed(frame):
+                if authenticator.software is not None:
+                    connection.software = authenticator.software
+                connection.write(frame)
+            case Complete(frame, identity):
+                self._completed(identity)
+                connection.write(frame)
+            case InThread(work, size):
+                connection.hold()
+                self._run(work, size)
+            case Refuse(frame, reason):
+                self._failed(reason)
+                connection.hold()
+                connection.stop_reading()
+                at_ms = self._endpoint.clock.monotonic_ms()
+                at_ms += self._endpoint.config.connection_failed_authentication_delay_ms
+                self._delay = self._endpoint.clock.call_at(at_ms, partial(self._part, frame))
+            case Drop(reason):
+                self._failed(reason)
+                connection.abort()
+
+    def _run(self, work: Callable[[], Step], size: int) -> None:
+        """In a thread, once there is room for what it holds meanwhile."""
+        connection = self._connection
+        if connection.closed:
+            return
+        if connection.account.may_go_on(size, partial(self._run, work, size)):
+            connection.account.grow(size)
+            self._endpoint.judge.run(work, partial(self._judged, size))
+
+    def _judged(self, size: int, step: Step) -> None:
+        if self._connection.closed or self._authenticator is None:
+            return
+        self._connection.account.grow(-size)
+        self._act(self._authenticator.judged(step))
+        self._connection.release()
+
+    def _completed(self, identity: Identity) -> None:
+        self._end_login()
+        connection, endpoint = self._connection, self._endpoint
+        self._count(succeeded=True)
+        if not identity.may_repeat and self._identity is None:
+            endpoint.stats.no_reauthentication += 1
+        if self._identity is None:
+            connection.session.access = self._access(identity.principal, connection.host)
+            connection.limit_frames(endpoint.config.socket_request_max_bytes)
+        self._authenticator, self._identity = None, identity
+        connection.stored_replies.go_on()
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._ends_ms = self._expiry = None
+        if identity.lifetime_ms is not None:
+            self._ends_ms = endpoint.clock.monotonic_ms() + identity.lifetime_ms
+            # A stored reply would be sent without asking the gate.
+            self._expiry = endpoint.clock.call_at(self._ends_ms, connection.stored_replies.stop)
+
+    def _part(self, frame: bytes | bytearray | None) -> None:
+        """The delay of a failed login is over."""
+        if frame is not None:
+            self._connection.write(frame)
+        self._connection.finish()
+
+    # The end ------------------------------------------------------------------------------
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        self._failed("it took too long")
+        self._connection.abort()
+
+    def _expired(self) -> None:
+        self._endpoint.stats.expired += 1
+        log.info("session is over; connection closed", client=self._connection.host)
+        self._connection.finish()
+
+    def _failed(self, reason: str) -> None:
+        assert self._authenticator is not None
+        self._end_login()
+        self._count(succeeded=False)
+        self._endpoint.failures.add(self._connection.host)
+        log.info(
+            "authentication failed",
+            client=self._connection.host,
+            listener=self._endpoint.listener,
+            mechanism=self._authenticator.mechanism or None,
+            reason=reason,
+        )
+        self._authenticator = None
+
+    def _end_login(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _count(self, *, succeeded: bool) -> None:
+        assert self._authenticator is not None
+        again = self._identity is not None
+        key = self._endpoint.listener, self._authenticator.mechanism, again, succeeded
+        self._endpoint.stats.logins[key] += 1
