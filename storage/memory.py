@@ -318,6 +318,9 @@ class MemoryStore:
     def restore_config(self, resource_type: int, name: str, key: str, value: str) -> None:
         self._configs[resource_type, name, key] = value
 
+    def restore_security(self, kind: str, key: str, value: str) -> None:
+        self._security[kind, key] = value
+
     def restore_log(self, state: LogState) -> None:
         """Its rows follow, in order, by `restore_batch`."""
         self._logs[state.name] = _Log(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.config import secret as is_secret
 from groupd.coordinator.profiles import PROFILES
 from groupd.coordinator.topics.names import INTERNAL_TOPICS
+
+_VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 
 
 def host_port(text: str, flag: str) -> tuple[str, int]:
@@ -89,10 +94,30 @@ def build_config(
     if path is not None:
         settings.update(config_file(path))
     settings.update(key_value(item) for item in sets)
+    settings = {key: _from_environment(key, text) for key, text in settings.items()}
     try:
         return with_settings(CoordinatorConfig(), settings)
     except ConfigError as error:
         raise UsageError(str(error)) from None
+
+
+def _from_environment(key: str, text: str) -> str:
+    """The value with the variables that it names as `${env:NAME}`, as Kafka's EnvVarConfigProvider
+    reads them: so that no file and no command line has to hold a secret."""
+
+    def value(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None:
+            raise UsageError(f"{key}: the environment has no variable {match[1]}")
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def visible_secrets(sets: Iterable[str]) -> list[str]:
+    """The keys of `--set` whose secrets stand on the command line. Unknown keys are left out."""
+    pairs = [key_value(item) for item in sets]
+    return [key for key, text in pairs if is_secret(key) and not _VARIABLE.search(text)]
 
 
 def properties_file(path: Path, flag: str) -> dict[str, str]:

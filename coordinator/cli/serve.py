@@ -7,14 +7,21 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from groupd.coordinator.cli import stop_signals
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
+from groupd.coordinator.cli.parse import (
+    build_config,
+    host_port,
+    one_of,
+    real_port,
+    topic,
+    visible_secrets,
+)
 from groupd.coordinator.cli.serve_flags import DEFAULT_LISTEN, ServeFlags
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
@@ -64,6 +71,7 @@ def serve(flags: ServeFlags) -> None:
     _set_up_log(flags.log_format, flags.log_level)
     try:
         options = _options(flags)
+        _warn_of_secrets(flags.sets)
         most = options.config.max_connections
         descriptors.raise_limit(most)
         ready = partial(descriptors.warn_if_few, most)
@@ -71,6 +79,17 @@ def serve(flags: ServeFlags) -> None:
     except (CannotStart, StoreRefused) as error:
         raise UsageError(str(error)) from None
     stop_signals.ignore()
+
+
+def _warn_of_secrets(sets: Sequence[str]) -> None:
+    if keys := visible_secrets(sets):
+        import structlog
+
+        structlog.get_logger("groupd.daemon").warning(
+            "every user of this machine can read secrets on the command line; use --config, or "
+            "${env:NAME}",
+            keys=keys,
+        )
 
 
 def _options(flags: ServeFlags) -> DaemonOptions:

@@ -36,7 +36,7 @@ from groupd.coordinator.recording.virtual_transport import VirtualTransport
 from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
-from groupd.coordinator.security.scram_credentials import ScramCredential
+from groupd.coordinator.security.scram_credentials import ScramCredential, keyless
 from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -44,7 +44,6 @@ from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 from groupd.protocol.messages import TopicId
-from groupd.protocol.messages.secret import Secret
 from groupd.storage.log import Store
 
 log = structlog.get_logger("groupd.replay")
@@ -318,11 +317,8 @@ class ReplayedBroker:
 
 
 def _user_of(fact: Any) -> tuple[tuple[str, str], ScramCredential]:
-    """A user of a recording, whose keys are not in it. Nobody logs in to a replay."""
     user, mechanism, iterations = fact
-    nothing = Secret()
-    stored = ScramCredential(nothing, nothing, nothing, int(iterations))
-    return (str(user), str(mechanism)), stored
+    return (str(user), str(mechanism)), keyless(int(iterations))
 
 
 def _tell(stage: asyncio.Task[None]) -> None:

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from groupd.coordinator.recording.plain import to_bytes
-from groupd.storage.log import LogState, StoredBatch, StoredTopic
+from groupd.coordinator.security import users
+from groupd.coordinator.security.scram_credentials import from_text, keyless
+from groupd.storage.log import SECURITY_KINDS, LogCorrupt, LogState, StoredBatch, StoredTopic
 from groupd.storage.memory import MemoryStore
 
-SNAPSHOT_KINDS = frozenset({"topic", "config", "log", "batch"})
+SNAPSHOT_KINDS = frozenset({"topic", "config", "security", "log", "batch"})
 READ_BYTES = 4 << 20
 
 
@@ -28,6 +30,7 @@ class Snapshotable(Protocol):
     async def cluster_id(self) -> str: ...
     async def topics(self) -> list[StoredTopic]: ...
     async def configs(self) -> list[tuple[int, str, str, str]]: ...
+    async def security_entries(self, kind: str) -> list[tuple[str, str]]: ...
     async def states(self) -> list[LogState]: ...
     async def read(
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
@@ -35,12 +38,15 @@ class Snapshotable(Protocol):
 
 
 async def take(store: Snapshotable, bytes_max: int) -> AsyncIterator[Mapping[str, Any]]:
-    """The entries of the snapshot, one for each topic, setting, log and batch. Raises
-    SnapshotTooLarge, LogError."""
+    """The entries of the snapshot, one for each topic, setting, ACL, user, quota, log and batch.
+    Raises SnapshotTooLarge, LogError."""
     for topic in await store.topics():
         yield {"k": "topic", "topic": [topic.topic_id, topic.name, topic.partitions, topic.configs]}
     for setting in await store.configs():
         yield {"k": "config", "config": setting}
+    for kind in SECURITY_KINDS:
+        for key, value in await store.security_entries(kind):
+            yield {"k": "security", "security": [kind, key, _without_keys(kind, value)]}
     size = 0
     for state in await store.states():
         yield {"k": "log", "log": state}
@@ -77,6 +83,9 @@ class Restored(MemoryStore):
             case "config":
                 kind, name, key, value = entry["config"]
                 self.restore_config(int(kind), str(name), str(key), str(value))
+            case "security":
+                kind, key, value = map(str, entry["security"])
+                self.restore_security(kind, key, value)
             case "log":
                 self.restore_log(LogState(**_fields(entry["log"])))
             case "batch":
@@ -85,6 +94,16 @@ class Restored(MemoryStore):
                 self.restore_batch(str(entry["log"]), StoredBatch(**fields, payload=payload))
             case other:
                 raise ValueError(f"no entry {other!r}")
+
+
+def _without_keys(kind: str, value: str) -> str:
+    """Raises LogCorrupt."""
+    if kind != users.KIND:
+        return value
+    try:
+        return keyless(from_text(value).iterations).to_text()
+    except ValueError as error:
+        raise LogCorrupt(f"a user's credential: {error}") from None
 
 
 def _fields(tree: Any) -> dict[str, Any]:

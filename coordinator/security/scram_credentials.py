@@ -108,6 +108,11 @@ def credential(
     return ScramCredential(Secret(salt), Secret(stored_key), Secret(server_key), iterations)
 
 
+def keyless(iterations: int) -> ScramCredential:
+    """For a recording, which has no keys, and to which nobody logs in."""
+    return ScramCredential(Secret(), Secret(), Secret(), iterations)
+
+
 def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> Secret:
     """The salted password: milliseconds of work, so never on the event loop of a broker."""
     hashed = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)

@@ -32,6 +32,7 @@ SHA_512 = PyScramMechanism.SCRAM_SHA_512
 @shows(
     "kafka-configs",
     "--entity-type users --alter --add-config SCRAM-SHA-256=[...] | --delete-config",
+    "--entity-type users [--entity-name USER] --describe",
 )
 def test_users(run: Run, peer: Peer, unique: str) -> None:
     user = f"user-{unique}"
@@ -42,6 +43,9 @@ def test_users(run: Run, peer: Peer, unique: str) -> None:
     run("kafka-configs", *entity, "--add-config", "SCRAM-SHA-512=[password=secret]")
     expected = {"SCRAM_SHA_256": 8192, "SCRAM_SHA_512": 4096}
     wait_until(lambda: described(admin, user) == expected, SETTLE_S, "both are there")
+    for shown in (entity[:-1], entity[:2]):
+        said = run("kafka-configs", *shown, "--describe").out
+        assert f"'{user}' are SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096" in said
     run("kafka-configs", *entity, "--delete-config", "SCRAM-SHA-256")
     wait_until(lambda: described(admin, user) == {"SCRAM_SHA_512": 4096}, SETTLE_S, "one is left")
     refused = run("kafka-configs", *entity, "--delete-config", "SCRAM-SHA-256", exits=1)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.crash.wire import Connection
-from tests.support.daemon import READY, ROOT, worker_pids
+from tests.support.daemon import ROOT, ports_of, worker_pids
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 6.0
@@ -69,9 +69,9 @@ class Server:
         await self._process.stdin.drain()
 
     async def ready(self) -> None:
-        ready = READY.match(await self._line())
-        assert ready is not None, f"no ready line\n{self.log()}"
-        self.port = int(ready.group(2))
+        ports = ports_of(await self._line())
+        assert ports, f"no ready line\n{self.log()}"
+        self.port = ports["kafka"]
         connection = await Connection.open(self.port)
         try:
             asked = {"topics": [], "allow_auto_topic_creation": False}

@@ -56,9 +56,13 @@ def test_only_what_is_missing_is_made(tmp_path: Path, file: Path) -> None:
         assert users(client) == THERE
 
 
-def test_a_recording_repeats_it(tmp_path: Path, file: Path) -> None:
-    """It does not have the password, nor what is made of it."""
+@pytest.mark.parametrize("there_before", [False, True])
+def test_a_recording_repeats_it(tmp_path: Path, file: Path, there_before: bool) -> None:
+    """Whether the users are made by the recorded daemon, or were in its store."""
     tape = tmp_path / "tape"
+    if there_before:
+        with serving(Daemon(tmp_path, settings={SETTING: str(file)})) as client:
+            assert users(client) == THERE
     arguments = ["--record", str(tape)]
     daemon = Daemon(tmp_path, settings={SETTING: str(file)}, arguments=arguments)
     with serving(daemon) as client:

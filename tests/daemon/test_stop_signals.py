@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemon import READY, ROOT
+from tests.support.daemon import ROOT, ports_of
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import commit, fetch_offset, fetched
@@ -71,9 +71,9 @@ def launch(directory: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
 
 def port_of(process: subprocess.Popen[str]) -> int:
     assert process.stdout is not None
-    ready = READY.match(process.stdout.readline().rstrip())
-    assert ready is not None, "it does not serve"
-    return int(ready[2])
+    ports = ports_of(process.stdout.readline())
+    assert ports, "it does not serve"
+    return ports["kafka"]
 
 
 def ended_in_order(process: subprocess.Popen[str], both: tuple[Ask, Ask], after_ms: float) -> None:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from tests.support.daemon import READY, ROOT, STOP_TIMEOUT_S
+from tests.support.daemon import ROOT, STOP_TIMEOUT_S, ports_of
 from tests.support.process import wait_until
 
 SERVE = [sys.executable, "-m", "groupd", "serve", "--control"]
@@ -26,12 +26,12 @@ def start(*command: str) -> tuple[subprocess.Popen[str], int]:
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     assert process.stdout is not None
-    ready = READY.match(process.stdout.readline().rstrip())
-    if ready is None:
+    ports = ports_of(process.stdout.readline())
+    if not ports:
         process.kill()
         process.wait()
         raise AssertionError("it does not serve")
-    return process, int(ready[2])
+    return process, ports["kafka"]
 
 
 def serves(port: int) -> bool:

@@ -19,6 +19,15 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
 
 
+def ports_of(line: str) -> dict[str, int]:
+    """The ports that a ready line tells, by name; none if it is another line."""
+    ready = READY.match(line.rstrip())
+    if ready is None:
+        return {}
+    places = (place.partition("=") for place in ready[1].split(" "))
+    return {name: int(address.rpartition(":")[2]) for name, _, address in places}
+
+
 def worker_pids(pid: int) -> dict[int, int]:
     """Node id -> process, of the workers of a main process."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -139,10 +148,8 @@ class Daemon:
             "the ready line",
             process.output,
         )
-        ready = READY.match(process.stdout_lines[0]) if process.stdout_lines else None
-        assert ready is not None, f"no ready line\n{process.output()}"
-        places = (place.partition("=") for place in ready[1].split(" "))
-        self.ports = {name: int(address.rpartition(":")[2]) for name, _, address in places}
+        self.ports = ports_of(process.stdout_lines[0] if process.stdout_lines else "")
+        assert self.ports, f"no ready line\n{process.output()}"
         self.port, self.admin_port = self.ports["kafka"], self.ports["admin"]
 
     def stop(self) -> None:

@@ -13,6 +13,7 @@ from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.calls import error_name
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
 from groupd.coordinator.security.sasl.jaas import parse_jaas
+from groupd.coordinator.security.scram_credentials import MECHANISMS as SCRAM
 from groupd.coordinator.settings import ConfigError
 from groupd.protocol.reader import Reader
 from groupd.protocol.writer import Writer
@@ -20,8 +21,7 @@ from groupd.protocol.writer import Writer
 SASL_HANDSHAKE = Call(17, 1, "SaslHandshake")
 SASL_AUTHENTICATE = Call(36, 1, "SaslAuthenticate")
 
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MECHANISMS = ("PLAIN", *HASHES)
+MECHANISMS = ("PLAIN", *SCRAM)
 
 ITERATIONS_MAX = 1_000_000
 """A server that wants more hashing than this is not believed."""
@@ -47,7 +47,7 @@ def login_of(given: Mapping[str, str], flag: str) -> Login:
         if mechanism == "PLAIN":
             _send(connection, f"\0{user}\0{password}".encode())
         else:
-            _scram(connection, HASHES[mechanism], user, password)
+            _scram(connection, SCRAM[mechanism].hash_name, user, password)
 
     return login
 

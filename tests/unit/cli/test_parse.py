@@ -15,6 +15,7 @@ from groupd.coordinator.cli.parse import (
     key_value,
     real_port,
     topic,
+    visible_secrets,
 )
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
 from groupd.coordinator.topics.names import INTERNAL_TOPICS
@@ -138,3 +139,23 @@ def test_the_defaults_are_valid_and_every_key_is_unique() -> None:
     validate(CoordinatorConfig())
     # One field has no key of its own: the settings of single listeners.
     assert len(FIELDS_BY_KEY) == len(CoordinatorConfig.__dataclass_fields__) - 1
+
+
+JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+
+
+def test_values_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE", "7")
+    assert build_config(None, ["node.id=${env:NODE}"]).node_id == 7
+    with pytest.raises(UsageError, match=r"node\.id: the environment has no variable NOBODY"):
+        build_config(None, ["node.id=${env:NOBODY}"])
+
+
+def test_secrets_on_the_command_line_are_noticed() -> None:
+    sets = [
+        "node.id=7",
+        "groupd.admin.ssl.key.password=hush",
+        "groupd.admin.ssl.key.password=${env:PASSWORD}",
+        f"{JAAS}=hush",
+    ]
+    assert visible_secrets(sets) == ["groupd.admin.ssl.key.password", JAAS]

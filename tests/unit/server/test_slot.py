@@ -67,8 +67,8 @@ def test_a_refusal_in_its_place_is_not() -> None:
 
 
 def test_a_lease_ends_with_the_rights_that_it_was_given_under() -> None:
-    """docs/spec/security.md#9: also when the ACLs change while the reply is being encoded, so that
-    it is stored after the change."""
+    """docs/spec/security.md#SE-58: also when the ACLs change while the reply is being encoded, so
+    that it is stored after the change."""
 
     class Changing(Access):
         version = 7
