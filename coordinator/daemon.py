@@ -292,7 +292,7 @@ class Daemon:
         routes.add("groups", groups)
         routes.add("events", groups.events)
         add_telemetry(routes, scrapes, data_plane.telemetry, work)
-        scrapes.add(self._rights_collector)
+        scrapes.add(self._security_collector)
         if self._hosting is not None:
             self._hosting.add_routes(routes, scrapes, ends, work)
         hosts = self._admin_hosts(address[0])
@@ -305,11 +305,11 @@ class Daemon:
         shown["admin"] = list(self.admin_address)
         self._admin = admin
 
-    def _rights_collector(self) -> Collector:
+    def _security_collector(self) -> Collector:
         # Imported late, at the first scrape, as the whole library is.
-        from groupd.coordinator.server.security_metrics import RightsCollector
+        from groupd.coordinator.server.security_metrics import SecurityCollector
 
-        return RightsCollector(self.parts.security.authorizer)
+        return SecurityCollector(self.parts.security)
 
     def _admin_hosts(self, bound: str) -> tuple[str, ...]:
         advertised = self.options.advertised

@@ -52,7 +52,9 @@ Made from `coordinator/config.py` by `python docs/generate.py`; a test checks th
 
 Keys have Kafka's names where Kafka has the setting; the others start with `groupd.`. They are given
 with `--set KEY=VALUE` (repeatable) or in a file with `--config FILE`: `.properties` as Kafka's own,
-anything else is read as TOML, where tables nest at the dots. `--set` wins over the file. An unknown
+anything else is read as TOML, where tables nest at the dots. `--set` wins over the file. In a
+value, `${env:NAME}` stands for a variable of the environment: a way for secrets, as every user of
+the machine can read the command line. An unknown
 key or a value out of range ends the start with exit code 2. Values are read once, at the start;
 few can be changed [while the broker runs](#settings-of-the-broker-set-while-running).
 `groupd config` prints this list, and `/config` on the admin port shows the values in effect.

@@ -40,6 +40,9 @@ _OF_CLIENTS: Mapping[str, float | None] = {
 _OF_ADDRESSES: Mapping[str, float | None] = {CONNECTION_CREATION_RATE: _INT_MAX}
 """Keys, and the largest value of those that take whole numbers only."""
 
+KEYS = (*_OF_CLIENTS, *_OF_ADDRESSES)
+"""All of them."""
+
 Entity = tuple[EntityPart, ...]
 """Its parts, in the order of `entity_of`."""
 

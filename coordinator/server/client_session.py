@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from groupd.coordinator.core.types import ANONYMOUS, UNRESTRICTED, Access
+from groupd.coordinator.server.connection_rates import ConnectionRates
 from groupd.coordinator.server.metering import UNMETERED, Metering
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
 
@@ -21,12 +22,13 @@ def _unrestricted(principal: str, host: str) -> Access:
 class KafkaEndpoint(Struct, frozen=True):
     """What the connections of one listener have in common. `listener`: its name. `sasl`: by which
     clients say who they are; None: they do not have to. `metering`: counts what they use of their
-    quotas."""
+    quotas. `rates`: how many connections may be opened; None: any number."""
 
     listener: str = "PLAINTEXT"
     access: FindAccess = _unrestricted
     sasl: SaslEndpoint | None = None
     metering: Metering = UNMETERED
+    rates: ConnectionRates | None = None
 
     def session(self, host: str) -> ClientSession:
         """Of a connection that has just been accepted: nobody has said who is there."""

@@ -11,6 +11,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.server.byte_budget import Account, ByteBudget
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.outgoing import Outgoing
 
 log = structlog.get_logger("groupd.connection")
@@ -27,6 +28,8 @@ class ClientSocket(asyncio.Protocol):
         self.account = Account(budget, self._soon, self._overdue)
         self._out = Outgoing(config, clock, stats, self.account, self._stalled)
         self._reading = True
+        self._mute: Mute | None = None
+        """Set while the client has to wait."""
         self._quiet = True
         """No request is under way, so the next one may have a stored reply."""
         self.closed = False
@@ -34,6 +37,34 @@ class ClientSocket(asyncio.Protocol):
 
     def _soon(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)
+
+    def start_some(self) -> None:
+        """Start some of the requests that have come."""
+        raise NotImplementedError
+
+    def _wait(self, clock: Clock, wait_ms: int) -> None:
+        """The client has to wait: its requests are not started, nor is it read."""
+        if self._mute is None:
+            self._mute = Mute(clock, self._waited)
+        self._mute.for_ms(wait_ms)
+
+    def _waited(self) -> None:
+        self._mute = None
+        self._soon(self.start_some)
+
+    def hold_back(self, clock: Clock, wait_ms: int) -> None:
+        """Read nothing for so long."""
+        self._quiet = False
+        self._set_reading(False)
+        self._wait(clock, wait_ms)
+
+    def turn_away(self, clock: Clock, wait_ms: int) -> None:
+        """Read nothing for so long, then close."""
+        self._stats.refused += 1
+        self._set_reading(False)
+        self.closed = True
+        self._quiet = False
+        clock.call_at(clock.monotonic_ms() + wait_ms, self.abort)
 
     def abort(self) -> None:
         """Drops the connection now."""

@@ -34,7 +34,6 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.decoding import AT_ONCE, Decoded
 from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.lanes import lane_of
-from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_gate import SaslGate
@@ -66,8 +65,6 @@ class Connection(ClientSocket):
         self._endpoint = endpoint
         self._metering = endpoint.metering
         self._quotas = endpoint.metering.quotas
-        self._mute: Mute | None = None
-        """Set while the client has to wait."""
         self._turns = fairness.turns
         self._decoder = fairness.decoder
         self.long_work = fairness.work
@@ -108,7 +105,9 @@ class Connection(ClientSocket):
         self._stats.accepted += 1
         self._stats.open += 1
         self._out.open(self._transport)
-        if sasl is not None:
+        if self._endpoint.rates is not None:
+            self._endpoint.rates.admit(self)
+        if sasl is not None and not self.closed:
             self._gate = SaslGate(sasl, self._endpoint.access, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -186,7 +185,7 @@ class Connection(ClientSocket):
         if account.counted or account.size > FREE_BYTES:
             account.settle()
         if slot.throttle_ms and not self.closed:
-            self._wait(slot.throttle_ms)
+            self._wait(self._metering.clock, slot.throttle_ms)
         if self._pumping:
             return
         self._send_ready()
@@ -217,16 +216,6 @@ class Connection(ClientSocket):
     def limit_frames(self, most: int) -> None:
         """From now on a frame may have so many bytes."""
         self._splitter.max_frame_bytes = most
-
-    def _wait(self, throttle_ms: int) -> None:
-        """The client has to wait: its requests are not started, nor is it read."""
-        if self._mute is None:
-            self._mute = Mute(self._metering.clock, self._waited)
-        self._mute.for_ms(throttle_ms)
-
-    def _waited(self) -> None:
-        self._mute = None
-        self._soon(self._pump)
 
     def start_some(self) -> None:
         """It is this connection's turn in the line: starts some of its requests."""

@@ -12,6 +12,7 @@ from groupd.coordinator.security.listeners import Listener, listener_config
 from groupd.coordinator.security.tls import ListenerTls, NoPrincipal
 from groupd.coordinator.server.client_session import FindAccess, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
+from groupd.coordinator.server.connection_rates import ConnectionRates
 from groupd.coordinator.server.connection_stats import CertificateFacts, ConnectionStats
 from groupd.coordinator.server.descriptors import most_connections
 from groupd.coordinator.server.fairness import Fairness
@@ -86,17 +87,23 @@ class KafkaPorts:
         """Listen. The bound addresses by name, in order. Raises CannotListen; then some ports may
         be open."""
         bound: dict[str, tuple[str, int]] = {}
+        rates = ConnectionRates(self._config, self._clock, self._metering.quotas)
         for listener in listeners:
             tls = self._with_tls(listener)
+            config = listener_config(self._config, listener.name)
             opened = KafkaListener(
-                listener_config(self._config, listener.name),
+                config,
                 self._clock,
                 self._requests,
                 self._stats,
                 self._fairness,
                 self._make,
                 KafkaEndpoint(
-                    listener.name, self._access, self._sasl.of(listener.name), self._metering
+                    listener.name,
+                    self._access,
+                    self._sasl.of(listener.name),
+                    self._metering,
+                    ConnectionRates(config, self._clock, self._metering.quotas, rates),
                 ),
                 self._of_all,
                 None if tls is None else partial(TlsConnection, endpoint=tls, handshakes=tls.line),

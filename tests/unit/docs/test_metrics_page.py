@@ -24,8 +24,7 @@ from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.routes import ROUTES
-from groupd.coordinator.security.audit import Audit
-from groupd.coordinator.security.authorizer import Authorizer
+from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.collectors import (
     LogCollector,
     TelemetryCollector,
@@ -33,7 +32,7 @@ from groupd.coordinator.server.collectors import (
 )
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.metrics import make_registry
-from groupd.coordinator.server.security_metrics import RightsCollector
+from groupd.coordinator.server.security_metrics import SecurityCollector
 from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
@@ -74,6 +73,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         [], lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
     )
     telemetry = Telemetry(ClientMetrics(MemoryStore()), config, broker.clock.now, lambda: bytes(16))
+    security = Security(config, MemoryStore(), broker.work.turn, broker.clock.monotonic_ms)
     cluster.links.append(cast(WorkerLink, OneWorker()))
     with TemporaryDirectory() as directory:
         tape = Tape(Path(directory) / "r", 1)
@@ -83,7 +83,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             lambda: RecordingCollector(tape),
             lambda: ClusterCollector(cluster),
             lambda: TelemetryCollector(telemetry),
-            lambda: RightsCollector(Authorizer(config, Audit())),
+            lambda: SecurityCollector(security),
         ]
         registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
         tape.discard()

@@ -1,114 +1,25 @@
-"""SE-72, SE-61 and SE-62: what a client without any right gets from every API, in every version.
+"""SE-72 and SE-61: what a client without any right gets from every API, in every version.
 
 The table is `denied_rows`. A new API without a row fails.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from msgspec import Struct, structs
 
-from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.types import Access, Operation, RequestContext, Resource
-from groupd.coordinator.daemon_parts import DaemonParts
-from groupd.coordinator.host import Host
-from groupd.coordinator.runtime.waiting import Callback
+from groupd.coordinator.core.types import Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.lazily import Lazily
-from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.storage.log import StoredTopic
-from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
-from tests.support.kio_entities import request_bytes
 from tests.unit.security.denied_rows import ROWS, Names, Row
+from tests.unit.security.world import APIS, TOPIC_ID, Denied, World
 
-TOPIC_ID = bytes(range(16))
 HERE = Names("foo", "grp", "txn", TOPIC_ID)
 ELSEWHERE = Names("bar", "nil", "tno", TOPIC_ID)
-APIS = {api.name: api for api in API_BY_KEY.values()}
 LETTERS = {Resource.TOPIC: "T", Resource.GROUP: "G", Resource.TRANSACTIONAL_ID: "X"}
-
-
-class Denied(Access):
-    """No right at all. Keeps the audited questions."""
-
-    restricted = True
-    principal = "User:mallory"
-
-    def __init__(self, *granted: tuple[Operation, Resource, str]) -> None:
-        self.granted = granted
-        self.audited: list[tuple[Operation, Resource, str]] = []
-
-    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
-        self.audited.append((operation, resource, name))
-        return self.sees(operation, resource, name)
-
-    def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
-        return (operation, resource, name) in self.granted
-
-    def allows_any(self, operation: Operation, resource: Resource) -> bool:
-        return False
-
-
-class World:
-    """A broker with a topic foo, a group grp and a transactional id txn."""
-
-    def __init__(self, parts: DaemonParts) -> None:
-        self.parts = parts
-
-    async def ask(
-        self, name: str, version: int, fields: Any, access: Access | None = None
-    ) -> tuple[Any, bytes]:
-        """(the reply, its bytes)"""
-        api = APIS[name]
-        written = _written(name, version)
-        request = api.decode(request_bytes(name, written, fields), 0, written)
-        replies: list[Any] = []
-        waiter = Callback(request, api.failure, replies.append)
-        context = RequestContext(waiter, version, "c", "/127.0.0.1", access or Access())
-        self.parts.broker.submit(context, request)
-        for _ in range(1000):
-            if replies:
-                return replies[0], bytes(api.encode(replies[0], version))
-            await asyncio.sleep(0)
-        raise AssertionError(f"{name} v{version} is not answered")
-
-
-def _written(name: str, version: int) -> int:
-    """The version in which kio writes the request: it does not know all that are served."""
-    if name == "Produce":
-        return max(version, 3)
-    return min(version, {"TxnOffsetCommit": 5, "DeleteGroups": 2}.get(name, version))
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    config = CoordinatorConfig(
-        offsets_topic_num_partitions=1,
-        auto_create_topics_enable=True,
-    )
-    parts = DaemonParts(config, Host(), ManualClock())
-    store = MemoryStore()
-    await store.start()
-    await store.put_topic(StoredTopic(TOPIC_ID, "foo", 1, ()))
-    await parts.assemble(store)
-    parts.announce("127.0.0.1", 9092)
-    await parts.load(())
-    made = World(parts)
-    partition = {"partition_index": 0, "committed_offset": 1}
-    topics = [{"name": "foo", "partitions": [partition]}]
-    commit = {"group_id": "grp", "generation_id_or_member_epoch": -1, "topics": topics}
-    await made.ask("OffsetCommit", 8, commit)
-    await made.ask("InitProducerId", 4, {"transactional_id": "txn", "transaction_timeout": 1000,
-                                         "producer_id": -1, "producer_epoch": -1})  # fmt: skip
-    yield made
-    await parts.broker.close()
-    await parts.data_plane.close()
-    await store.close()
 
 
 def row_of(api: str, version: int) -> Row:
