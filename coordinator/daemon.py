@@ -29,6 +29,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.security.first_users import first_users
 from groupd.coordinator.security.listeners import Listener, listeners_of
+from groupd.coordinator.security.sasl.salt_secret import salt_secret
 from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
@@ -221,12 +222,16 @@ class Daemon:
             )
 
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
-        """Raises CannotListen, ConfigError."""
-        parts, clock = self.parts, self._socket_clock
+        """Raises CannotListen, ConfigError, LogError."""
+        parts, clock, secret = self.parts, self._socket_clock, b""
+        if any(listener.protocol.sasl for listener in listeners):
+            assert self._store is not None
+            secret = await salt_secret(self._store)
         sasl = SaslEndpoints(
             parts.config,
             listeners,
             parts.security.users.credential,
+            secret,
             parts.versions.reply,
             clock,
             self.connections.sasl,
