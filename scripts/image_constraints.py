@@ -33,8 +33,9 @@ def requirements() -> list[str]:
     """What groupd needs with PostgreSQL and OAUTHBEARER, and what builds it."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = settings["project"]
-    extras = [project["optional-dependencies"][name] for name in ("postgres", "oauthbearer")]
-    return [*project["dependencies"], *sum(extras, []), *settings["build-system"]["requires"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["postgres"], *extras["oauthbearer"]]
+    return [*wanted, *settings["build-system"]["requires"]]
 
 
 def resolved(architecture: str) -> list[dict[str, Any]]:
