@@ -42,8 +42,8 @@ READ_ERRORS = (StructError, IndexError, ValueError, OverflowError)
 
 class Reader:
     """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: of API or record.
-    `max_items`: how many items all arrays together may have. Fixed-width numbers, which are read
-    at once, count an eighth."""
+    `max_items`: how many items all arrays together may have; a tagged field counts as one.
+    Fixed-width numbers, which are read at once, count an eighth."""
 
     __slots__ = ("_end", "at", "data", "flexible", "items", "max_items", "version")
 
@@ -217,7 +217,7 @@ class Reader:
         return length
 
     def count(self, items: int) -> None:
-        """Notes that an array has `items` more items. Raises TooManyItems."""
+        """Notes `items` more of an array, or tagged fields. Raises TooManyItems."""
         self.items += items
         if self.items > self.max_items:
             raise TooManyItems(f"more than {self.max_items} items in its arrays")
@@ -284,7 +284,11 @@ class Reader:
         return fields
 
     def _tagged_fields(self) -> dict[int, bytes]:
-        return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
+        length = self.uvarint()
+        if 2 * length > len(self.data) - self.at:
+            raise BadBytes(f"{length} tagged fields, {len(self.data) - self.at} bytes left")
+        self.count(length)
+        return {self.uvarint(): self.take(self.uvarint()) for _ in range(length)}
 
     def finish(self) -> None:
         """Raises if bytes are left over."""

@@ -30,11 +30,12 @@ HEAD = """\
 
 
 def requirements() -> list[str]:
-    """What groupd needs with PostgreSQL, and what builds it."""
+    """What groupd needs with PostgreSQL and OAUTHBEARER, and what builds it."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = settings["project"]
-    extra = project["optional-dependencies"]["postgres"]
-    return [*project["dependencies"], *extra, *settings["build-system"]["requires"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["postgres"], *extras["oauthbearer"]]
+    return [*wanted, *settings["build-system"]["requires"]]
 
 
 def resolved(architecture: str) -> list[dict[str, Any]]:

@@ -194,12 +194,13 @@ class StoredTopic(Struct, frozen=True):
     configs: tuple[tuple[str, str], ...] = ()
 
 
-SECURITY_KINDS = ("acl", "scram", "quota")
+SECURITY_KINDS = ("acl", "scram", "quota", "secret")
 
 
 class SecurityEntry(Struct, frozen=True):
-    """One ACL, credential or quota. `kind`: one of `SECURITY_KINDS`; `key` and `value`
-    are texts that only their owner reads. `value` None: the entry is to be removed."""
+    """One ACL, credential or quota, or a secret of the broker. `kind`: one of `SECURITY_KINDS`;
+    `key` and `value` are texts that only their owner reads. `value` None: the entry is to be
+    removed."""
 
     kind: str
     key: str

@@ -18,6 +18,7 @@ import structlog
 from msgspec import Struct, structs
 from structlog.typing import EventDict, WrappedLogger
 
+from groupd.coordinator.security import audit
 from groupd.protocol.messages.secret import Secret
 
 VALUES_MAX = 4000
@@ -46,8 +47,8 @@ def _later(seconds: float, call: Callable[[], None]) -> None:
 
 class LineLimit:
     """A processor of structlog that lets `LINES_MAX` lines of each event pass in every window. One
-    line behind the window says how many were left out. `elapsed`: a clock in seconds.
-    `later(seconds, call)`: calls once, on any thread."""
+    line behind the window says how many were left out. The audit log limits itself. `elapsed`: a
+    clock in seconds. `later(seconds, call)`: calls once, on any thread."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class LineLimit:
         self._armed = False
 
     def __call__(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        if method == "debug":
+        if method == "debug" or event.get("log") == audit.LOG:
             return event
         name = str(event.get("event"))
         with self._lock:

@@ -4,7 +4,6 @@ and counters."""
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -129,21 +128,22 @@ class SaslEndpoint:
 
 
 class SaslEndpoints:
-    """Those of all SASL listeners of a broker. `credential`: of SCRAM users. Raises ConfigError for
-    a listener that cannot be served."""
+    """Those of all SASL listeners of a broker. `credential`: of SCRAM users. `secret`: for the
+    salts of unknown ones. Raises ConfigError for a listener that cannot be served."""
 
     def __init__(
         self,
         config: CoordinatorConfig,
         listeners: Iterable[Listener],
         credential: FindCredential,
+        secret: bytes,
         versions: AnswerVersions,
         clock: Clock,
         stats: SaslStats,
     ) -> None:
         self._judge = Judge()
         self._by_listener: dict[str, SaslEndpoint] = {}
-        sources = Sources(credential, secrets.token_bytes(32), lambda: clock.now().wall_ms)
+        sources = Sources(credential, secret, lambda: clock.now().wall_ms)
         failures = LoginFailures(config.authentication_failures_per_ip, clock)
         try:
             for listener in listeners:

@@ -139,6 +139,9 @@ class SaslGate:
 
     def close(self) -> None:
         """The connection has ended."""
+        if self._authenticator is not None and self._authenticator.tokens:
+            # The client left in the middle: it may have learned that its guess was wrong.
+            self._endpoint.failures.add(self._connection.host)
         for timer in (self._deadline, self._delay, self._expiry):
             if timer is not None:
                 timer.cancel()

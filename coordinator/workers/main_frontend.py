@@ -20,6 +20,7 @@ from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.workers.messages import Forward
 from groupd.protocol.messages.cluster import MetadataRequest
+from groupd.protocol.messages.throttled import Throttled
 from groupd.protocol.messages.topics import (
     AlterConfigsRequest,
     CreatePartitionsRequest,
@@ -155,11 +156,12 @@ class MainFrontend(Frontend):
 def _frame_in_steps(api: Api, header: RequestHeader, reply: Any) -> Steps[bytes]:
     """The frame of a reply, which may be long."""
     version = header.api_version
+    throttle_ms = reply.throttle_ms if isinstance(reply, Throttled) else 0
     body: bytes | bytearray | None = None
     if api.steps is None:
-        body = api.encode(reply, version)
+        body = api.encode(reply, version, throttle_ms)
     else:
-        steps = api.steps(reply, version)
+        steps = api.steps(reply, version, throttle_ms)
         while body is None:
             try:
                 next(steps)

@@ -24,6 +24,8 @@ _REPLY_HEAD = Struct(">ii")
 _REPLY_HEAD_TAGGED = Struct(">iix")
 _API_VERSIONS = 18
 _CONTROLLED_SHUTDOWN = 7
+_MOST_TAGGED_FIELDS = 1000
+"""Of a header, which is read on the event loop; nobody has more than one or two."""
 
 
 class RequestHeader(NamedTuple):
@@ -70,7 +72,7 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
             if frame[end] == 0:
                 end += 1
             else:
-                reader = Reader(frame, end, api_version, flexible=True)
+                reader = Reader(frame, end, api_version, True, _MOST_TAGGED_FIELDS)
                 reader.end()
                 end = reader.at
     except READ_ERRORS as error:

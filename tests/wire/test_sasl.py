@@ -408,7 +408,7 @@ def test_the_log_tells_who_failed_and_why_and_no_secret(daemon: Daemon) -> None:
     assert "passwords cross the network unencrypted" in text
     for secret in ("alice-pw", "a-wrong-password", "bob-pw", "eyJ"):
         assert secret not in text
-    assert metric(daemon, "groupd_authentications_total") > 20
+    assert metric(daemon, "groupd_authentications_total") >= 1
 
 
 def test_a_start_that_is_refused(tmp_path: Path) -> None:

@@ -140,7 +140,8 @@ class Authenticator:
         self._before = before
         self._state = _State.BEGIN if before is None else _State.HANDSHAKE
         self._exchange: Exchange
-        self._tokens = 0
+        self.tokens = 0
+        """Messages of the mechanism that the client has sent."""
         self._header: RequestHeader
         """Of the request under way."""
         self.mechanism = ""
@@ -227,8 +228,8 @@ class Authenticator:
     def _token(self, token: bytes) -> Action:
         if self._before is not None and self._before.mechanism != self.mechanism:
             return self._drop("re-authentication by another mechanism")
-        self._tokens += 1
-        if self._tokens > TOKENS_MAX:
+        self.tokens += 1
+        if self.tokens > TOKENS_MAX:
             return self._fail("Authentication failed: too many messages", "too many messages")
         step = self._exchange.respond(token)
         return InThread(step.work, 2 * len(token)) if isinstance(step, Later) else self.judged(step)

@@ -25,6 +25,9 @@ NAME = "OAUTHBEARER"
 _ACKNOWLEDGED = b"\x01"
 _REFUSED = b'{"status":"invalid_token"}'
 
+PAIRS_MAX = 100
+"""Key=value pairs in a message: the token and extensions, of which most clients send none."""
+
 _HEAD = re.compile(r"n,(?:a=((?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,4096}))?,\x01")
 _KEY = re.compile(r"[A-Za-z]+")
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
@@ -79,8 +82,11 @@ def _parse(message: str) -> tuple[str, str]:
     head = _HEAD.match(message)
     if head is None or not message.endswith("\x01\x01"):
         raise ValueError("no header, or no end")
+    pairs = message[head.end() : -2].split("\x01", PAIRS_MAX)
+    if len(pairs) > PAIRS_MAX:
+        raise ValueError("too many pairs")
     values: dict[str, str] = {}
-    for pair in message[head.end() : -2].split("\x01"):
+    for pair in pairs:
         key, equals, value = pair.partition("=")
         if not (equals and _KEY.fullmatch(key) and _VALUE.fullmatch(value)) or key in values:
             raise ValueError("not key=value")

@@ -21,6 +21,8 @@ from msgspec import Struct
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
 RSA_BITS_MIN = 2048
+HEADER_MAX = 16 * 1024
+"""Characters of a token's header, the only part that is read before the signature is checked."""
 
 
 class InvalidToken(Exception):
@@ -97,6 +99,8 @@ class TokenJudge:
         sections = token.split(".")
         if len(sections) != 3 or not all(sections):
             raise InvalidToken("not three sections")
+        if len(sections[0]) > HEADER_MAX:
+            raise InvalidToken("the header is too long")
         try:
             key, algorithm = self._key(jwt.get_unverified_header(token))
             claims = jwt.decode(

@@ -77,6 +77,7 @@ def test_any_other_message_is_a_fresh_attempt() -> None:
         b"n,,\x01Auth=Bearer good-token\x01\x01",
         b"n,,\x01auth=Bearer good-token\x01auth=Bearer good-token\x01\x01",
         b"n,,\x01auth=Bearer good-token\x01a1=x\x01\x01",
+        b"n,,\x01auth=Bearer good-token\x01" + b"a=x\x01" * 100 + b"\x01",
         b"n,,\x01auth=Bearer good-token\x01a=\x02\x01\x01",
         b"y,,\x01auth=Bearer good-token\x01\x01",
         b"n,a=,\x01auth=Bearer good-token\x01\x01",

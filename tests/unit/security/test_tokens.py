@@ -180,6 +180,11 @@ def test_a_token_that_needs_what_we_do_not_know() -> None:
         judge(signed(claims(), crit=["new"], new=True))
 
 
+def test_a_long_header_is_not_read() -> None:
+    with pytest.raises(InvalidToken, match="too long"):
+        judge(signed(claims(), x="y" * 16 * 1024))
+
+
 def test_errors_hold_nothing_of_the_token() -> None:
     token = signed(claims(sub="top-secret-subject", aud="top-secret-audience"))
     with pytest.raises(InvalidToken) as caught:

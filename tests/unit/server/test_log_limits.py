@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.security import audit
 from groupd.coordinator.server.log_limits import LINES_MAX, WINDOW_S, LineLimit, bounded
 from groupd.coordinator.server.logs import configure_logging
 from groupd.protocol.messages.groups import DescribeGroupsRequest
@@ -133,7 +134,7 @@ def lines(clock: Clock) -> list[dict[str, Any]]:
         def warning(self, **line: Any) -> None:
             found.append(line)
 
-        debug = warning
+        debug = info = warning
 
     structlog.configure(
         processors=[LineLimit(lambda: clock.now, clock.later), lambda _, __, event: ((), event)],
@@ -194,6 +195,13 @@ def test_lines_at_debug_have_no_limit(lines: list[dict[str, Any]]) -> None:
     log = structlog.get_logger()
     for _ in range(3 * LINES_MAX):
         log.debug("offsets-committed")
+    assert len(lines) == 3 * LINES_MAX
+
+
+def test_no_line_of_the_audit_log_is_left_out(lines: list[dict[str, Any]]) -> None:
+    """Who has changed an ACL must be found there; denials have a limit of their own."""
+    for number in range(3 * LINES_MAX):
+        structlog.get_logger("groupd.audit", log=audit.LOG).info("ACL created", acl=number)
     assert len(lines) == 3 * LINES_MAX
 
 

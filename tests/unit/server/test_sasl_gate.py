@@ -449,6 +449,18 @@ async def test_an_address_that_fails_too_often_is_kept_out_for_a_while() -> None
     assert client.principal == ALICE
 
 
+async def test_who_leaves_in_the_middle_has_failed() -> None:
+    client = SaslClient(authentication_failures_per_ip=1)
+    client.send(frame(handshake("TEST")))
+    client.connection.connection_lost(None)
+    client.transport, client.connection = client.connect()
+    assert not client.transport.aborted, "without a guess nothing is learned"
+    client.login(b"more")
+    client.connection.connection_lost(None)
+    client.transport, client.connection = client.connect()
+    assert client.transport.aborted
+
+
 def test_addresses_are_counted_apart_and_limited() -> None:
     client = SaslClient(authentication_failures_per_ip=1)
     failures = client.failures

@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupd.coordinator.server.decoding import AT_ONCE
 from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.protocol.wire.registry import MalformedRequest
+from groupd.protocol.wire.header import parse_request_header
+from groupd.protocol.wire.registry import LongRequest, MalformedRequest
 from tests.unit.wire.kio_oracle import request_entities, to_bytes
 from tests.unit.wire.test_group_requests import CASES
 
@@ -167,6 +169,22 @@ def test_unknown_tagged_fields_are_skipped_everywhere() -> None:
 )
 def test_bad_tagged_fields(tagged: bytes) -> None:
     refused(68, 1, HEARTBEAT_848 + bytes(4) + tagged)
+
+
+def test_many_tagged_fields_are_a_long_request() -> None:
+    """A million of them take a second: they are decoded in a thread, or refused."""
+    many = 10_000
+    tagged = varint(many) + b"".join(varint(tag) + b"\x00" for tag in range(many))
+    api = API_BY_KEY[68]
+    body = HEARTBEAT_848 + bytes(4) + tagged
+    with pytest.raises(LongRequest):
+        api.counted(body, 0, 1, AT_ONCE)
+    assert api.counted(body, 0, 1, many)[1] == many
+    # Those of the header are read before the API is known.
+    head = pack(">hhi", 68, 1, 7) + legacy("client")
+    with pytest.raises(MalformedRequest, match="header: more than 1000"):
+        parse_request_header(head + tagged + body, API_BY_KEY)
+    assert parse_request_header(head + b"\x01\x00\x01x" + body, API_BY_KEY).body_offset == 20
 
 
 @pytest.mark.parametrize("value", [INT32_MIN, -1, 0, 1234567891, INT32_MAX])
