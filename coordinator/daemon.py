@@ -30,6 +30,7 @@ from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.security.first_users import first_users
 from groupd.coordinator.security.listeners import Listener, listeners_of
 from groupd.coordinator.security.sasl.salt_secret import salt_secret
+from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.kafka_ports import KafkaPorts
@@ -111,6 +112,7 @@ class Daemon:
         self._parts: DaemonParts | None = None
         self._hosting: Hosting | None = None
         self._ports: KafkaPorts | None = None
+        self._tls: Mapping[str, ListenerTls] = {}
         self._admin: AdminServer | None = None
         self._admin_access: AdminAccess | None = None
         self._admin_tls: AdminTls | None = None
@@ -183,12 +185,9 @@ class Daemon:
             raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
         if options.workers is not None and options.config.authorizer_class_name:
             raise ConfigError("authorizer.class.name: not with --workers, which know no ACLs")
-        for listener in listeners:
-            if listener.protocol.tls:
-                raise ConfigError(
-                    f"listeners: {listener.name} is {listener.protocol.value}, which cannot be "
-                    "served yet"
-                )
+        self._tls = {
+            one.name: ListenerTls(options.config, one) for one in listeners if one.protocol.tls
+        }
         return listeners
 
     async def _add_first_users(self) -> None:
@@ -247,6 +246,7 @@ class Daemon:
             parts.security.access,
             sasl,
             parts.metering,
+            self._tls,
         )
         self.kafka_addresses = await self._ports.open(listeners)
         told = [
@@ -334,6 +334,16 @@ class Daemon:
 
     def _not_ready(self) -> str | None:
         return "stopping" if self._stopping else self.parts.not_ready()
+
+    @property
+    def has_certificates(self) -> bool:
+        """Whether a listener has TLS."""
+        return bool(self._tls)
+
+    def reload_certificates(self) -> None:
+        """Those of the listeners, for new connections."""
+        if self._ports is not None:
+            self._ports.reload_certificates()
 
     # Stop ---------------------------------------------------------------------------------
 

@@ -38,6 +38,98 @@ class SecuritySettings:
         ),
         "The security protocol of each name in listeners: EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
     )
+    # TLS
+    ssl_keystore_location: str = setting(
+        "ssl.keystore.location",
+        "",
+        "A PEM file with the certificate of the broker, those that lead to its CA, and its private "
+        "key. Read again when it changes, and at SIGHUP.",
+    )
+    ssl_keystore_type: str = setting("ssl.keystore.type", "PEM", "Only PEM is served.")
+    ssl_keystore_certificate_chain: str = setting(
+        "ssl.keystore.certificate.chain",
+        "",
+        "The certificates themselves as PEM, instead of ssl.keystore.location.",
+    )
+    ssl_keystore_key: str = setting(
+        "ssl.keystore.key",
+        "",
+        "The private key itself as PEM, with ssl.keystore.certificate.chain.",
+        sensitive=True,
+    )
+    ssl_key_password: str = setting(
+        "ssl.key.password", "", "The password of an encrypted private key.", sensitive=True
+    )
+    ssl_truststore_location: str = setting(
+        "ssl.truststore.location",
+        "",
+        "A PEM file with the CAs that sign the certificates of clients. Read again like "
+        "ssl.keystore.location.",
+    )
+    ssl_truststore_type: str = setting("ssl.truststore.type", "PEM", "Only PEM is served.")
+    ssl_truststore_certificates: str = setting(
+        "ssl.truststore.certificates",
+        "",
+        "Those CAs themselves as PEM, instead of ssl.truststore.location.",
+    )
+    ssl_client_auth: str = setting(
+        "ssl.client.auth",
+        "none",
+        "Whether clients show a certificate; requested: it is checked if there is one. A SASL_SSL "
+        "listener only heeds listener.name.NAME.ssl.client.auth.",
+        choices=("none", "requested", "required"),
+    )
+    ssl_principal_mapping_rules: str = setting(
+        "ssl.principal.mapping.rules",
+        "DEFAULT",
+        "How the subject of a client's certificate becomes its principal: DEFAULT, the whole "
+        "subject, or RULE:pattern/replacement/ with an L (lower case) or U (upper case) after it; "
+        "several with commas between, the first that matches counts.",
+    )
+    ssl_enabled_protocols: tuple[str, ...] = setting(
+        "ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), "Versions of TLS that clients may use."
+    )
+    ssl_protocol: str = setting("ssl.protocol", "TLSv1.3", "The highest version of TLS.")
+    ssl_cipher_suites: tuple[str, ...] = setting(
+        "ssl.cipher.suites",
+        (),
+        "Cipher suites by their IANA names; none: OpenSSL's choice. Without one of TLS 1.3 that "
+        "version is off; with one, all of its suites are on.",
+    )
+    ssl_allow_dn_changes: bool = setting(
+        "ssl.allow.dn.changes",
+        False,
+        "Whether a certificate that is read again may have another subject.",
+    )
+    ssl_allow_san_changes: bool = setting(
+        "ssl.allow.san.changes",
+        False,
+        "Whether a certificate that is read again may lack alternative names of the old one.",
+    )
+    ssl_endpoint_identification_algorithm: str = setting(
+        "ssl.endpoint.identification.algorithm",
+        "https",
+        "Accepted for compatibility: clients check host names, brokers do not.",
+    )
+    tls_handshakes_max: int = setting(
+        "groupd.tls.handshakes.max",
+        500,
+        "Most TLS handshakes under way at once. Further clients wait; while they do, a handshake "
+        "may last a tenth of its time.",
+        low=1,
+    )
+    tls_handshake_timeout_ms: int = setting(
+        "groupd.tls.handshake.timeout.ms",
+        10000,
+        "Time from the connection to the end of the TLS handshake.",
+        low=1,
+    )
+    tls_reload_interval_ms: int = setting(
+        "groupd.tls.reload.interval.ms",
+        10000,
+        "How often the files of certificates are looked at.",
+        low=100,
+    )
     # Authentication
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         "sasl.enabled.mechanisms",

@@ -75,6 +75,13 @@ class ControlledDaemon:
         return await never
 
     @property
+    def has_certificates(self) -> bool:
+        return self._engine.daemon.has_certificates
+
+    def reload_certificates(self) -> None:
+        self._engine.daemon.reload_certificates()
+
+    @property
     def kafka_addresses(self) -> Mapping[str, tuple[str, int]]:
         return self._engine.kafka_addresses
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,11 @@ class Served(Protocol):
 
     @property
     def admin_address(self) -> tuple[str, int]: ...
+
+    @property
+    def has_certificates(self) -> bool: ...
+
+    def reload_certificates(self) -> None: ...
 
     async def start(self) -> None: ...
 
@@ -172,6 +178,8 @@ async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool
     collector.serve()
     try:
         ready()
+        if daemon.has_certificates:
+            loop.add_signal_handler(signal.SIGHUP, daemon.reload_certificates)
         print(_ready_line(daemon), file=lasting(sys.stdout), flush=True)
         await _until(stop, daemon)
     finally:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
 
 from groupd.coordinator.server.byte_budget import ByteBudget
+from groupd.coordinator.server.handshakes import Handshakes
 
 ApiVersion = tuple[int, int]
 """(key, version)."""
+
+
+class CertificateFacts(Struct, frozen=True):
+    """`expires`: seconds since 1970. `reloads`, `failed_reloads`: how often it was read again."""
+
+    listener: str
+    expires: float
+    reloads: int
+    failed_reloads: int
 
 
 class Repeats:
@@ -41,6 +54,8 @@ class ConnectionStats:
         "budget",
         "bytes_in",
         "bytes_out",
+        "certificates",
+        "handshakes",
         "malformed",
         "most",
         "open",
@@ -62,6 +77,10 @@ class ConnectionStats:
         self.overdue = 0
         self.budget: ByteBudget | None = None
         """What the connections hold; None without a listener."""
+        self.handshakes: Handshakes | None = None
+        """None without a TLS listener."""
+        self.certificates: Callable[[], Iterable[CertificateFacts]] = tuple
+        """Of the TLS listeners."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: Counter[ApiVersion] = Counter()

@@ -38,7 +38,8 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 class KafkaListener:
     """All connections of one listening socket. `clock`: the clock of the sockets. `make`: makes a
-    connection. `of_all`: the connections of all listeners, whose limits hold too."""
+    connection. `of_all`: the connections of all listeners, whose limits hold too. `wrap`: puts TLS
+    around a connection."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class KafkaListener:
         make: Callable[..., Connection] = Connection,
         endpoint: KafkaEndpoint = PLAINTEXT,
         of_all: OpenConnections[Connection] | None = None,
+        wrap: Callable[[Connection], asyncio.Protocol] | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -58,6 +60,7 @@ class KafkaListener:
         self._stats = stats
         self._fairness = fairness
         self._endpoint = endpoint
+        self._wrap = wrap
         stats.budget = fairness.budget
         stats.most = most_connections(config.max_connections)
         self._connections: OpenConnections[Connection] = OpenConnections(config, stats.most, of_all)
@@ -116,8 +119,8 @@ class KafkaListener:
                 connection.abort()
         self._fairness.decoder.close()
 
-    def _connection(self) -> Connection:
-        return self._make(
+    def _connection(self) -> asyncio.Protocol:
+        made = self._make(
             self._config,
             self._clock,
             self._requests,
@@ -126,6 +129,7 @@ class KafkaListener:
             self._fairness,
             self._endpoint,
         )
+        return made if self._wrap is None else self._wrap(made)
 
     def _forget_stored_replies(self) -> None:
         """Where each request counts, none may be answered from a stored reply."""

@@ -11,7 +11,7 @@ import resource
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -55,6 +55,7 @@ class CoordinatorCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._events()
         yield from self._sockets()
+        yield from self._tls()
         yield from self._logins()
         yield from self._log()
 
@@ -97,6 +98,32 @@ class CoordinatorCollector(Collector):
             requests.add_metric([API_BY_KEY[key].name, str(version)], count)
         yield requests
         yield gauge("groupd_requests_waiting", "Unanswered requests.", len(self._broker.waiting))
+
+    def _tls(self) -> Iterable[Metric]:
+        handshakes = self._connections.handshakes
+        if handshakes is None:
+            return
+        yield gauge("groupd_tls_handshakes_pending", "Not finished yet.", handshakes.pending)
+        ended = CounterMetricFamily("groupd_tls_handshakes", "TLS handshakes.", labels=["result"])
+        ended.add_metric(["succeeded"], handshakes.succeeded)
+        ended.add_metric(["failed"], handshakes.failed)
+        yield ended
+        expiry = GaugeMetricFamily(
+            "groupd_tls_certificate_expiry_timestamp_seconds",
+            "When the certificate of a listener expires.",
+            labels=["listener"],
+        )
+        reloads = CounterMetricFamily(
+            "groupd_tls_certificate_reloads",
+            "Certificates that were read again.",
+            labels=["listener", "result"],
+        )
+        for one in self._connections.certificates():
+            expiry.add_metric([one.listener], one.expires)
+            reloads.add_metric([one.listener, "succeeded"], one.reloads)
+            reloads.add_metric([one.listener, "failed"], one.failed_reloads)
+        yield expiry
+        yield reloads
 
     def _logins(self) -> Iterable[Metric]:
         stats = self._connections.sasl

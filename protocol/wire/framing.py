@@ -11,6 +11,8 @@ from io import BytesIO
 from struct import Struct
 
 _LENGTH = Struct(">i")
+_TLS_HELLO = 0x1603
+"""How the first message of a TLS client begins."""
 LARGE = 64 * 1024
 """From this length on, an unfinished frame is large."""
 
@@ -107,6 +109,8 @@ class FrameSplitter:
                 raise MalformedFrame(f"frame of {length} bytes", frames)
             if length > self.max_frame_bytes:
                 reason = f"frame of {length} bytes, the limit is {self.max_frame_bytes}"
+                if length >> 16 == _TLS_HELLO:
+                    reason += "; a TLS client on a plaintext listener?"
                 raise FrameTooLarge(reason, frames)
             end = at + 4 + length
             if end > available:

@@ -22,7 +22,7 @@ from tests.attack.peers import SETTINGS, WatchedDaemon
 from tests.attack.peers import TOPICS as HONEST_TOPICS
 from tests.attack.victim import Victim
 from tests.bench.peers.lines import LineProcess
-from tests.fuzz import corpus
+from tests.fuzz import corpus, logins
 from tests.fuzz.figures import Verdict, line_of
 from tests.fuzz.guide import guide
 from tests.fuzz.limits import LIMITS
@@ -44,7 +44,8 @@ class Plan(msgspec.Struct, frozen=True):
     """`seconds`: of the storms, which come after `guided_seconds` of the guided part. `processes`:
     storms at once, each over `connections`. They end early after `frames` judged ones. `watched`:
     groupd notes in the file `work` what keeps its loop busy, on the standard loop of asyncio.
-    `store`: an address, or empty for SQLite in a folder."""
+    `store`: an address, or empty for SQLite in a folder. `sasl`: half of the connections go to a
+    listener that wants SASL."""
 
     seconds: float
     frames: int = 0
@@ -54,6 +55,7 @@ class Plan(msgspec.Struct, frozen=True):
     watched: bool = False
     guided_seconds: float = 0.0
     store: str = ""
+    sasl: bool = True
 
 
 class Campaign:
@@ -76,7 +78,7 @@ class Campaign:
             daemon = (WatchedDaemon if plan.watched else Daemon)(
                 self._directory,
                 topics={**HONEST_TOPICS, **dict.fromkeys(TOPICS, PARTITIONS)},
-                settings={**SETTINGS, **LIMITS},
+                settings={**SETTINGS, **LIMITS, **(logins.SETTINGS if plan.sasl else {})},
                 arguments=["--log-level", "warning", *store],
             )
             stack.callback(daemon.close)
@@ -115,7 +117,16 @@ class Campaign:
         seed = self._plan.seed * 1000 + number
         finds = str(self._directory / "finds")
         more = str(self.streams) if self.streams.exists() else ""
-        order = Order(daemon.host, daemon.port, seed, self._plan.connections, finds, ids, more)
+        order = Order(
+            daemon.host,
+            daemon.port,
+            seed,
+            self._plan.connections,
+            finds,
+            ids,
+            more,
+            daemon.ports.get(logins.LISTENER, 0),
+        )
         command = ["nice", "-n", "5", sys.executable, "-m", "tests.fuzz.storm"]
         return LineProcess([*command, msgspec.json.encode(order).decode()])
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from tests.fuzz import corpus
+from tests.fuzz.logins import Login, login
 from tests.fuzz.mutation import Mutator, frames_of
 from tests.fuzz.seeds import Known, Seeds
 from tests.fuzz.talk import WEIGHTS, Talk, Way, Wrong
@@ -36,7 +37,8 @@ POLL_S = 0.2
 
 class Order(msgspec.Struct, frozen=True):
     """`finds`: the folder for what went wrong; `streams`: a file with streams to begin with, beside
-    the kept ones. `topic_ids`: hexadecimal, by name."""
+    the kept ones. `topic_ids`: hexadecimal, by name. `sasl_port`: half of the connections go there;
+    0 is none."""
 
     host: str
     port: int
@@ -45,6 +47,7 @@ class Order(msgspec.Struct, frozen=True):
     finds: str
     topic_ids: dict[str, str]
     streams: str = ""
+    sasl_port: int = 0
 
 
 class Storm(msgspec.Struct):
@@ -109,8 +112,12 @@ class Stormer:
             stream, fresh = self._mutator.stream(self._chance.randint(1, MOST_FRAMES))
             stream += api_versions(self._chance.getrandbits(31))
             way = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-            address = (self._order.host, self._order.port)
-            talk = Talk(address, stream, self._known, way, self._chance)
+            port, begin = self._order.port, Login(b"", True)
+            if self._order.sasl_port and self._chance.random() < 0.5:
+                port, begin = self._order.sasl_port, login(self._chance, self._mutator)
+                stream = begin.data + stream
+            address = (self._order.host, port)
+            talk = Talk(address, stream, self._known, way, self._chance, sound=begin.sound)
             self._recent.append((way.value, stream))
             self._fresh[talk] = fresh
             self._talks[talk] = time.monotonic()

@@ -18,10 +18,12 @@ from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import parse_request_header
 from groupd.protocol.wire.registry import MalformedRequest
 from tests.fuzz import corpus
+from tests.fuzz.logins import login
 from tests.fuzz.mutation import Mutator, frames_of
 from tests.fuzz.seeds import MEMBER, TOPIC_IDS, TOPICS, Known, Seeds
 from tests.fuzz.talk import Talk, Way, Wrong
 from tests.support.raw import api_versions, frame, request
+from tests.support.sasl_client import PLAIN_ALICE
 
 METADATA, PRODUCE, JOIN_GROUP = 3, 0, 11
 UNLIKE_ITS_NEIGHBOUR = (28, 6)
@@ -117,7 +119,7 @@ def broker(behave: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]
             thread.join(10)
 
 
-def judged(stream: bytes, answer: bytes, way: Way = Way.AT_ONCE) -> Talk:
+def judged(stream: bytes, answer: bytes, *, sound: bool = True) -> Talk:
     """The talk with a broker that reads, answers this much and closes. Raises Wrong."""
 
     def behave(connection: socket.socket) -> None:
@@ -125,7 +127,7 @@ def judged(stream: bytes, answer: bytes, way: Way = Way.AT_ONCE) -> Talk:
         connection.sendall(answer)
 
     with broker(behave) as address:
-        talk = Talk(address, stream, Known(), way, random.Random(1))
+        talk = Talk(address, stream, Known(), Way.AT_ONCE, random.Random(1), sound=sound)
         try:
             while not talk.done:
                 readable, writable, _ = select.select(
@@ -172,3 +174,22 @@ def test_wrong_answers_are_noticed(answer: bytes) -> None:
     stream = api_versions(7) + api_versions(8)
     with pytest.raises(Wrong):
         judged(stream + (frame(b"123") if len(answer) > 20 else b""), answer)
+
+
+def test_the_replies_of_an_old_login_have_no_correlation_id() -> None:
+    stream = api_versions(7) + frame(b"a token") + api_versions(8)
+    answer = reply(7) + struct.pack(">i", 0) + struct.pack(">i2s", 2, b"ok")
+    assert len(judged(stream, answer, sound=False).answered) == 3
+    with pytest.raises(Wrong):
+        judged(stream, answer)
+
+
+def test_logins_of_all_kinds() -> None:
+    chance = random.Random(5)
+    mutator = Mutator(chance, Seeds(random.Random(3)).every_version(1))
+    made = [login(chance, mutator) for _ in range(300)]
+    sound = [one for one in made if one.sound]
+    assert 100 < len(sound) < 200
+    assert all(frames_of(one.data)[0][-1].endswith(PLAIN_ALICE) for one in sound)
+    assert b"" in [one.data for one in made]
+    assert any(b"SCRAM-SHA-512" in one.data for one in made)

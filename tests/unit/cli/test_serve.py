@@ -20,6 +20,7 @@ class FakeDaemon:
 
     kafka_addresses: ClassVar[dict[str, tuple[str, int]]] = {"PLAINTEXT": ("127.0.0.1", 1)}
     admin_address = ("::1", 2)
+    has_certificates = False
 
     def __init__(self) -> None:
         self.go = asyncio.Event()

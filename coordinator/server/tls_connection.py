@@ -1,0 +1,336 @@
+"""TLS between a socket and its connection (`docs/spec/security.md#1.3`).
+
+`asyncio` has TLS of its own, but a connection of it exists only once the handshake is over, and
+keeps 256 KiB of memory. Here the connection exists from the start, so it counts for all limits, and
+keeps the 17 KiB that OpenSSL needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from contextlib import suppress
+from typing import Any, Protocol, cast
+
+import structlog
+
+from groupd.coordinator.server.handshakes import Handshakes
+
+log = structlog.get_logger("groupd.tls")
+
+RECORD_MAX = 16384
+"""Bytes of one TLS record."""
+SLICE = 256 * 1024
+"""Bytes that are encrypted at once; longer replies follow as the client reads."""
+
+_HEADER = 5
+_HANDSHAKE = 22
+
+
+class Inner(Protocol):
+    """What speaks Kafka's protocol inside: `groupd.coordinator.server.connection.Connection`."""
+
+    host: str
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+
+
+class TlsServer(Protocol):
+    """TLS of a listener."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The one for new connections."""
+        ...
+
+    def opened(self, inner: Any, connection: ssl.SSLObject) -> None:
+        """The handshake is over: tells the connection inside who is there. Raises ClientRefused."""
+        ...
+
+
+class ClientRefused(Exception):
+    """The client may not connect; `str()` says why."""
+
+
+class TlsConnection(asyncio.Transport, asyncio.Protocol):
+    """The protocol of a socket, and the transport of the connection inside."""
+
+    __slots__ = (
+        "_closing",
+        "_endpoint",
+        "_full",
+        "_handshakes",
+        "_hello",
+        "_incoming",
+        "_inner",
+        "_open",
+        "_outgoing",
+        "_paused",
+        "_queue",
+        "_raw",
+        "_reading",
+        "_tls",
+        "_writes_no_more",
+    )
+
+    _raw: asyncio.Transport
+    _incoming: ssl.MemoryBIO
+    _outgoing: ssl.MemoryBIO
+
+    def __init__(self, inner: Inner, endpoint: TlsServer, handshakes: Handshakes) -> None:
+        super().__init__()
+        self._inner = inner
+        self._endpoint = endpoint
+        self._handshakes = handshakes
+        self._hello = b""
+        """What has come before the handshake began."""
+        self._tls: ssl.SSLObject | None = None
+        """Once the handshake has begun."""
+        self._open = False
+        """Whether the handshake is over."""
+        self._paused = False
+        """The connection inside wants no data."""
+        self._reading = True
+        """Whether the socket is read."""
+        self._full = False
+        """The socket takes no more."""
+        self._queue: deque[memoryview] = deque()
+        """What is not encrypted yet."""
+        self._closing = False
+        self._writes_no_more = False
+
+    # The protocol of the socket -----------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._raw = cast(asyncio.Transport, transport)
+        self._inner.connection_made(self)
+        if not self._raw.is_closing():
+            self._handshakes.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._handshakes.ended(self, False)
+        self._inner.connection_lost(exc)
+        self._closing = True
+        self._queue.clear()
+        self._tls = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._tls is None:
+            self._gather(data)
+            return
+        self._incoming.write(data)
+        if self._open:
+            self._decrypt()
+        else:
+            self._shake_hands()
+
+    def pause_writing(self) -> None:
+        self._full = True
+        if self._open:
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._encrypt_some()
+        if self._open and not (self._full or self._queue or self._closing):
+            self._inner.resume_writing()
+
+    # The handshake ------------------------------------------------------------------------
+
+    def _gather(self, data: bytes) -> None:
+        """Wait for the first record as a whole: until then a client costs nothing."""
+        hello = self._hello = self._hello + data
+        if hello[0] != _HANDSHAKE:
+            self._fail("no TLS client")
+        elif len(hello) >= _HEADER:
+            length = min(int.from_bytes(hello[3:_HEADER], "big"), RECORD_MAX)
+            if len(hello) >= _HEADER + length:
+                self._read(False)
+                self._handshakes.line_up(self)
+
+    def begin(self) -> None:
+        """It is this connection's turn to begin its handshake."""
+        if self._raw.is_closing():
+            return
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = self._endpoint.context.wrap_bio(
+            self._incoming, self._outgoing, server_side=True
+        )
+        self._incoming.write(self._hello)
+        self._hello = b""
+        self._read(not self._paused)
+        self._shake_hands()
+
+    def too_late(self) -> None:
+        """The handshake has had its time."""
+        self._fail("it took too long", at_once=True)
+
+    def _shake_hands(self) -> None:
+        assert self._tls is not None
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send_encrypted()
+            return
+        except ssl.SSLError as error:
+            self._send_encrypted()  # the alert
+            self._fail(_reason(error))
+            return
+        self._send_encrypted()
+        try:
+            self._endpoint.opened(self._inner, self._tls)
+        except ClientRefused as error:
+            self._fail(str(error))
+            return
+        self._open = True
+        self._handshakes.ended(self, True)
+        if self._full:
+            self._inner.pause_writing()
+        self._decrypt()
+
+    def _fail(self, reason: str, at_once: bool = False) -> None:
+        if self._closing or self._raw.is_closing():
+            return
+        self._closing = True
+        self._handshakes.ended(self, False)
+        log.info("TLS handshake failed", client=self._inner.host, reason=reason)
+        if at_once:
+            self._raw.abort()
+        else:
+            self._raw.close()
+
+    # Data ---------------------------------------------------------------------------------
+
+    def _decrypt(self) -> None:
+        """Give the connection inside everything that has come, as one piece."""
+        tls = self._tls
+        assert tls is not None
+        parts, ended = [], False
+        try:
+            while self._incoming.pending or tls.pending():
+                part = tls.read(RECORD_MAX)
+                if not part:
+                    ended = True
+                    break
+                parts.append(part)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            ended = True
+        except ssl.SSLError as error:
+            log.warning("connection closed", client=self._inner.host, reason=_reason(error))
+            self._send_encrypted()
+            self.abort()
+            return
+        if self._outgoing.pending:
+            self._send_encrypted()
+        if parts and not self._closing:
+            self._inner.data_received(parts[0] if len(parts) == 1 else b"".join(parts))
+        if ended:
+            self.close()
+
+    def _encrypt(self, data: bytes | bytearray | memoryview) -> None:
+        assert self._tls is not None
+        with memoryview(data) as view:
+            at = self._tls.write(view)
+            while at < len(view):
+                at += self._tls.write(view[at:])
+        self._send_encrypted()
+
+    def _encrypt_some(self) -> None:
+        """As much of the queue as the socket takes."""
+        while self._queue and not (self._full or self._raw.is_closing()):
+            data = self._queue.popleft()
+            if len(data) > SLICE:
+                self._queue.appendleft(data[SLICE:])
+            self._encrypt(data[:SLICE])
+        ending = self._closing or self._writes_no_more
+        if ending and not self._queue and not self._raw.is_closing():
+            self._say_goodbye()
+
+    def _send_encrypted(self) -> None:
+        if self._outgoing.pending and not self._raw.is_closing():
+            self._raw.write(self._outgoing.read())
+
+    def _say_goodbye(self) -> None:
+        if self._open and self._tls is not None:
+            with suppress(ssl.SSLError):  # nobody waits until the client has said it too
+                self._tls.unwrap()
+            self._send_encrypted()
+        if self._closing:
+            self._raw.close()
+        else:
+            self._raw.write_eof()
+
+    # The transport of the connection inside -----------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing or self._writes_no_more or not self._open:
+            return
+        if self._queue or len(data) > SLICE:
+            self._queue.append(memoryview(data))
+            self._encrypt_some()
+        else:
+            self._encrypt(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self._raw.get_write_buffer_size() + sum(map(len, self._queue))
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._raw.set_write_buffer_limits(high, low)
+
+    def pause_reading(self) -> None:
+        self._paused = True
+        self._read(False)
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        self._read(True)
+
+    def _read(self, reading: bool) -> None:
+        if reading == self._reading or self._raw.is_closing():
+            return
+        self._reading = reading
+        if reading:
+            self._raw.resume_reading()
+        else:
+            self._raw.pause_reading()
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        """Say goodbye behind what was written. The client may still send."""
+        self._writes_no_more = True
+        if not (self._closing or self._queue):
+            self._say_goodbye()
+
+    def is_closing(self) -> bool:
+        return self._closing or self._raw.is_closing()
+
+    def close(self) -> None:
+        if self._closing or self._raw.is_closing():
+            return
+        self._closing = True
+        if not self._queue:
+            self._say_goodbye()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._queue.clear()
+        self._raw.abort()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._raw.get_extra_info(name, default)
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """What went wrong, as OpenSSL names it."""
+    detail = getattr(error, "verify_message", "")
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    return f"{reason}: {detail}" if detail else reason
