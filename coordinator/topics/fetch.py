@@ -109,7 +109,9 @@ class Fetch:
         except ApiError as error:
             return FetchReply(error.code)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
-        limit = self._quotas.fetch_limit(context.principal, context.client_id)
+        limit = None
+        if self._quotas.active:
+            limit = self._quotas.fetch_limit(context.principal, context.client_id)
         if limit is not None:
             max_bytes = min(max_bytes, self._quotas.fetch_max(limit))
         enough = min(request.min_bytes, max_bytes)

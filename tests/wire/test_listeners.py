@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
 from tests.support.daemon import Daemon, refused
 from tests.support.wire_client import NoReply, WireClient
 
@@ -94,6 +95,7 @@ def test_a_listener_has_limits_of_its_own(daemon: Daemon) -> None:
             "--listen: not with listeners",
         ),
         (["--set", "listeners=PLAINTEXT://:0", "--workers", "2"], "not with --workers"),
+        (["--set", f"authorizer.class.name={STANDARD_AUTHORIZER}", "--workers", "2"], "no ACLs"),
         (["--set", "listeners=PLAINTEXT://:0", "--record", "tape"], "cannot be recorded"),
     ],
 )
