@@ -145,6 +145,8 @@ class SaslGate:
         for timer in (self._deadline, self._delay, self._expiry):
             if timer is not None:
                 timer.cancel()
+        # Breaks reference cycles, as `Connection.connection_lost` does.
+        self._deadline = self._delay = self._expiry = None
         self._authenticator = None
 
     # A login ------------------------------------------------------------------------------

@@ -43,12 +43,17 @@ class Broker:
         self.by_ip = keystore(directory / "ip.pem", broker_certificate(HOST))
         by_name = keystore(directory / "name.pem", broker_certificate("localhost"))
         self.ca = truststore(directory / "ca.pem", CA)
+        secure = "listener.name.secure.plain.sasl.jaas.config"
         names = ("SSL", "REQUIRED", "REQUESTED", "RULES", "NAMED", "OLD", "RENEWED")
         self.renewed = keystore(directory / "renewed.pem", broker_certificate(HOST))
         settings = {
-            "listeners": ",".join(f"{name}://{HOST}:0" for name in ("PLAINTEXT", *names)),
+            "listeners": ",".join(f"{name}://{HOST}:0" for name in ("PLAINTEXT", "SECURE", *names)),
+            "sasl.enabled.mechanisms": "PLAIN",
+            secure: (
+                'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="pw";'
+            ),
             "listener.security.protocol.map": ",".join(
-                ["PLAINTEXT:PLAINTEXT", *(f"{name}:SSL" for name in names)]
+                ["PLAINTEXT:PLAINTEXT", "SECURE:SASL_SSL", *(f"{name}:SSL" for name in names)]
             ),
             "ssl.keystore.location": str(self.by_ip),
             "ssl.truststore.location": str(truststore(directory / "clients.pem", CLIENTS)),
@@ -301,6 +306,28 @@ def test_clients_check_the_address_that_is_advertised(broker: Broker) -> None:
     assert clusters("ssl") == 1
     with pytest.raises(KafkaException):
         clusters("named")
+
+
+def test_a_password_may_travel_through_tls(broker: Broker) -> None:
+    """SE-14 in small: nobody needs a certificate there, and a wrong password is refused."""
+
+    def clusters(password: str) -> int:
+        admin = AdminClient(
+            {
+                "bootstrap.servers": f"{HOST}:{broker.port('secure')}",
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanisms": "PLAIN",
+                "sasl.username": "bob",
+                "sasl.password": password,
+                "ssl.ca.location": str(broker.ca),
+                "log_level": 0,
+            }
+        )
+        return len(admin.list_topics(timeout=10 if password == "pw" else 2).brokers)
+
+    assert clusters("pw") == 1
+    with pytest.raises(KafkaException):
+        clusters("wrong")
 
 
 # Clients that go away -----------------------------------------------------------------------

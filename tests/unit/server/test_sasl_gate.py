@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+import weakref
 from typing import Any
 
 import pytest
@@ -289,6 +291,26 @@ async def test_a_client_that_leaves_stops_all_timers() -> None:
     with capture_logs() as lines:
         client.clock.advance(100_000)
     assert lines == []
+
+
+@pytest.mark.parametrize("token", [None, b"more", b"wrong", b"as alice"])
+async def test_nothing_is_left_of_a_connection(token: bytes | None) -> None:
+    """SE-92: a serving process does not look for cycles."""
+    client = SaslClient(reauth_ms=10_000)
+    gc.collect()
+    gc.disable()
+    try:
+        if token is not None:
+            client.login(token)
+        left = weakref.ref(client.connection)
+        client.connection.connection_lost(None)
+        client.transport.connection = None
+        client.transport, client.connection = client.connect()
+        # Cancelled timers stay in the clock of a test until their time comes.
+        client.clock.advance(100_000)
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_session_ends_at_the_next_request() -> None:
