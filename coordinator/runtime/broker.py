@@ -219,8 +219,7 @@ class Broker:
             await shard.closed()
         # Before the writer: they may still want to append.
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_TASKS_TIMEOUT_S)
-            for task in late:
+            for task in (await asyncio.wait(self._tasks, timeout=CLOSE_TASKS_TIMEOUT_S))[1]:
                 task.cancel()
         await self.writer.close()
         if len(self.waiting):
@@ -254,8 +253,7 @@ class Broker:
     def forget(self, waiter: Waiter) -> None:
         """The client is gone: an answer would be dropped. Effects stay; a long poll ends now."""
         waiter.forget()
-        task = self._reads.get(waiter)
-        if task is not None:
+        if (task := self._reads.get(waiter)) is not None:
             task.cancel()
 
     def shard_of(self, group_id: str) -> Shard:
@@ -355,14 +353,16 @@ class Broker:
                 waiter.failure = no_reply
             if is_long_produce(request):
                 waiter.hold()
-        handler = self._data.get(type(request))
-        if handler is None:
+        if (handler := self._data.get(type(request))) is None:
             waiter.fail(ErrorCode.UNSUPPORTED_VERSION)
             return
-        task = self.run(waiter, self._answer_with(handler, context, request))
+        work = self._answer_with(handler, context, request)
+        task = self.run(waiter, work)
         if type(request) in READS:
             self._reads[waiter] = task
             task.add_done_callback(lambda _: self._reads.pop(waiter, None))
+            # Cancelled before its first step, a task never looks at its work.
+            task.add_done_callback(lambda _: work.close())
 
     async def _answer_with(
         self, handler: DataHandler, context: RequestContext, request: Any

@@ -33,7 +33,7 @@ from tests.support.metrics import samples
 
 BAD_LINES = re.compile(
     r"Traceback|reply lost|request failed|reply cannot be sent|cannot be handled|never retrieved"
-    r"|Exception|unhandled"
+    r"|never awaited|Exception|unhandled"
 )
 READY_S = 90.0
 HONEST_END_S = 240.0

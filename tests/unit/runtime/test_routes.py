@@ -487,3 +487,20 @@ async def test_a_long_poll_ends_with_its_client_and_a_write_does_not(
     assert state == (["cancelled"] if ends else ["done"])
     assert bench.broker._reads == {}
     await bench.broker.close()
+
+
+async def test_a_client_that_is_gone_before_its_read_begins() -> None:
+    """Python would warn of a coroutine that nobody has awaited, which fails a test."""
+    bench = await Bench().start()
+
+    async def never(context: RequestContext, request: Any) -> Any:
+        raise AssertionError("there is nobody to answer")
+
+    bench.broker.serve_data({FetchRequest: never})
+    request_ = FetchRequest((), 60_000)
+    waiter = Callback(request_, lambda *_: None, lambda _: None)
+    bench.broker.submit(RequestContext(waiter, 0), request_)
+    bench.broker.forget(waiter)
+    await settle()
+    assert bench.broker._reads == {}
+    await bench.broker.close()
