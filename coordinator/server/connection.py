@@ -154,7 +154,7 @@ class Connection(ClientSocket):
         except FrameError as error:
             self._frames.extend(error.frames)
             self._pump()
-            if not self.closed:
+            if not (self.closed or self._stopped):
                 self._refuse(str(error))
             return
         self._pump()
