@@ -207,7 +207,7 @@ class Secured:
         if not cert_file.exists():
             issued = self._authority.issue_cert(f"{name}.test", common_name=user)
             key_file.touch(0o600)
-            issued.private_key_pem.write_to_path(key_file)
+            key_file.write_bytes(_pkcs8(issued.private_key_pem.bytes()))
             cert_file.write_bytes(b"".join([one.bytes() for one in issued.cert_chain_pems]))
         return str(cert_file), str(key_file)
 
@@ -250,6 +250,18 @@ class Secured:
         path.touch(0o600)
         path.write_text(self.token(user))
         return str(path)
+
+
+def _pkcs8(pem: bytes) -> bytes:
+    """A private key in the only form that Java reads."""
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_pem_private_key(pem, None)
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
 
 
 def _quoted(text: str) -> str:
