@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -254,7 +255,8 @@ class Daemon:
             for one in listeners
         ]
         node, several = told[0][1:], tuple(told) if self.options.config.listeners else ()
-        self._host.call("announce", lambda: self.parts.announce(*node, several), node=node)
+        announce = partial(self.parts.announce, *node, several)
+        self._host.call("announce", announce, node=node, listeners=several)
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
 

@@ -121,26 +121,27 @@ class SqlCatalogue:
         return await self._backend.write(work)
 
     async def change_security(self, changes: Sequence[SecurityEntry]) -> None:
-        # Of several changes to one entry the last one counts.
-        rows = {(change.kind, _hash(change.key)): change for change in changes}
         columns = security_entry.c
         gone = delete(security_entry).where(
             columns.kind == bindparam("of_kind"), columns.key_hash == bindparam("of_key")
         )
-        places = [{"of_kind": kind, "of_key": key} for kind, key in rows]
-        new = [
-            {
-                "kind": kind,
-                "key_hash": key_hash,
-                "entry_key": change.key,
-                "value": change.value,
-                "row_crc": row_crc(kind, change.key, change.value),
-            }
-            for (kind, key_hash), change in rows.items()
-            if change.value is not None
-        ]
 
         def work(connection: Connection) -> None:
+            # Hashing takes long where there are many changes, so it is done on this thread. Of
+            # several changes to one entry the last one counts.
+            rows = {(change.kind, _hash(change.key)): change for change in changes}
+            places = [{"of_kind": kind, "of_key": key} for kind, key in rows]
+            new = [
+                {
+                    "kind": kind,
+                    "key_hash": key_hash,
+                    "entry_key": change.key,
+                    "value": change.value,
+                    "row_crc": row_crc(kind, change.key, change.value),
+                }
+                for (kind, key_hash), change in rows.items()
+                if change.value is not None
+            ]
             if places:
                 connection.execute(gone, places)
             if new:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import structlog
 
@@ -15,6 +16,15 @@ from groupd.coordinator.server.admin_hosts import is_loopback
 from groupd.testing.control_api import ControlApi
 from groupd.testing.engine import Engine, HarnessOptions
 from groupd.testing.operations import Operations
+from groupd.testing.security import (
+    MECHANISMS,
+    PLAIN,
+    SecurityOptions,
+    SecurityProtocol,
+)
+from groupd.testing.security import (
+    SECURITY_PROTOCOLS as SECURITY_PROTOCOLS,
+)
 
 log = structlog.get_logger("groupd.control")
 
@@ -31,6 +41,7 @@ class ControlledDaemon:
         *,
         anywhere: bool,
         recording: tuple[Path, int] | None = None,
+        security: str = "PLAINTEXT",
     ) -> None:
         assert options.admin is not None
         host = options.admin[0]
@@ -47,6 +58,10 @@ class ControlledDaemon:
             admin=options.admin,
             control=True,
             advertised=options.advertised,
+            security=SecurityOptions(
+                cast("SecurityProtocol", security),
+                mechanisms=tuple(one for one in MECHANISMS if one != PLAIN),
+            ),
         )
         recorder = None if recording is None else _recorder(*recording)
         self._engine = Engine(harness, config=options.config, host=recorder)

@@ -64,11 +64,12 @@ def key_value(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def one_of(text: str, flag: str, choices: tuple[str, ...]) -> None:
+def one_of(text: str, flag: str, choices: tuple[str, ...]) -> str:
     """The text. Raises UsageError unless it is one of `choices`."""
     if text not in choices:
         allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
         raise UsageError(f"{flag} {text}: must be {allowed}")
+    return text
 
 
 def config_file(path: Path) -> dict[str, str]:

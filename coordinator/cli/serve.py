@@ -117,9 +117,16 @@ def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
 
     recording = None if flags.record is None else (flags.record, flags.record_max << 20)
     if flags.control:
-        from groupd.coordinator.cli.controlled import ControlledDaemon
+        from groupd.coordinator.cli.controlled import SECURITY_PROTOCOLS, ControlledDaemon
 
-        return ControlledDaemon(options, anywhere=flags.control_anywhere, recording=recording)
+        return ControlledDaemon(
+            options,
+            anywhere=flags.control_anywhere,
+            recording=recording,
+            security=one_of(flags.control_security, "--control-security", SECURITY_PROTOCOLS),
+        )
+    if flags.control_security != "PLAINTEXT":
+        raise UsageError("--control-security: only with --control; see listeners")
     if recording is not None:
         from groupd.coordinator.cli.recorded import RecordedDaemon
 

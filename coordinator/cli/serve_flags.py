@@ -90,6 +90,14 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
         bool,
         Flag("Allow --control on an address that others reach: they can do anything."),
     ] = False
+    control_security: Annotated[
+        str,
+        Flag(
+            "With --control, how clients log in: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; "
+            "certificates are made on the fly, users come from /control/users.",
+            metavar="PROTOCOL",
+        ),
+    ] = "PLAINTEXT"
     record: Annotated[
         Path | None,
         Flag(

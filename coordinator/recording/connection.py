@@ -28,6 +28,9 @@ class RecordedTraffic(Protocol):
 
     def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None: ...
     def lost(self, connection: RecordedConnection, act: partial[None]) -> None: ...
+    def identified(
+        self, connection: RecordedConnection, principal: str, act: partial[None]
+    ) -> None: ...
     def closing(self, connection: RecordedConnection) -> None:
         """From now on the connection reads and sends nothing."""
         ...
@@ -106,6 +109,9 @@ class RecordedConnection(Connection):
             act()
         else:
             self.traffic.lost(self, act)
+
+    def identify(self, principal: str) -> None:
+        self.traffic.identified(self, principal, partial(super().identify, principal))
 
     def abort(self) -> None:
         before = self.closed

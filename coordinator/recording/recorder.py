@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from groupd.coordinator.config import ConfigError, CoordinatorConfig
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
@@ -111,8 +111,15 @@ class Recorder(Host):
         number = self._connections
         self._connections += 1
         host = connection.host.removeprefix("/")
-        self.input("opened", _nothing, {"c": number, "host": host})
+        session = connection.session
+        facts = {"listener": session.listener, "principal": session.access.principal}
+        self.input("opened", _nothing, {"c": number, "host": host, **facts})
         return number
+
+    def identified(
+        self, connection: RecordedConnection, principal: str, act: partial[None]
+    ) -> None:
+        self.input("identified", act, {"c": connection.number, "principal": principal})
 
     def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None:
         def start() -> None:
@@ -159,11 +166,7 @@ class Recorder(Host):
         return self._world.new_topic_id()
 
     async def open(self, store: Store, config: CoordinatorConfig) -> Store:
-        """Raises CannotRecord, also when the store holds too much, ConfigError."""
-        if config.listeners:
-            raise ConfigError(
-                "listeners: cannot be recorded, as a recording does not say who asks; use --listen"
-            )
+        """Raises CannotRecord, also when the store holds too much."""
         self.loop = asyncio.get_running_loop()
         in_memory = isinstance(store, MemoryStore)
         if self._store is None:

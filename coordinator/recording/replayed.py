@@ -13,7 +13,7 @@ from typing import Any, cast
 import structlog
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
-from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.types import ANONYMOUS, Instant
 from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.faults.own_request import submit_own
 from groupd.coordinator.host import Host
@@ -37,7 +37,7 @@ from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.security.scram_credentials import ScramCredential, keyless
-from groupd.coordinator.server.client_session import KafkaEndpoint
+from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
@@ -175,7 +175,9 @@ class ReplayedBroker:
             case "frame":
                 return self._frame(entry)
             case "opened":
-                return None, partial(self._open, entry["c"], str(entry["host"]))
+                return None, partial(self._open, entry)
+            case "identified":
+                return None, partial(self._identify, entry["c"], str(entry["principal"]))
             case "lost":
                 return None, partial(self._lose, entry["c"])
             case "closing":
@@ -185,8 +187,7 @@ class ReplayedBroker:
             case "stored":
                 return None, partial(self._operations.end, entry["op"], _ending(entry))
             case "announce":
-                host, port = entry["node"]
-                return None, partial(self.parts.announce, str(host), int(port))
+                return None, self._announcement(entry)
             case "ask":
                 return self._ask(entry)
             case "assemble" | "add-users" | "load" | "finish" | "cancel":
@@ -230,7 +231,14 @@ class ReplayedBroker:
 
     # Connections --------------------------------------------------------------------------
 
-    def _open(self, number: int, host: str) -> None:
+    def _announcement(self, entry: Entry) -> Callable[[], None]:
+        (host, port), told = entry["node"], entry.get("listeners", ())
+        listeners = tuple((str(name), str(of), int(at)) for name, of, at in told)
+        return partial(self.parts.announce, str(host), int(port), listeners)
+
+    def _open(self, entry: Entry) -> None:
+        number, listener = entry["c"], str(entry.get("listener", PLAINTEXT.listener))
+        principal = str(entry.get("principal", ANONYMOUS))
         clock = self._host.world_clock
         connection = RecordedConnection(
             self.config,
@@ -239,13 +247,18 @@ class ReplayedBroker:
             self._stats,
             self._registry,
             fairness(self._unlimited, LoopStalls(), self.parts.broker.work, clock),
-            KafkaEndpoint(access=self.parts.security.access, metering=self.parts.metering),
+            KafkaEndpoint(listener, self.parts.security.access, metering=self.parts.metering),
             traffic=self,
         )
         connection.number = number
         self._connections[number] = connection
         self._numbers[number] = []
-        connection.connection_made(cast(Any, VirtualTransport(host)))
+        connection.connection_made(cast(Any, VirtualTransport(str(entry["host"]))))
+        if principal != ANONYMOUS:
+            connection.identify(principal)
+
+    def _identify(self, number: int, principal: str) -> None:
+        self._connections[number].identify(principal)
 
     def _lose(self, number: int) -> None:
         self._connections.pop(number).connection_lost(None)
@@ -259,6 +272,11 @@ class ReplayedBroker:
 
     def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None:
         connection.input = self._numbers[connection.number].pop(0)
+        act()
+
+    def identified(
+        self, connection: RecordedConnection, principal: str, act: partial[None]
+    ) -> None:
         act()
 
     def lost(self, connection: RecordedConnection, act: partial[None]) -> None:

@@ -8,127 +8,85 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 import ssl
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, cast
 
 import structlog
 
-from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.security import certificates
+from groupd.coordinator.security.listeners import Listener, SecurityProtocol
+from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.settings import ConfigError
 
 log = structlog.get_logger("groupd.admin")
 
 HANDSHAKE_TIMEOUT_S = 10.0
-_SHORT_NAMES = {
-    "commonName": "CN",
-    "countryName": "C",
-    "domainComponent": "DC",
-    "localityName": "L",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "stateOrProvinceName": "ST",
-    "streetAddress": "STREET",
-    "userId": "UID",
-}
 _PREFIX = "groupd.admin.ssl."
-_VERIFY = {"requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_LISTENER = Listener("ADMIN", SecurityProtocol.SSL, "", 0)
 
 
 class AdminTls:
-    """The certificate, key and authorities; read again when a file has changed. Raises
+    """The TLS of a listener (`groupd.coordinator.security.tls`) with the settings of the admin
+    port. So the same rules hold, also when the files have changed and are read again. Raises
     ConfigError."""
 
-    def __init__(self, settings: AdminSettings) -> None:
-        self._settings = settings
-        self._state = self._files()
-        self._context = server_context(settings)
+    def __init__(self, config: CoordinatorConfig) -> None:
+        try:
+            self._tls = ListenerTls(_listener_config(config), _LISTENER)
+        except ConfigError as error:
+            text = str(error)
+            raise ConfigError(f"groupd.admin.{text}" if text.startswith("ssl.") else text) from None
 
     def context(self) -> ssl.SSLContext:
         """For the next connection. May read files, so it belongs on a thread. Files that have
         become bad leave the certificate as it is."""
-        if (state := self._files()) != self._state:
-            self._state = state
-            try:
-                self._context = server_context(self._settings)
-            except ConfigError as error:
-                log.error("the certificate of the admin port stays as it was", reason=str(error))
-            else:
-                log.info("the certificate of the admin port was read again")
-        return self._context
-
-    def _files(self) -> object:
-        places = (
-            self._settings.admin_ssl_keystore_location,
-            self._settings.admin_ssl_truststore_location,
-        )
-        return [_state(Path(place)) for place in places if place]
+        self._tls.look()
+        return self._tls.context
 
 
-def _state(path: Path) -> object:
-    try:
-        found = path.stat()
-    except OSError as error:
-        return error.errno
-    return (found.st_mtime_ns, found.st_ino, found.st_size)
+def _listener_config(config: CoordinatorConfig) -> CoordinatorConfig:
+    """What a listener with the certificates of the admin port would have."""
+    return replace(
+        config,
+        listener_overrides=(),
+        ssl_keystore_type="PEM",
+        ssl_keystore_location=config.admin_ssl_keystore_location,
+        ssl_keystore_certificate_chain="",
+        ssl_keystore_key="",
+        ssl_key_password=config.admin_ssl_key_password,
+        ssl_truststore_type="PEM",
+        ssl_truststore_location=config.admin_ssl_truststore_location,
+        ssl_truststore_certificates="",
+        ssl_client_auth=config.admin_ssl_client_auth,
+        ssl_principal_mapping_rules="DEFAULT",
+    )
 
 
-def server_context(settings: AdminSettings) -> ssl.SSLContext:
-    """Raises ConfigError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    keystore = settings.admin_ssl_keystore_location
-    try:
-        # Always a password: without one OpenSSL asks for it at the terminal.
-        context.load_cert_chain(keystore, password=settings.admin_ssl_key_password)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{_PREFIX}keystore.location={keystore}: {_reason(error)}") from None
-    truststore = settings.admin_ssl_truststore_location
-    if truststore:
-        try:
-            context.load_verify_locations(truststore)
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"{_PREFIX}truststore.location={truststore}: {_reason(error)}"
-            ) from None
-    context.verify_mode = _VERIFY.get(settings.admin_ssl_client_auth, ssl.CERT_NONE)
-    return context
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong, in words that hold nothing of the file."""
-    if isinstance(error, ssl.SSLError):
-        return error.reason or "no PEM with a certificate and its key"
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    return "no PEM with a certificate and its key"
-
-
-def admin_tls(settings: AdminSettings) -> AdminTls | None:
+def admin_tls(config: CoordinatorConfig) -> AdminTls | None:
     """None: the port speaks plain HTTP. Raises ConfigError."""
-    asks = settings.admin_ssl_client_auth != "none"
-    if not settings.admin_ssl_keystore_location:
-        if asks or settings.admin_ssl_roles:
+    asks = config.admin_ssl_client_auth != "none"
+    if not config.admin_ssl_keystore_location:
+        if asks or config.admin_ssl_roles:
             raise ConfigError(
                 f"{_PREFIX}client.auth, {_PREFIX}roles: only with TLS; set "
                 f"{_PREFIX}keystore.location"
             )
         return None
-    if asks and not settings.admin_ssl_truststore_location:
+    if asks and not config.admin_ssl_truststore_location:
         raise ConfigError(
-            f"{_PREFIX}client.auth={settings.admin_ssl_client_auth}: set "
+            f"{_PREFIX}client.auth={config.admin_ssl_client_auth}: set "
             f"{_PREFIX}truststore.location, which says whose certificates count"
         )
-    if settings.admin_ssl_roles and not asks:
+    if config.admin_ssl_roles and not asks:
         raise ConfigError(
             f"{_PREFIX}roles: only with {_PREFIX}client.auth=requested or required; otherwise "
             "nobody shows a certificate"
         )
-    return AdminTls(settings)
+    return AdminTls(config)
 
 
 class Accepted(asyncio.Protocol):
@@ -169,15 +127,14 @@ async def streams(
 
 
 def subject_of(writer: asyncio.StreamWriter) -> str | None:
-    """The subject of the client's certificate, most specific part first, as in
-    "CN=ops,O=Acme,C=DE"; None without a certificate that has been verified."""
-    certificate = writer.get_extra_info("peercert")
+    """The subject of the client's certificate, as `groupd.coordinator.security.certificates` writes
+    it; None without a certificate that has been verified, or whose subject cannot be read."""
+    connection = writer.get_extra_info("ssl_object")
+    certificate = None if connection is None else connection.getpeercert(True)
     if not certificate:
         return None
-    parts = reversed(certificate["subject"])
-    return ",".join("+".join(_attribute(*one) for one in part) for part in parts)
-
-
-def _attribute(name: str, value: str) -> str:
-    escaped = re.sub(r'([,+"\\<>;]|^[# ]| $)', r"\\\1", value)
-    return f"{_SHORT_NAMES.get(name, name)}={escaped}"
+    try:
+        return certificates.subject_of(certificate)
+    except ValueError as error:
+        log.warning("the subject of a certificate cannot be read", reason=str(error))
+        return None

@@ -108,7 +108,7 @@ class Connection(ClientSocket):
         if self._endpoint.rates is not None:
             self._endpoint.rates.admit(self)
         if sasl is not None and not self.closed:
-            self._gate = SaslGate(sasl, self._endpoint.access, self)
+            self._gate = SaslGate(sasl, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -154,7 +154,7 @@ class Connection(ClientSocket):
         except FrameError as error:
             self._frames.extend(error.frames)
             self._pump()
-            if not self.closed:
+            if not (self.closed or self._stopped):
                 self._refuse(str(error))
             return
         self._pump()
@@ -212,6 +212,10 @@ class Connection(ClientSocket):
         self._send_ready()
         if not self.closed:
             self._out.write(data)
+
+    def identify(self, principal: str) -> None:
+        """The client has said who it is."""
+        self.session.access = self._endpoint.access(principal, self.host)
 
     def limit_frames(self, most: int) -> None:
         """From now on a frame may have so many bytes."""

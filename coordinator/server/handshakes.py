@@ -90,7 +90,8 @@ class Handshakes:
             if len(self._under_way) >= self._most:
                 self._make_room()
                 return
-            connection = next(iter(self._line))
+            # The newest first: who comes behind thousands that stop halfway need not outlast them.
+            connection = next(reversed(self._line))
             del self._line[connection]
             self._under_way[connection] = self._clock.monotonic_ms()
             connection.begin()

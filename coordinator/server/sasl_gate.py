@@ -14,7 +14,6 @@ from typing import Protocol
 
 import structlog
 
-from groupd.coordinator.core.types import Access
 from groupd.coordinator.runtime.clock import TimerHandle
 from groupd.coordinator.security.sasl.authenticator import (
     Action,
@@ -57,6 +56,10 @@ class GatedConnection(Protocol):
 
     def release(self) -> None: ...
 
+    def identify(self, principal: str) -> None:
+        """From now on requests are those of `principal`."""
+        ...
+
     def limit_frames(self, most: int) -> None:
         """From now on frames may have so many bytes."""
         ...
@@ -79,7 +82,6 @@ class SaslGate:
     that is known."""
 
     __slots__ = (
-        "_access",
         "_authenticator",
         "_begun_ms",
         "_connection",
@@ -94,11 +96,9 @@ class SaslGate:
     def __init__(
         self,
         endpoint: SaslEndpoint,
-        access: Callable[[str, str], Access],
         connection: GatedConnection,
     ) -> None:
         self._endpoint = endpoint
-        self._access = access
         self._connection = connection
         self._authenticator: Authenticator | None = None
         """Of the login under way; None: the client is known."""
@@ -209,7 +209,7 @@ class SaslGate:
         if not identity.may_repeat and self._identity is None:
             endpoint.stats.no_reauthentication += 1
         if self._identity is None:
-            connection.session.access = self._access(identity.principal, connection.host)
+            connection.identify(identity.principal)
             connection.limit_frames(endpoint.config.socket_request_max_bytes)
         self._authenticator, self._identity = None, identity
         connection.stored_replies.go_on()

@@ -79,6 +79,8 @@ def _consumer(
 
 _BY_NAME: Mapping[GroupProtocol, Value] = {CLASSIC: "classic", CONSUMER: "consumer"}
 
+DEFAULT_LIBRARY = "confluent-kafka"
+
 LIBRARIES: Mapping[str, Library] = {
     "confluent-kafka": Library(
         "bootstrap.servers",

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.faults import spec as fault_spec
 from groupd.coordinator.faults.errors import NotFound
+from groupd.testing.acl_rules import FORM as ACL_FORM
 from groupd.testing.client_settings import CLASSIC, CONSUMER, ROLES
 from groupd.testing.control_schema import BadInput, Schema
 from groupd.testing.control_waits import TIMEOUT, WAIT_BODY, placed_numbers, wait
@@ -19,6 +20,7 @@ from groupd.testing.errors import InvariantViolation
 from groupd.testing.operations import Operations
 from groupd.testing.recipes import RECIPES
 from groupd.testing.records import TestRecord
+from groupd.testing.security import MECHANISMS
 from groupd.testing.topic_reader import ISOLATIONS, READ_COMMITTED
 
 Args = dict[str, Any]
@@ -26,6 +28,7 @@ Args = dict[str, Any]
 Run = Callable[[Operations, Args], Awaitable[Any]]
 
 RECORDS_MAX = 10_000
+ACLS_MAX = 1000
 ADVANCE_MAX_MS = 366 * 24 * 3_600_000
 
 
@@ -82,6 +85,19 @@ OFFSETS: Schema = {
     "maxItems": RECORDS_MAX,
     "items": _object(("topic", "partition", "offset"), topic=TEXT, partition=NUMBER, offset=NUMBER),
 }
+LOGIN: Mapping[str, Schema] = {
+    "user": TEXT,
+    "mechanism": {"type": "string", "enum": list(MECHANISMS)},
+}
+ACLS: Schema = _object(
+    ("rules",),
+    rules={
+        "type": "array",
+        "maxItems": ACLS_MAX,
+        "items": {"anyOf": [TEXT, {"type": "object", "additionalProperties": TEXT}]},
+        "description": ACL_FORM,
+    },
+)
 _ONE_API: Schema = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
 FAULT: Schema = _object(
     ("action",),
@@ -249,7 +265,20 @@ ROUTES: tuple[Endpoint, ...] = (
     Endpoint("GET", "/control/clients/{library}", "Settings of a client library for tests.",
           _call("client_config"), None,
           {"protocol": {"type": "string", "enum": [CLASSIC, CONSUMER]},
-           "role": {"type": "string", "enum": list(ROLES)}}),
+           "role": {"type": "string", "enum": list(ROLES)}, **LOGIN}),
+    Endpoint("GET", "/control/clients/java/properties", "The same as a .properties file.",
+          _shown("properties", _call("client_properties")), None,
+          {"protocol": {"type": "string", "enum": [CLASSIC, CONSUMER]},
+           "role": {"type": "string", "enum": list(ROLES)}, **LOGIN}),
+    Endpoint("GET", "/control/users", "Names of the users.", _shown("users", _call("users"))),
+    Endpoint("POST", "/control/users", "Add a user, or change its password.", _call("add_user"),
+          _object(("name", "password"), name=TEXT, password=TEXT)),
+    Endpoint("DELETE", "/control/users/{name}", "Remove a user.", _call("remove_user")),
+    Endpoint("GET", "/control/users/{user}/token", "A token for OAUTHBEARER.",
+          _shown("token", _call("token")), None, {"lifetime_s": NUMBER}),
+    Endpoint("GET", "/control/acls", "All ACLs, as rules.", _shown("acls", _call("acls"))),
+    Endpoint("POST", "/control/acls", "Add ACLs.", _call("add_acls"), ACLS),
+    Endpoint("POST", "/control/acls/remove", "Remove ACLs.", _call("remove_acls"), ACLS),
     Endpoint("GET", "/control/groups", "All groups.", _call("groups")),
     Endpoint("GET", "/control/groups/{group}", "A group as the coordinator sees it.", _group),
     Endpoint("GET", "/control/groups/{group}/events", "Its last events.", _call("events")),

@@ -44,6 +44,8 @@ from groupd.testing.controlled_clock import ControlledClock
 from groupd.testing.history import History
 from groupd.testing.invariants import Invariants
 from groupd.testing.observer import ClientObserver
+from groupd.testing.secure import secure
+from groupd.testing.security import Secured, SecurityOptions
 from groupd.testing.store import WatchedStore
 from groupd.testing.watch import Watch
 
@@ -68,6 +70,7 @@ class HarnessOptions(Struct, frozen=True):
     advertised: tuple[str, int] | None = None
     record: str | None = None
     """The file to record to; None = no recording."""
+    security: SecurityOptions = field(default_factory=SecurityOptions)
 
 
 class Engine:
@@ -81,6 +84,8 @@ class Engine:
         host: Host | None = None,
     ) -> None:
         self.options = options
+        self.secured = Secured(options.security, options.listen[0])
+        """The users, certificates and tokens of the clients."""
         self.config = config or make_config(options)
         self._heard = HeardClock()
         """The clock of the sockets. It goes on when the clock of the groups is stopped or moved."""
@@ -111,6 +116,8 @@ class Engine:
         self._topics = dict(options.topics)
         self._daemon: Daemon | None = None
         self._traffic: Traffic | None = None
+        self._unsecured = True
+        """The users and ACLs of the start have still to be made."""
         self._attach_store()
 
     # Life
@@ -123,7 +130,7 @@ class Engine:
                 advertised=self.options.advertised,
                 admin=self.admin,
                 topics=tuple(self._topics.items()),
-                config=self.config,
+                config=with_settings(self.config, self.secured.config(self.kafka)),
             ),
             self.clock,
             socket_clock=self._heard,
@@ -143,6 +150,9 @@ class Engine:
         self.broker.event_listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)
         daemon.data_plane.catalogue.add_listener(self.watch.changed)
+        if self._unsecured:
+            self._unsecured = False
+            await secure(self.ask, self.secured)
         self.watch.changed()
 
     async def stop(self) -> None:
@@ -150,6 +160,7 @@ class Engine:
         try:
             await self._stop()
         finally:
+            self.secured.close()
             await self.host.close()
 
     async def _stop(self) -> None:
@@ -174,6 +185,7 @@ class Engine:
         if lose_memory:
             self.store = WatchedStore(self.store.known_cluster_id)
             self._attach_store()
+            self._unsecured = True
             self.offsets.clear()
             self.invariants.reset()
             if self._traffic is not None:

@@ -16,17 +16,19 @@ from types import TracebackType
 from typing import Any, Protocol, Unpack, cast
 
 from groupd.coordinator.faults.errors import HarnessError
+from groupd.testing.acl_rules import AclRule, parse
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.arguments import check_arguments
 from groupd.testing.calls import BrokerHost, Coroutines, on_a_loop, result_of
 from groupd.testing.child_process import ChildProcess
-from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
+from groupd.testing.client_calls import ClientCalls
 from groupd.testing.engine import HarnessOptions
 from groupd.testing.handles import FaultHandle, FaultOptions, Faults, RecipeCalls
 from groupd.testing.loop_thread import LoopThread
 from groupd.testing.offset_operations import Places
 from groupd.testing.operations import Operations
 from groupd.testing.records import RecordLike, TestRecord
+from groupd.testing.security import MECHANISMS, Mechanism, SecurityOptions, SecurityProtocol
 from groupd.testing.starting import Starting, StartOptions
 from groupd.testing.topic_reader import READ_COMMITTED, Isolation
 from groupd.testing.watch import TIMEOUT_S
@@ -66,7 +68,7 @@ class HarnessClock:
         return int(self._coordinator._call("now")[1])
 
 
-class GroupCoordinator:
+class GroupCoordinator(ClientCalls):
     """A running broker: `with GroupCoordinator.start(topics={"orders": 6}) as c:`.
 
     A `with` block that ends without an error checks the invariants (`check`). Each method is
@@ -102,6 +104,10 @@ class GroupCoordinator:
         admin: tuple[str, int] | None = None,
         control: bool = False,
         record: str | PathLike[str] | None = None,
+        security: SecurityProtocol = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
+        mechanisms: Iterable[Mechanism] = MECHANISMS,
+        acls: Iterable[AclRule] | None = None,
     ) -> GroupCoordinator:
         """Start a broker in memory and wait until it serves.
 
@@ -109,7 +115,12 @@ class GroupCoordinator:
         (`groupd config` lists them). `clock`: "real", "frozen" or a factor. `process`: run in a
         process of its own. `admin`: the address of the admin port; None = no admin port. `control`:
         offer the control API on the admin port, on a free port if `admin` names none. `record`: a
-        new file for the recording. Raises coordinator.daemon.CannotStart,
+        new file for the recording.
+
+        `security`: the security protocol of the listener; certificates are made on the fly.
+        `users`: name -> password; with SSL each has a certificate instead. `mechanisms`: those of
+        SASL. `acls`: rules such as "billing may READ topic orders-*"; None = everybody may do
+        everything. Raises coordinator.daemon.CannotStart,
         coordinator.config.ConfigError.
         """
         given = {
@@ -120,20 +131,16 @@ class GroupCoordinator:
             "admin": admin,
             "control": control,
             "record": record,
+            "security": security,
+            "users": users,
+            "mechanisms": mechanisms,
+            "acls": acls,
         }
         check_arguments(START, (topics, config), given)
-        if control and admin is None:
-            admin = ("127.0.0.1", 0)
-        options = HarnessOptions(
-            topics=topics or {},
-            config=config or {},
-            profile=profile,
-            clock=clock,
-            listen=listen,
-            admin=admin,
-            control=control,
-            record=None if record is None else str(Path(record).absolute()),
-        )
+        return cls._started(_options(topics, config, given), process)
+
+    @classmethod
+    def _started(cls, options: HarnessOptions, process: bool) -> GroupCoordinator:
         try:
             made = cls(options, process=process)
         except ValueError as error:  # a wrong setting or clock mode
@@ -207,13 +214,6 @@ class GroupCoordinator:
         """The base of the admin port's URLs; None without an admin port."""
         host, port = self._addresses[1]
         return f"http://{host}:{port}" if port else None
-
-    def client_config(
-        self, library: str, *, protocol: GroupProtocol = CLASSIC, role: Role = "consumer"
-    ) -> dict[str, Any]:
-        """Settings for a client in tests: `Consumer(c.client_config("confluent-kafka") | {...})`.
-        docs/testing.md lists the libraries, and their settings with the reasons."""
-        return client_config(library, self.bootstrap_servers, protocol=protocol, role=role)
 
     # Topics and records
 
@@ -346,6 +346,31 @@ class GroupCoordinator:
                 f"{name} would block the running event loop: await c.aio.{name}(...)"
             )
         return self._call(name, *args, **options)
+
+
+def _options(
+    topics: Mapping[str, int] | None, config: Mapping[str, object] | None, given: Mapping[str, Any]
+) -> HarnessOptions:
+    """From the arguments of `GroupCoordinator.start`. Raises HarnessError."""
+    admin, record, acls = given["admin"], given["record"], given["acls"]
+    if given["control"] and admin is None:
+        admin = ("127.0.0.1", 0)
+    return HarnessOptions(
+        topics=topics or {},
+        config=config or {},
+        profile=given["profile"],
+        clock=given["clock"],
+        listen=given["listen"],
+        admin=admin,
+        control=given["control"],
+        record=None if record is None else str(Path(record).absolute()),
+        security=SecurityOptions(
+            given["security"],
+            given["users"] or {},
+            tuple(given["mechanisms"]),
+            None if acls is None else tuple(parse(acls)),
+        ),
+    )
 
 
 class GroupCoordinatorFactory(Protocol):

@@ -7,6 +7,7 @@ calls can go to another process or over HTTP. Waits take their timeout in second
 
 from __future__ import annotations
 
+from functools import partial
 from operator import itemgetter
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from groupd.coordinator.core.inspection import list_group_summaries
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
+from groupd.testing.client_security import as_properties, plain, security_settings
 from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from groupd.testing.engine import Engine
 from groupd.testing.errors import InvariantViolation
@@ -22,11 +24,15 @@ from groupd.testing.known import check_group, no_group
 from groupd.testing.offset_operations import OffsetOperations
 from groupd.testing.recipes import Recipes
 from groupd.testing.report import GROUPS_MAX
+from groupd.testing.security import Mechanism
+from groupd.testing.security_operations import SecurityOperations
 from groupd.testing.topic_operations import TopicOperations
 from groupd.testing.waits import Waits
 
 
-class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Recipes):
+class Operations(
+    Waits, TopicOperations, OffsetOperations, FaultOperations, SecurityOperations, Recipes
+):
     """The operations of one engine. Errors are RequestRefused unless a method says otherwise."""
 
     def __init__(self, engine: Engine) -> None:
@@ -113,11 +119,39 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
         await self._engine.restart(lose_memory=lose_memory)
 
     async def client_config(
-        self, library: str, *, protocol: GroupProtocol = CLASSIC, role: Role = "consumer"
+        self,
+        library: str,
+        *,
+        user: str | None = None,
+        mechanism: Mechanism | None = None,
+        protocol: GroupProtocol = CLASSIC,
+        role: Role = "consumer",
     ) -> dict[str, Any]:
-        """Settings for a client of this broker in tests; see `client_settings.client_config`."""
+        """Settings for a client of this broker in tests, in the name of `user`; see
+        `client_settings.client_config`. Settings that are objects of the library cannot be told:
+        HarnessError."""
         host, port = self._engine.kafka
-        return client_config(library, f"{host}:{port}", protocol=protocol, role=role)
+        made = client_config(library, f"{host}:{port}", protocol=protocol, role=role)
+        secured = self._engine.secured
+        login = secured.login(user, mechanism)
+        token = partial(secured.token, str(user))
+        token_file = partial(secured.token_file, str(user))
+        return made | plain(security_settings(library, login, token, token_file))
+
+    async def client_properties(
+        self,
+        *,
+        user: str | None = None,
+        mechanism: Mechanism | None = None,
+        protocol: GroupProtocol = CLASSIC,
+        role: Role = "consumer",
+    ) -> str:
+        """`client_config` of the Java client as the text of a `.properties` file."""
+        return as_properties(
+            await self.client_config(
+                "java", user=user, mechanism=mechanism, protocol=protocol, role=role
+            )
+        )
 
     async def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """The Kafka address and the admin address; port 0 = there is no such port."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from os import PathLike
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypedDict, TypeVar
+
+from groupd.testing.acl_rules import AclRule
+from groupd.testing.security import Mechanism, SecurityProtocol
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
@@ -22,6 +25,10 @@ class StartOptions(TypedDict, total=False):
     admin: tuple[str, int] | None
     control: bool
     record: str | PathLike[str] | None
+    security: SecurityProtocol
+    users: Mapping[str, str] | None
+    mechanisms: Iterable[Mechanism]
+    acls: Iterable[AclRule] | None
 
 
 class Startable(Protocol):

@@ -142,9 +142,11 @@ class Group:
         flavour: Flavour | None = None,
         max_poll_interval_ms: int = 300_000,
         revoke_block_ms: int = 0,
+        login: Path | None = None,
     ) -> ChildProcess:
         """One more process with `members` members; `topics` as a str is a regular expression.
-        `flavour`: another one than the group's."""
+        `flavour`: another one than the group's. `login`: a file that says how to log in, in JSON,
+        for Java its properties."""
         if self.processes:
             self._wait_quiet()
         start = len(self.members) if first is None else first
@@ -166,6 +168,7 @@ class Group:
                 *["--session-timeout-ms", str(SESSION_TIMEOUT_MS)],
                 *(["--max-poll-interval-ms", str(max_poll_interval_ms)] * slow),
                 *(["--revoke-block-ms", str(revoke_block_ms)] * slow),
+                *([] if login is None else ["--login", str(login)]),
             ],
             stderr_path=self._directory / f"{self.group_id}-{len(self.processes)}.log",
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},

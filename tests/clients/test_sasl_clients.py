@@ -19,7 +19,9 @@ from tests.clients.tools import Tools
 from tests.support.daemon import Daemon
 from tests.support.metrics import samples
 from tests.support.peer import peer_kind, running
+from tests.support.process import ChildProcess
 from tests.support.sasl_client import ALL_MECHANISMS, add_users, sasl_daemon, valid_token
+from tests.support.toolchain import node_script
 
 pytestmark = [
     pytest.mark.clients,
@@ -140,6 +142,15 @@ def test_clients_produce_consume_and_commit(
     address = f"127.0.0.1:{daemon.ports['sasl_plaintext']}"
     group = f"{client.__name__}-{mechanism}"
     assert client(address, mechanism, group) in (b"librdkafka", b"kafka-python", b"aiokafka")
+
+
+def test_kafkajs(daemon: Daemon, tmp_path: Path) -> None:
+    """SE-14, SE-35."""
+    address = f"127.0.0.1:{daemon.ports['sasl_plaintext']}"
+    command = [*node_script("sasl.js"), address, valid_token()]
+    with ChildProcess(command, stderr_path=tmp_path / "node.log") as process:
+        assert process.wait_exit(60) == 0, process.output()
+        assert process.stdout_lines == [one.lower() for one in ALL_MECHANISMS]
 
 
 def test_a_wrong_password_is_told(daemon: Daemon) -> None:

@@ -96,7 +96,6 @@ def test_a_listener_has_limits_of_its_own(daemon: Daemon) -> None:
         ),
         (["--set", "listeners=PLAINTEXT://:0", "--workers", "2"], "not with --workers"),
         (["--set", f"authorizer.class.name={STANDARD_AUTHORIZER}", "--workers", "2"], "no ACLs"),
-        (["--set", "listeners=PLAINTEXT://:0", "--record", "tape"], "cannot be recorded"),
     ],
 )
 def test_a_wrong_listener_ends_the_start(

@@ -50,6 +50,7 @@ class AiokafkaMember:
             heartbeat_interval_ms=300,
             partition_assignment_strategy=(ASSIGNORS[options.assignor],),
             metadata_max_age_ms=1000,
+            **options.security("aiokafka"),
         )
         listener = Listener(emitter)
         if options.pattern:

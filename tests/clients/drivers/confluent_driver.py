@@ -26,6 +26,7 @@ class ConfluentMember:
             "reconnect.backoff.max.ms": 500,
             "log_level": 3,
             "max.poll.interval.ms": options.max_poll_interval_ms,
+            **options.security("confluent-kafka"),
         }
         if options.protocol == "consumer":
             if options.assignor:

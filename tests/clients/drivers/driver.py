@@ -20,10 +20,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
+
+from groupd.testing.client_security import security_settings
+from groupd.testing.security import Login
 
 Partition = tuple[str, int]
 Place = tuple[str, int, int]
+NOBODY = Login("PLAINTEXT")
 POLL_S = 0.1
 QUIET_S = 1.5
 """How long nothing must have moved before the groups of a delicate client change."""
@@ -48,11 +55,16 @@ class Options:
     session_timeout_ms: int
     max_poll_interval_ms: int
     revoke_block_ms: int
+    login: Login = NOBODY
     member: int = 0
 
     @property
     def instance_id(self) -> str | None:
         return f"{self.instance_prefix}{self.member}" if self.instance_prefix else None
+
+    def security(self, library: str) -> dict[str, Any]:
+        """The settings of a client library with which it logs in."""
+        return security_settings(library, self.login, lambda: self.login.token, str)
 
 
 class Emitter:
@@ -141,7 +153,11 @@ class Loop(threading.Thread):
 
     def _live(self) -> None:
         """From joining to having left."""
-        member: Any = self._factory(self._options, self._emitter)
+        try:
+            member: Any = self._factory(self._options, self._emitter)
+        except Exception as error:  # noqa: BLE001 - as below
+            self._emitter.emit("error", error=repr(error))
+            return
         self._uncommitted = {}
         self._turn_since = time.monotonic()
         owned: list[Partition] | None = None
@@ -208,10 +224,14 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
     parser.add_argument("--max-poll-interval-ms", type=int, default=300_000)
     parser.add_argument("--revoke-block-ms", type=int, default=0)
+    parser.add_argument("--login", type=Path, help="a Login as JSON")
     parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     found = vars(parser.parse_args(arguments))
     members, first = found.pop("members"), found.pop("first")
+    login = found.pop("login")
+    if login is not None:
+        found["login"] = msgspec.json.decode(login.read_bytes(), type=Login)
     found["topics"] = tuple(name for name in found["topics"].split(",") if name)
     return Options(**found), members, first
 

@@ -49,6 +49,7 @@ class KafkaPythonMember:
             partition_assignment_strategy=(ASSIGNORS[options.assignor],),
             metadata_max_age_ms=300_000,  # a refresh soon after the start makes it join again
             reconnect_backoff_max_ms=500,
+            **options.security("kafka-python"),
         )
         listener = Listener(emitter)
         if options.pattern:

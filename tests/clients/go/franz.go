@@ -47,6 +47,9 @@ func newFranz(options options, emit emitter) (member, error) {
 		kgo.OnPartitionsRevoked(made.change("revoked", false)),
 		kgo.OnPartitionsLost(made.change("lost", false)),
 	}
+	if options.login != nil {
+		settings = append(settings, options.login.franz()...)
+	}
 	if options.protocol == "consumer" {
 		settings = append(settings, kgo.ServerSideBalancer())
 	} else {

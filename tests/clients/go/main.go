@@ -23,6 +23,7 @@ const (
 
 type options struct {
 	bootstrap, group, pattern, protocol, assignor, commit, instancePrefix string
+	login                                                                 *Login
 	topics                                                                []string
 	sessionTimeout                                                        time.Duration
 	member                                                                int
@@ -131,11 +132,15 @@ func parse(arguments []string) (found options, members, first int) {
 	flags.StringVar(&found.assignor, "assignor", "", "name of an assignor")
 	flags.StringVar(&found.commit, "commit", "none", "none, each or auto")
 	flags.StringVar(&found.instancePrefix, "instance-prefix", "", "static members")
+	login := flags.String("login", "", "file that says how to log in, see login.go")
 	flags.IntVar(&sessionTimeoutMs, "session-timeout-ms", 6000, "classic only")
 	flags.IntVar(&members, "members", 1, "number of members")
 	flags.IntVar(&first, "first", 0, "number of the first one")
 	_ = flags.Parse(arguments) // ExitOnError
 	found.sessionTimeout = time.Duration(sessionTimeoutMs) * time.Millisecond
+	if *login != "" {
+		found.login = readLogin(*login)
+	}
 	if topics != "" {
 		found.topics = strings.Split(topics, ",")
 	}

@@ -1,6 +1,7 @@
 // Runs members of a group and tells on stdout what happens to them. The command line, the events and the
 // commands on stdin are those of tests/clients/drivers/driver.py, after the name of the client: kafkajs
 // or platformatic.
+import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 
@@ -25,6 +26,7 @@ const { values } = parseArgs({
     commit: text('none'),
     'instance-prefix': text(''),
     'session-timeout-ms': text('6000'),
+    login: text(''),
     members: text('1'),
     first: text('0'),
   },
@@ -45,6 +47,7 @@ function optionsOf(member) {
     commit: values.commit,
     sessionTimeoutMs: Number(values['session-timeout-ms']),
     instanceId: values['instance-prefix'] === '' ? null : values['instance-prefix'] + member,
+    login: values.login === '' ? null : JSON.parse(readFileSync(values.login, 'utf8')),
     member,
   }
 }

@@ -1,4 +1,5 @@
 // kafkajs: classic protocol, round-robin only, no static members, patterns resolved at subscription.
+import { readFileSync } from 'node:fs'
 import kafkajs from 'kafkajs'
 
 const { Kafka, logLevel } = kafkajs
@@ -9,12 +10,28 @@ function places(assignment) {
     .flatMap(topic => [...assignment[topic]].sort((a, b) => a - b).map(partition => [topic, partition]))
 }
 
+/** The settings for `login`, a Login of groupd.testing.security. */
+function security(login) {
+  if (login === null) {
+    return {}
+  }
+  const file = path => (path === null ? undefined : readFileSync(path, 'utf8'))
+  const made = { ssl: { ca: file(login.ca_file), cert: file(login.cert_file), key: file(login.key_file) } }
+  if (login.mechanism === 'OAUTHBEARER') {
+    made.sasl = { mechanism: 'oauthbearer', oauthBearerProvider: async () => ({ value: login.token }) }
+  } else if (login.mechanism !== null) {
+    made.sasl = { mechanism: login.mechanism.toLowerCase(), username: login.user, password: login.password }
+  }
+  return made
+}
+
 /** Starts one consumer; resolves to a function that lets it leave. */
 export async function start(options, emit) {
   const kafka = new Kafka({
     brokers: [options.bootstrap],
     clientId: `kafkajs-${options.member}`,
     logLevel: logLevel.NOTHING,
+    ...security(options.login),
     retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 50 },
   })
   const consumer = kafka.consumer({

@@ -28,6 +28,7 @@ ALL = [
     ["--workers", "3"],
     ["--control"],
     ["--control-anywhere"],
+    ["--control-security", "SASL_SSL"],
     ["--record", "tape"],
     ["--record-max", "3"],
     ["--until-stdin-ends"],

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.server.admin_access import (
     ADDRESSES_MAX,
     FAILURES_MAX,
@@ -253,7 +254,7 @@ async def test_where_there_are_tokens_changes_need_one(
 )
 def test_settings_of_tls_that_do_not_fit_together(settings: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
-        admin_tls(AdminSettings(**settings))
+        admin_tls(CoordinatorConfig(**settings))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["CN=a", "write:CN=a", "read:", "read:CN=a;x"])

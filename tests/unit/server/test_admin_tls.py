@@ -13,7 +13,7 @@ import pytest
 import trustme
 from structlog.testing import capture_logs
 
-from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.server import admin_tls as tls_module
 from groupd.coordinator.server.admin_access import admin_access
 from groupd.coordinator.server.admin_http import UNASKED_MAX, AdminServer, HttpReply, text
@@ -43,13 +43,13 @@ def keystore(path: Path, authority: trustme.CA = AUTHORITY, name: str = "groupd"
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> AdminSettings:
+def settings(tmp_path: Path) -> CoordinatorConfig:
     tokens = tmp_path / "tokens"
     tokens.write_text(f"read {READER}\nadmin {OPERATOR}\n")
     tokens.chmod(0o600)
     trusted = tmp_path / "trusted.pem"
     AUTHORITY.cert_pem.write_to_path(trusted)
-    return AdminSettings(
+    return CoordinatorConfig(
         admin_token_file=str(tokens),
         admin_ssl_keystore_location=str(keystore(tmp_path / "server.pem")),
         admin_ssl_truststore_location=str(trusted),
@@ -61,7 +61,7 @@ def settings(tmp_path: Path) -> AdminSettings:
 class Port:
     """An admin port that answers everything, as if it listened on `host`."""
 
-    def __init__(self, settings: AdminSettings, host: str = "0.0.0.0") -> None:
+    def __init__(self, settings: CoordinatorConfig, host: str = "0.0.0.0") -> None:
         self.changes: list[bytes] = []
         self._scheme = admin_tls(settings)
         access = admin_access(settings, host)
@@ -102,7 +102,7 @@ class Port:
 
 
 @asynccontextmanager
-async def served(settings: AdminSettings, host: str = "0.0.0.0") -> AsyncIterator[Port]:
+async def served(settings: CoordinatorConfig, host: str = "0.0.0.0") -> AsyncIterator[Port]:
     port = Port(settings, host)
     port.address = await port.server.start("127.0.0.1", 0)
     yield port
@@ -118,11 +118,11 @@ def client(certificate: Path | None = None) -> ssl.SSLContext:
 
 
 @pytest.fixture
-def plain(settings: AdminSettings) -> AdminSettings:
-    return AdminSettings(admin_token_file=settings.admin_token_file)
+def plain(settings: CoordinatorConfig) -> CoordinatorConfig:
+    return CoordinatorConfig(admin_token_file=settings.admin_token_file)
 
 
-async def test_before_authentication_every_page_looks_the_same(plain: AdminSettings) -> None:
+async def test_before_authentication_every_page_looks_the_same(plain: CoordinatorConfig) -> None:
     async with served(plain) as port:
         replies = {await port.ask(path) for path in PATHS}
         replies |= {await port.ask(path, method="POST", body=b"{}") for path in PATHS}
@@ -136,7 +136,7 @@ async def test_before_authentication_every_page_looks_the_same(plain: AdminSetti
         assert port.changes == []
 
 
-async def test_the_role_decides_who_may_change_something(plain: AdminSettings) -> None:
+async def test_the_role_decides_who_may_change_something(plain: CoordinatorConfig) -> None:
     async with served(plain) as port:
         assert (await port.ask("/config", READER))[0] == 200
         assert (await port.ask("/metrics", READER))[0] == 200
@@ -147,32 +147,34 @@ async def test_the_role_decides_who_may_change_something(plain: AdminSettings) -
         assert port.changes == [b"1"]
 
 
-async def test_a_token_in_the_address_counts_for_nothing(plain: AdminSettings) -> None:
+async def test_a_token_in_the_address_counts_for_nothing(plain: CoordinatorConfig) -> None:
     async with served(plain) as port:
         for name in ("access_token", "token", "authorization"):
             assert (await port.ask(f"/config?{name}={OPERATOR}"))[0] == 401
 
 
-async def test_a_large_body_of_somebody_unknown_is_not_kept(plain: AdminSettings) -> None:
+async def test_a_large_body_of_somebody_unknown_is_not_kept(plain: CoordinatorConfig) -> None:
     async with served(plain) as port:
         body = b"x" * (512 << 10)
         assert (await port.ask("/control/clock", method="POST", body=body))[0] == 401
 
 
-async def test_metrics_may_be_open_alone(plain: AdminSettings) -> None:
-    settings = AdminSettings(admin_token_file=plain.admin_token_file, admin_metrics_open=True)
+async def test_metrics_may_be_open_alone(plain: CoordinatorConfig) -> None:
+    settings = CoordinatorConfig(admin_token_file=plain.admin_token_file, admin_metrics_open=True)
     async with served(settings) as port:
         assert (await port.ask("/metrics"))[0] == 200
         assert (await port.ask("/config"))[0] == 401
 
 
-async def test_on_loopback_everybody_reads_and_changes_need_the_role(plain: AdminSettings) -> None:
+async def test_on_loopback_everybody_reads_and_changes_need_the_role(
+    plain: CoordinatorConfig,
+) -> None:
     async with served(plain, "127.0.0.1") as port:
         assert (await port.ask("/config"))[0] == 200
         assert (await port.ask("/control/clock", method="POST"))[0] == 401
 
 
-async def test_tokens_over_tls(settings: AdminSettings) -> None:
+async def test_tokens_over_tls(settings: CoordinatorConfig) -> None:
     async with served(settings) as port:
         assert (await port.ask("/healthz", client=client()))[0] == 200
         assert (await port.ask("/config", client=client()))[0] == 401
@@ -181,7 +183,7 @@ async def test_tokens_over_tls(settings: AdminSettings) -> None:
         assert (status, reply.endswith(b"\r\n\r\n")) == (200, True)
 
 
-async def test_certificates_have_roles(settings: AdminSettings, tmp_path: Path) -> None:
+async def test_certificates_have_roles(settings: CoordinatorConfig, tmp_path: Path) -> None:
     ops = client(keystore(tmp_path / "ops.pem", name="ops"))
     scraper = keystore(tmp_path / "1.pem", name="scraper")
     other = client(keystore(tmp_path / "2.pem", name="other"))
@@ -194,7 +196,7 @@ async def test_certificates_have_roles(settings: AdminSettings, tmp_path: Path) 
 
 
 async def test_a_certificate_of_others_gets_no_handshake(
-    settings: AdminSettings, tmp_path: Path
+    settings: CoordinatorConfig, tmp_path: Path
 ) -> None:
     stranger = client(keystore(tmp_path / "s.pem", STRANGERS, name="ops"))
     async with served(settings) as port:
@@ -203,7 +205,7 @@ async def test_a_certificate_of_others_gets_no_handshake(
         await until(lambda: len(port.server._unasked) == 0)
 
 
-async def test_old_protocols_are_not_spoken(settings: AdminSettings) -> None:
+async def test_old_protocols_are_not_spoken(settings: CoordinatorConfig) -> None:
     old, new = client(), client()
     for context in (old, new):
         context.set_ciphers("ALL:@SECLEVEL=0")
@@ -217,7 +219,7 @@ async def test_old_protocols_are_not_spoken(settings: AdminSettings) -> None:
 
 
 async def test_plain_http_and_silence_get_nothing_from_tls(
-    settings: AdminSettings, monkeypatch: pytest.MonkeyPatch
+    settings: CoordinatorConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with served(settings) as port:
         with pytest.raises((ConnectionError, IndexError)):
@@ -235,7 +237,7 @@ async def test_plain_http_and_silence_get_nothing_from_tls(
 
 
 async def test_a_new_certificate_is_served_and_a_bad_one_is_not(
-    settings: AdminSettings, tmp_path: Path
+    settings: CoordinatorConfig, tmp_path: Path
 ) -> None:
     async def serial(port: Port) -> object:
         _, writer = await asyncio.open_connection(
@@ -254,4 +256,8 @@ async def test_a_new_certificate_is_served_and_a_bad_one_is_not(
         with capture_logs() as logs:
             (tmp_path / "server.pem").write_text("no PEM")
             assert await serial(port) == second
-        assert [line["log_level"] for line in logs] == ["error"]
+            keystore(tmp_path / "server.pem", name="another")
+            assert await serial(port) == second
+        assert [line["log_level"] for line in logs] == ["error", "error"]
+        assert "no certificate in PEM" in logs[0]["reason"]
+        assert "the subject was CN=groupd,OU=Ops,O=Acme" in logs[1]["reason"]

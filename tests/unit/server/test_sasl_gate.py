@@ -223,6 +223,13 @@ async def test_a_failure_is_told_after_a_delay_and_before_the_end() -> None:
     assert transport.aborted
 
 
+async def test_garbage_behind_a_failure_does_not_cost_the_answer() -> None:
+    client = SaslClient()
+    client.send(frame(handshake("TEST")) + frame(authenticate(b"wrong")) + b"x" * 100)
+    client.clock.advance(101)
+    assert read_authenticated(client.replies()[1]).error == 58
+
+
 async def test_delays_do_not_add_up() -> None:
     """SE-23: each connection has its own."""
     client = SaslClient()

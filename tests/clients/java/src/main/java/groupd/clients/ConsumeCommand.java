@@ -3,6 +3,10 @@ package groupd.clients;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.Reader;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -132,7 +136,23 @@ final class ConsumeCommand {
             if (!prefix.isEmpty()) {
                 config.put("group.instance.id", prefix + number);
             }
+            if (options.containsKey("login")) {
+                logIn(config, Path.of(options.get("login")));
+            }
             return config;
+        }
+
+        /** {@code --login FILE}: here, the properties that a client logs in with. */
+        private static void logIn(Properties config, Path file) {
+            try (Reader reader = Files.newBufferedReader(file)) {
+                config.load(reader);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+            String tokens = config.getProperty("sasl.oauthbearer.token.endpoint.url");
+            if (tokens != null) {
+                System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", tokens);
+            }
         }
 
         void finish() {

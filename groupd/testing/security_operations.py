@@ -1,0 +1,81 @@
+"""Calls for users and ACLs, and for how clients log in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from groupd.coordinator.faults.errors import HarnessError
+from groupd.protocol.messages.acls import (
+    AclFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from groupd.testing.acl_rules import AclRule, parse, shown
+from groupd.testing.engine import Engine
+from groupd.testing.errors import check_code
+from groupd.testing.scram_users import deletions
+from groupd.testing.secure import ACLS_VERSION, add_acls, add_scram_users, alter_users
+from groupd.testing.security import TOKEN_LIFETIME_S, Login, Mechanism
+
+
+class SecurityOperations:
+    """Of one engine. Errors are RequestRefused, and HarnessError for users that there are not."""
+
+    _engine: Engine
+
+    async def login(self, user: str | None, mechanism: Mechanism | None = None) -> Login:
+        """How a client connects in the name of `user`; None: nobody."""
+        return self._engine.secured.login(user, mechanism)
+
+    async def token(self, user: str, lifetime_s: int = TOKEN_LIFETIME_S) -> str:
+        """A signed token for OAUTHBEARER, which is valid for `lifetime_s` seconds from now."""
+        return self._engine.secured.token(user, lifetime_s)
+
+    async def token_file(self, user: str) -> str:
+        """The path of a file that holds a token."""
+        return self._engine.secured.token_file(user)
+
+    # Users
+
+    async def users(self) -> list[str]:
+        """Names of the users, sorted."""
+        return sorted(self._engine.secured.users)
+
+    async def add_user(self, name: str, password: str) -> None:
+        """Add a user, or change its password. It can log in by SCRAM and OAUTHBEARER, and with a
+        certificate of its own; users of PLAIN are those of the start."""
+        secured = self._engine.secured
+        await add_scram_users(self._engine.ask, {name: password}, secured.scram_mechanisms)
+        secured.users[name] = password
+
+    async def remove_user(self, name: str) -> None:
+        """Remove a user. Its open connections stay, as in Kafka."""
+        secured = self._engine.secured
+        if name not in secured.users:
+            raise HarnessError(f"no user {name!r}")
+        for request in deletions(name, secured.scram_mechanisms):
+            await alter_users(self._engine.ask, request)
+        del secured.users[name]
+
+    # ACLs
+
+    async def acls(self) -> list[str]:
+        """All ACLs, as rules, sorted."""
+        reply = await self._engine.ask(DescribeAclsRequest(AclFilter()), ACLS_VERSION)
+        check_code("ACLs", reply.error, reply.error_message)
+        return sorted(shown(acl) for found in reply.resources for acl in found.acls)
+
+    async def add_acls(self, rules: Iterable[AclRule]) -> None:
+        """Add ACLs, written as `groupd.testing.acl_rules` says."""
+        await add_acls(self._engine.ask, parse(rules))
+
+    async def remove_acls(self, rules: Iterable[AclRule]) -> None:
+        """Remove ACLs, each written as it was added. One that is not there is no mistake."""
+        filters = [
+            AclFilter(a.resource_type, a.name, a.pattern, a.principal, a.host, a.operation,
+                      a.permission)
+            for a in parse(rules)
+        ]  # fmt: skip
+        reply = await self._engine.ask(DeleteAclsRequest(tuple(filters)), ACLS_VERSION)
+        for result in reply.results:
+            check_code("ACL", result.error, result.error_message)
