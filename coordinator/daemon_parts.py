@@ -13,6 +13,7 @@ from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.host import Host
+from groupd.coordinator.runtime.audited_routes import audited
 from groupd.coordinator.runtime.broker import Broker, shard_maker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
@@ -51,9 +52,9 @@ class DaemonParts:
     """Of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
     security: Security
+    """Who may do what."""
     metering: Metering
     """Of the connections."""
-    """Who may do what."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
     requests: Requests
@@ -91,8 +92,9 @@ class DaemonParts:
         that have the shards; None: they are here. Raises LogError, ConfigError."""
         self._hosting = hosting
         await fix_shard_count(store, self.config)
-        self.broker = self._make_broker(store)
-        self.security = Security(self.config, store, self.broker.work.turn, self.clock.monotonic_ms)
+        work = LongWork(self._host.slices)
+        self.security = Security(self.config, store, work.turn, self.clock.monotonic_ms)
+        self.broker = self._make_broker(store, work)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
         self.data_plane = self._make_data_plane(store)
@@ -114,14 +116,15 @@ class DaemonParts:
         if self._wrap is not None:
             self.requests = self._wrap(self.requests)
 
-    def _make_broker(self, store: Store) -> Broker:
+    def _make_broker(self, store: Store, work: LongWork) -> Broker:
+        security = self.security
         return Broker(
             self.config,
             shard_maker(self.config, self._assignors, self._host.new_id),
             store,
             self.clock,
-            ROUTES,
-            work=LongWork(self._host.slices),
+            audited(ROUTES, security.audit) if security.authorizer.enabled else ROUTES,
+            work=work,
             served=None if self._hosting is None else (),
         )
 

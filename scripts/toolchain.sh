@@ -64,6 +64,7 @@ missing_packages() {
     node_is_new_enough || echo nodejs
     command -v npm >/dev/null || echo npm
     command -v cc >/dev/null || printf '%s\n' gcc libc6-dev
+    [ -e /usr/include/openssl/ssl.h ] || echo libssl-dev
 }
 
 mapfile -t missing < <(missing_packages)

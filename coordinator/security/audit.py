@@ -1,14 +1,17 @@
 """The audit log: who was denied what, and who changed what (docs/spec/security.md#7).
 
 Its lines are structured events of the logger `groupd.audit`, each with the field `log=audit`.
-Denials are at INFO and grants at DEBUG. Changes are at INFO too, and none of them is left out.
+Denials are at INFO and grants at DEBUG. Changes are at INFO too, and none of them is left out. The
+exception are commits by clients that are no members. They may be an operator's reset, but consumers
+that choose their partitions themselves commit in the same way, every few seconds. So the same
+client has one line for a topic in a window.
 Questions that nobody asked by name have no line. No line has a secret.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from logging import DEBUG
 from typing import Any
 
@@ -26,6 +29,8 @@ WINDOW_S = 10.0
 """The same denial has one line in a window of so many seconds."""
 LINES_MAX = 100
 """Lines for denials in a window."""
+RESETS_MAX = 1000
+"""Lines for resets of offsets in a window."""
 
 log = structlog.get_logger("groupd.audit", log=LOG)
 
@@ -40,14 +45,39 @@ class Denial(Struct, frozen=True):
     rule: str
 
 
+class _Window:
+    """Which lines have been written in this window. `left_out`: the event of the line that says how
+    many others there were."""
+
+    def __init__(self, most: int, left_out: str) -> None:
+        self._most = most
+        self._left_out = left_out
+        self._until = 0.0
+        self._seen: set[Hashable] = set()
+        self._count = 0
+
+    def has_room(self, line: Hashable, now: float) -> bool:
+        """Whether to write it."""
+        if now >= self._until:
+            self._until = now + WINDOW_S
+            self._seen.clear()
+            if self._count:
+                log.info(self._left_out, count=self._count)
+                self._count = 0
+        if line in self._seen or len(self._seen) >= self._most:
+            self._count += 1
+            return False
+        self._seen.add(line)
+        return True
+
+
 class Audit:
     """Writes the lines. `elapsed`: a clock in seconds."""
 
     def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._elapsed = elapsed
-        self._until = 0.0
-        self._seen: set[Denial] = set()
-        self._left_out = 0
+        self._denials = _Window(LINES_MAX, "denials left out")
+        self._resets = _Window(RESETS_MAX, "resets of offsets left out")
         self.grants = False
         """Whether grants are written. Whoever asks for rights looks here first."""
 
@@ -60,14 +90,8 @@ class Audit:
     # Decisions ----------------------------------------------------------------------------
 
     def denied(self, denial: Denial) -> None:
-        now = self._elapsed()
-        if now >= self._until:
-            self._end_window()
-            self._until = now + WINDOW_S
-        if denial in self._seen or len(self._seen) >= LINES_MAX:
-            self._left_out += 1
+        if not self._denials.has_room(denial, self._elapsed()):
             return
-        self._seen.add(denial)
         log.info(
             "denied",
             principal=plain(denial.principal),
@@ -88,12 +112,6 @@ class Audit:
             client=client,
             rule=plain(rule),
         )
-
-    def _end_window(self) -> None:
-        self._seen.clear()
-        if self._left_out:
-            log.info("denials left out", count=self._left_out)
-            self._left_out = 0
 
     # Changes ------------------------------------------------------------------------------
 
@@ -118,7 +136,11 @@ class Audit:
         self._changed("offsets deleted", by, group=group, topic=topic, partitions=partitions)
 
     def offsets_reset(self, by: RequestContext, group: str, topic: str, partitions: int) -> None:
-        """Offsets were set by a client that is no member of the group."""
+        """Offsets were set by a client that is no member of the group. The same client has one line
+        for a topic in a window."""
+        line = (by.principal, by.client_host, group, topic)
+        if not self._resets.has_room(line, self._elapsed()):
+            return
         self._changed("offsets reset", by, group=group, topic=topic, partitions=partitions)
 
     def group_deleted(self, by: RequestContext, group: str) -> None:

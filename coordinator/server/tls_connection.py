@@ -212,7 +212,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         assert tls is not None
         parts, ended = [], False
         try:
-            while self._incoming.pending or tls.pending():
+            # One call reads one record as a whole, so nothing is left of it inside.
+            while self._incoming.pending:
                 part = tls.read(RECORD_MAX)
                 if not part:
                     ended = True
@@ -236,10 +237,11 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def _encrypt(self, data: bytes | bytearray | memoryview) -> None:
         assert self._tls is not None
-        with memoryview(data) as view:
-            at = self._tls.write(view)
-            while at < len(view):
-                at += self._tls.write(view[at:])
+        at = self._tls.write(data)  # one record at most
+        if at < len(data):
+            with memoryview(data) as view:
+                while at < len(view):
+                    at += self._tls.write(view[at:])
         self._send_encrypted()
 
     def _encrypt_some(self) -> None:

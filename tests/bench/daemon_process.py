@@ -35,6 +35,8 @@ class DaemonProcess:
         self._log = (data_dir / "daemon.log").open("wb")
         self._process: subprocess.Popen[str] | None = None
         self.kafka = ("", 0)
+        self.tls_port = 0
+        """Of the listener SSL; 0: there is none."""
         self.admin = ("", 0)
 
     def __enter__(self) -> DaemonProcess:
@@ -43,7 +45,9 @@ class DaemonProcess:
             env = {**os.environ, "PYTHONPATH": str(self._installed)}
             # -P: the working directory, which has this tree, is not searched.
             command[1:3] = ["-P", "-m", _program(self._installed)]
-        command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        command += ["--admin", "127.0.0.1:0"]
+        if not any(flag.startswith("listeners=") for flag in self._flags):
+            command += ["--listen", "127.0.0.1:0"]
         command += ["--data-dir", str(self._data_dir / "data"), "--log-level", "warning"]
         self._process = subprocess.Popen(
             [*command, *self._flags], env=env, stdout=subprocess.PIPE, stderr=self._log, text=True
@@ -59,6 +63,7 @@ class DaemonProcess:
             raise RuntimeError(f"the daemon did not start: {log.strip()[-500:]}")
         fields = dict(part.split("=", 1) for part in line.split()[2:])
         self.kafka = _address(fields["kafka"])
+        self.tls_port = _address(fields.get("ssl", ":0"))[1]
         self.admin = _address(fields["admin"])
         return self
 

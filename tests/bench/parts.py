@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tests.bench import assignors, growth, recovery, stalls
 from tests.bench.load import measure as load
 from tests.bench.plan import Part
+from tests.bench.security import measure as security_measure
 from tests.bench.storm.workloads import measure as storm_measure
 
 
@@ -30,6 +31,7 @@ PARTS: Sequence[Entry] = (
     Entry("i", "Assignors", assignors.measure),
     Entry("s", "Stalls of the event loop", stalls.measure),
     Entry("j", "Growth", growth.measure),
+    Entry("k", "Security", security_measure),
 )
 
 TITLES = {part.letters: part.title for part in PARTS} | {"t": "A fresh broker for a test"}

@@ -119,10 +119,10 @@ class Talk:
 
     @property
     def waits_by_right(self) -> bool:
-        """The oldest request without a reply may wait for others, or none of them need have one."""
-        if self.expected and self.expected[0][0] in MAY_WAIT:
-            return True
-        return all(key == PRODUCE for key, _ in self.expected)
+        """The oldest request without a reply may wait for others. A Produce before it may have
+        asked for no reply."""
+        oldest = next((key for key, _ in self.expected if key != PRODUCE), None)
+        return oldest is None or oldest in MAY_WAIT
 
     @property
     def done(self) -> bool:

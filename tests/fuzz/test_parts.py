@@ -25,7 +25,7 @@ from tests.fuzz.talk import Talk, Way, Wrong
 from tests.support.raw import api_versions, frame, request
 from tests.support.sasl_client import PLAIN_ALICE
 
-METADATA, PRODUCE, JOIN_GROUP = 3, 0, 11
+METADATA, PRODUCE, JOIN_GROUP, SYNC_GROUP = 3, 0, 11, 14
 UNLIKE_ITS_NEIGHBOUR = (28, 6)
 """TxnOffsetCommit v6 has ids instead of names. kio has no such version, so nor have the seeds."""
 
@@ -193,3 +193,22 @@ def test_logins_of_all_kinds() -> None:
     assert all(frames_of(one.data)[0][-1].endswith(PLAIN_ALICE) for one in sound)
     assert b"" in [one.data for one in made]
     assert any(b"SCRAM-SHA-512" in one.data for one in made)
+
+
+@pytest.mark.parametrize(
+    ("keys", "may"),
+    [
+        ((SYNC_GROUP, METADATA), True),
+        ((PRODUCE, SYNC_GROUP, METADATA), True),
+        ((PRODUCE,), True),
+        ((METADATA, SYNC_GROUP), False),
+        ((PRODUCE, METADATA, SYNC_GROUP), False),
+    ],
+)
+def test_who_may_wait(keys: tuple[int, ...], may: bool) -> None:
+    """A Produce in front may be one without a reply: then the next one is waited for."""
+    stream = b"".join(frame(request(key, 0, number)) for number, key in enumerate(keys))
+    with broker(lambda connection: None) as address:
+        talk = Talk(address, stream, Known(), Way.AT_ONCE, random.Random(1))
+        assert talk.waits_by_right is may
+        talk.close()

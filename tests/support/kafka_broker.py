@@ -31,7 +31,6 @@ BASE = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
@@ -66,12 +65,15 @@ class KafkaBroker:
         topics: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
         jvm_flags: Sequence[str] = JVM_FLAGS,
+        tls: bool = False,
     ) -> None:
+        """`tls`: clients are also served at `tls_port`; `settings` say with which certificate."""
         self.directory = directory
         self._jvm_flags = jvm_flags
         self.host = "127.0.0.1"
         self.port = free_port()
         self.controller_port = free_port()
+        self.tls_port = free_port() if tls else 0
         self._topics = dict(topics or {})
         self._settings = {
             key: value for key, value in (settings or {}).items() if not key.startswith("groupd.")
@@ -112,10 +114,14 @@ class KafkaBroker:
 
     def _write_properties(self) -> Path:
         listeners = f"{self.host}:{self.port},CONTROLLER://{self.host}:{self.controller_port}"
+        if self.tls_port:
+            listeners += f",SSL://{self.host}:{self.tls_port}"
+        protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL"
         values = {
             **BASE,
             "listeners": f"PLAINTEXT://{listeners}",
             "advertised.listeners": f"PLAINTEXT://{listeners}",
+            "listener.security.protocol.map": protocols,
             "controller.quorum.bootstrap.servers": f"{self.host}:{self.controller_port}",
             "log.dirs": str(self.directory / "data"),
             **self._settings,

@@ -1,17 +1,17 @@
 /* The load generator of the benchmarks: prepared requests over many connections, one thread, epoll.
  *
- *   generator ADDRESS PORT repeat WINDOW SECONDS WARMUP  <plan >usual-replies
- *   generator ADDRESS PORT once   WINDOW TIMEOUT 0       <plan >replies
+ *   generator ADDRESS PORT repeat WINDOW SECONDS WARMUP plain|tls  <plan >usual-replies
+ *   generator ADDRESS PORT once   WINDOW TIMEOUT HOLD   plain|tls  <plan >replies
  *
  * The plan: for every connection the number of its requests (int32) and the requests, each with its
  * length in front, as they go over the wire (big endian). `repeat`: a connection sends its only
- * request again and again, WINDOW at a time. `once`: it sends each once, in order. Only the
- * correlation id (bytes 8 to 12) is written here. Out come replies without their length and
+ * request again and again, WINDOW at a time. `once`: it sends each once, in order, and all connections
+ * stay open for HOLD more seconds. `tls`: over TLS, and no certificate is checked. Only the correlation id (bytes 8 to 12) is written here. Out come replies without their length and
  * correlation id, each behind its length (int32): in `repeat` the newest one of every connection from
  * before the timed part, in `once` all, by connection. How many replies in the timed part differed
  * from that one is counted, so that an error in the middle cannot pass for speed.
- * Standard error gets a line "counting" and a line "counted" around the timed part, so that others
- * can look at the peer then, and at last the figures as one line of JSON; times in microseconds.
+ * Standard error gets a line "counting" and a line "counted" around the timed part, or around HOLD, so
+ * that others can look at the peer then, and at last the figures as one line of JSON; times in microseconds.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -20,6 +20,8 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +45,7 @@ struct request {
 
 struct connection {
     int fd;
+    SSL *tls; /* NULL: plain text */
     uint32_t requests, sent, answered, next_correlation;
     struct request *plan;
     uint64_t started[WINDOW_MAX];
@@ -55,6 +58,7 @@ struct connection {
 };
 
 static int repeat, window, epoll_fd;
+static SSL_CTX *tls_context; /* NULL: plain text */
 static uint64_t counted, changed, answered_total, buckets[BUCKETS];
 static int counting, stopping;
 static struct connection *connections;
@@ -62,6 +66,12 @@ static uint32_t connection_count, busy;
 
 static void die(const char *what) {
     fprintf(stderr, "generator: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static void die_of_tls(const char *what) {
+    const char *reason = ERR_reason_error_string(ERR_peek_error());
+    fprintf(stderr, "generator: TLS %s: %s\n", what, reason ? reason : strerror(errno));
     exit(1);
 }
 
@@ -154,15 +164,41 @@ static void open_connection(struct connection *c, const struct sockaddr_in *addr
     if (c->fd < 0 || connect(c->fd, (const struct sockaddr *)address, sizeof *address))
         die("connect");
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (tls_context) {
+        c->tls = SSL_new(tls_context);
+        if (!c->tls || SSL_set_fd(c->tls, c->fd) != 1 || SSL_connect(c->tls) != 1)
+            die_of_tls("handshake");
+    }
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
     watch(c, EPOLL_CTL_ADD);
+}
+
+static ssize_t waits(struct connection *c, int done) {
+    int error = SSL_get_error(c->tls, done);
+    if (error == SSL_ERROR_ZERO_RETURN) return 0;
+    if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) die_of_tls("connection");
+    errno = EAGAIN;
+    return -1;
+}
+
+/* As `send` and `recv` on a socket that does not block: -1 with EAGAIN if it has to wait. */
+static ssize_t put(struct connection *c, const uint8_t *bytes, uint32_t length) {
+    if (!c->tls) return send(c->fd, bytes, length, MSG_NOSIGNAL);
+    int done = SSL_write(c->tls, bytes, (int)length);
+    return done > 0 ? done : waits(c, done);
+}
+
+static ssize_t get(struct connection *c, uint8_t *into, uint32_t room) {
+    if (!c->tls) return recv(c->fd, into, room, 0);
+    int done = SSL_read(c->tls, into, (int)room);
+    return done > 0 ? done : waits(c, done);
 }
 
 /* Takes as much of the pending bytes as the socket likes. */
 static void flush(struct connection *c) {
     uint32_t done = 0;
     while (done < c->pending_length) {
-        ssize_t wrote = send(c->fd, c->pending + done, c->pending_length - done, MSG_NOSIGNAL);
+        ssize_t wrote = put(c, c->pending + done, c->pending_length - done);
         if (wrote < 0 && errno == EAGAIN) break;
         if (wrote < 0) die("send");
         done += (uint32_t)wrote;
@@ -224,7 +260,7 @@ static void receive(struct connection *c) {
         c->capacity = c->filled + READ_MAX;
         c->buffer = take(c->buffer, c->capacity);
     }
-    ssize_t got = recv(c->fd, c->buffer + c->filled, c->capacity - c->filled, 0);
+    ssize_t got = get(c, c->buffer + c->filled, c->capacity - c->filled);
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
         if (got == 0) errno = ECONNRESET;
@@ -261,7 +297,11 @@ static void turn(int timeout_ms) {
     for (int i = 0; i < ready; i++) {
         struct connection *c = events[i].data.ptr;
         if (events[i].events & EPOLLOUT) flush(c);
-        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive(c);
+        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+            /* What TLS has decrypted already, epoll does not know of. */
+            do receive(c);
+            while (c->tls && SSL_pending(c->tls));
+        }
     }
 }
 
@@ -294,8 +334,8 @@ static void run_until(uint64_t end_ns) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 7) {
-        fprintf(stderr, "generator ADDRESS PORT repeat|once WINDOW SECONDS WARMUP\n");
+    if (count != 8) {
+        fprintf(stderr, "generator ADDRESS PORT repeat|once WINDOW SECONDS WARMUP|HOLD plain|tls\n");
         return 2;
     }
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -304,7 +344,13 @@ int main(int count, char **arguments) {
     repeat = !strcmp(arguments[3], "repeat");
     window = atoi(arguments[4]);
     if (window < 1 || window > WINDOW_MAX) die("window");
-    double seconds = atof(arguments[5]), warmup = atof(arguments[6]);
+    double seconds = atof(arguments[5]), warmup = atof(arguments[6]), hold = repeat ? 0 : warmup;
+    if (!strcmp(arguments[7], "tls")) {
+        tls_context = SSL_CTX_new(TLS_client_method());
+        if (!tls_context) die_of_tls("context");
+        SSL_CTX_set_mode(tls_context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS |
+                                          SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    }
     struct rlimit files;
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
@@ -332,7 +378,11 @@ int main(int count, char **arguments) {
     run_until(began + (uint64_t)(seconds * 1e9));
     double took = (double)(now_ns() - began) / 1e9;
     cpu = cpu_seconds() - cpu;
-    if (repeat) fprintf(stderr, "counted\n");
+    if (hold > 0 && !busy) {
+        fprintf(stderr, "counting\n");
+        usleep((useconds_t)(hold * 1e6));
+    }
+    if (repeat || hold > 0) fprintf(stderr, "counted\n");
     counting = 0;
     stopping = 1;
     uint64_t replies = counted;

@@ -50,26 +50,43 @@ def repeat(
     seconds: float,
     warmup_s: float,
     peer_cpu_s: Callable[[], float],
+    tls: bool = False,
 ) -> Result:
     """A connection for every frame, which sends nothing else, `window` at a time; counted are
     `seconds` after `warmup_s`."""
     plan = b"".join(struct.pack(">i", 1) + frame for frame in frames)
     seen: list[float] = []
     result = _run(
-        address, "repeat", window, seconds, warmup_s, plan, lambda: seen.append(peer_cpu_s())
+        address,
+        "repeat",
+        window,
+        seconds,
+        warmup_s,
+        plan,
+        lambda: seen.append(peer_cpu_s()),
+        tls=tls,
     )
     before_s, after_s = seen
     return replace(result, peer_cpu_us=(after_s - before_s) / max(result.count, 1) * 1e6)
 
 
-def once(address: tuple[str, int], frames: Sequence[bytes], connections: int) -> Result:
+def once(
+    address: tuple[str, int],
+    frames: Sequence[bytes],
+    connections: int,
+    *,
+    tls: bool = False,
+    hold_s: float = 0.0,
+    look: Callable[[], None] | None = None,
+) -> Result:
     """Every frame once, dealt out over connections with one in flight each; replies in the order
-    of the frames."""
+    of the frames. The connections stay open for `hold_s` after the last reply; `look` is called
+    when that begins and when it ends."""
     connections = min(connections, len(frames))
     timeout_s = ONCE_S + len(frames) / ONCE_PER_S
     dealt = [frames[first::connections] for first in range(connections)]
     plan = b"".join(struct.pack(">i", len(part)) + b"".join(part) for part in dealt)
-    result = _run(address, "once", 1, timeout_s, 0.0, plan)
+    result = _run(address, "once", 1, timeout_s, hold_s, plan, look, tls=tls)
     if len(result.replies) != len(frames):
         raise LoadFailed(f"{len(frames) - len(result.replies)} requests without an answer")
     ordered: list[bytes] = [b""] * len(frames)
@@ -88,13 +105,16 @@ def _run(
     warmup_s: float,
     plan: bytes,
     look: Callable[[], None] | None = None,
+    *,
+    tls: bool = False,
 ) -> Result:
-    """`look` is called when the timed part begins and when it ends."""
+    """`look` is called when the timed part begins and when it ends. `warmup_s`: in the mode "once"
+    the time for which connections stay open."""
     if not GENERATOR.is_file():
         raise RuntimeError("the load generator is not built: run `make bench-peers`")
     command = [str(GENERATOR), address[0], str(address[1]), mode, str(window)]
     with subprocess.Popen(
-        [*command, str(seconds), str(warmup_s)],
+        [*command, str(seconds), str(warmup_s), "tls" if tls else "plain"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,9 @@ JVM_WARMUP_S = 3.0
 WARMUP_OF_EACH_S = 50e-6
 """More for each request in flight: the first one on a connection is handled in full."""
 QUICK_WARMUP_S = 0.1
+Running = Callable[..., AbstractContextManager[Peer]]
+"""As `running`."""
+
 FAILURES = (LoadFailed, NoPeer, RuntimeError, AssertionError, OSError)
 """Of the load, and of starting a peer: one that fails must not end a run of hours."""
 
@@ -29,9 +33,10 @@ FAILURES = (LoadFailed, NoPeer, RuntimeError, AssertionError, OSError)
 class Measured:
     """Runs one workload of one peer at a time; keeps all that was seen."""
 
-    def __init__(self, load: Load, plan: Plan) -> None:
+    def __init__(self, load: Load, plan: Plan, start: Running = running) -> None:
         self.results: dict[str, list[Result]] = {}
         self._load = load
+        self._start = start
         self._seconds = plan.seconds
         self._is_quick = plan.quick
         self._echo: tuple[list[bytes], bytes] | None = None
@@ -43,7 +48,7 @@ class Measured:
     def _run(self, name: str) -> float:
         with (
             tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
-            running(name, Path(directory), TOPICS, durable=self._load.durable) as peer,
+            self._start(name, Path(directory), TOPICS, durable=self._load.durable) as peer,
         ):
             return self._repeat(peer, self._load.prepare(peer, self._load.connections))
 
@@ -65,15 +70,16 @@ class Measured:
             return requests, once(peer.address, requests, PREPARING).replies[0]
 
     def _repeat(self, peer: Peer, requests: Sequence[bytes]) -> float:
-        warmup_s = JVM_WARMUP_S if peer.name == "Apache Kafka" else WARMUP_S
+        warmup_s = JVM_WARMUP_S if peer.name.startswith("Apache Kafka") else WARMUP_S
         warmup_s += WARMUP_OF_EACH_S * self._load.connections * self._load.window
         result = repeat(
-            peer.address,
+            (peer.host, peer.tls_port or peer.port),
             requests,
             window=self._load.window,
             seconds=self._seconds,
             warmup_s=QUICK_WARMUP_S if self._is_quick else warmup_s,
             peer_cpu_s=peer.cpu_seconds,
+            tls=peer.tls_port > 0,
         )
         check_all(self._load, result.replies)
         if result.changed or result.unanswered or not result.count:
@@ -82,14 +88,20 @@ class Measured:
         return result.count / result.seconds
 
 
-def measure_loads(loads: Sequence[Load], plan: Plan) -> Iterator[Workload]:
-    """Of each: requests a second, CPU of the peer, latencies, and what the generator took."""
-    peers = plan.among((*STARTERS, C_SERVER))
+def measure_loads(
+    loads: Sequence[Load],
+    plan: Plan,
+    known: Sequence[str] = (*STARTERS, C_SERVER),
+    start: Running = running,
+) -> Iterator[Workload]:
+    """Of each: requests a second, CPU of the peer, latencies, and what the generator took. `start`:
+    starts one of the `known` peers by its name."""
+    peers = plan.among(known)
     for load in loads:
         asked = [peer for peer in peers if peer != C_SERVER or load.echo]
         if not asked or not plan.wants(load.name):
             continue
-        measured = Measured(load, plan)
+        measured = Measured(load, plan, start)
         notes: dict[str, str] = {}
         rate = Workload(
             load.name,

@@ -42,13 +42,15 @@ class NoPeer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A running broker. `session_timeout_ms`: what classic members should ask for."""
+    """A running broker. `session_timeout_ms`: what classic members should ask for; `tls_port`:
+    where steady loads go, over TLS; 0 = nowhere, they go to `port` in plain text."""
 
     name: str
     host: str
     port: int
     pid: int
     session_timeout_ms: int = 300_000
+    tls_port: int = 0
 
     @property
     def address(self) -> tuple[str, int]:
@@ -95,7 +97,8 @@ def _groupd_of(
         flags += ["--store", "memory://"]
     daemon = stack.enter_context(DaemonProcess(*flags, data_dir=path, installed=installed))
     name = "groupd" if installed is None else "groupd before"
-    return peer_at(name, f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
+    peer = peer_at(name, f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
+    return replace(peer, tls_port=daemon.tls_port)
 
 
 def _kafka(
@@ -113,10 +116,11 @@ def _kafka(
         oracle_classpath()
     except AssertionError as error:
         raise NoPeer(str(error)) from None
-    broker = KafkaBroker(path, topics=topics, settings=values, jvm_flags=KAFKA_JVM_FLAGS)
+    tls = "ssl.keystore.location" in settings
+    broker = KafkaBroker(path, topics=topics, settings=values, jvm_flags=KAFKA_JVM_FLAGS, tls=tls)
     stack.callback(broker.close)
     broker.start()
-    peer = peer_at("Apache Kafka", broker.bootstrap, broker.pid)
+    peer = replace(peer_at("Apache Kafka", broker.bootstrap, broker.pid), tls_port=broker.tls_port)
     wait_until(lambda: _has_loaded(peer), START_TIMEOUT_S, "all offsets partitions loaded")
     return peer
 

@@ -233,6 +233,23 @@ def test_repeated_denials_are_counted_not_written() -> None:
     assert rights.denied == 50 + 10 * LINES_MAX + 1
 
 
+def test_the_same_reset_has_one_line_in_a_window() -> None:
+    seconds = Seconds()
+    audit = Audit(seconds)
+    alice = RequestContext(None, 0, access=authorizer().access("User:alice", "/::1"))
+    bob = RequestContext(None, 0, access=authorizer().access("User:bob", "/::1"))
+
+    def reset(by: RequestContext, topic: str = "foo") -> list[str]:
+        with structlog.testing.capture_logs() as lines:
+            audit.offsets_reset(by, "g", topic, 1)
+        return [line["event"] for line in lines]
+
+    assert reset(alice) == reset(bob) == reset(alice, "bar") == ["offsets reset"]
+    assert [reset(alice) for _ in range(5)] == [[]] * 5
+    seconds.now += WINDOW_S
+    assert reset(alice) == ["resets of offsets left out", "offsets reset"]
+
+
 def test_changes_are_written_with_who_made_them() -> None:
     audit = Audit()
     by = RequestContext(
