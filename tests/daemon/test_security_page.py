@@ -4,34 +4,62 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from groupd.coordinator.cli.main import main
+from groupd.coordinator.cli.parse import properties_file
+from groupd.coordinator.config import CoordinatorConfig, with_settings
 from tests.support.daemon import Daemon
-from tests.support.doc_snippets import Snippet, snippets
+from tests.support.doc_snippets import DOCS, Snippet, snippets
 from tests.support.peer import running
 from tests.support.ports import free_ports
 
 PAGE = "security.md"
 PORT = "9092"
+EVERYTHING = "\n## All of it in one example\n"
+FOLDER, SASL_PORT, SSL_PORT = "/etc/groupd", "9093", "9094"
+ELSEWHERE = {"kafka-configs": "tests/clients/test_quotas.py"}
+"""Programs that do not run here, and who calls them."""
+
+
+def parts() -> tuple[list[Snippet], list[Snippet]]:
+    """The snippets of the example with everything, and all others."""
+    start = (DOCS / PAGE).read_text().partition(EVERYTHING)[0].count("\n") + 1
+    found = snippets(PAGE)
+    return [one for one in found if one.line > start], [one for one in found if one.line < start]
+
+
+def write_files(directory: Path, found: list[Snippet]) -> None:
+    """Those of the page that have a name, as a comment in the first line."""
+    for snippet in found:
+        if snippet.language == "properties" and snippet.code.startswith("# "):
+            name, _, content = snippet.code.partition("\n")
+            path = directory / name.removeprefix("# ")
+            path.touch(0o600)
+            path.write_text(content)
+
+
+def test_settings_without_a_file_are_settings(tmp_path: Path) -> None:
+    for number, snippet in enumerate(snippets(PAGE)):
+        if snippet.language == "properties" and not snippet.code.startswith("# "):
+            path = tmp_path / str(number)
+            path.write_text(snippet.code)
+            assert with_settings(CoordinatorConfig(), properties_file(path, "--config"))
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """With the files of the page, and those of passwords that it speaks of."""
-    found = {}
-    for snippet in snippets(PAGE):
-        if snippet.language == "properties":
-            name, _, content = snippet.code.partition("\n")
-            found[name.removeprefix("# ")] = content
+    write_files(tmp_path, parts()[1])
     for user in ("billing", "reports"):
-        found[f"{user}.password"] = f"{user}-secret\n"
-    for name, content in found.items():
-        (tmp_path / name).touch(0o600)
-        (tmp_path / name).write_text(content)
+        (tmp_path / f"{user}.password").touch(0o600)
+        (tmp_path / f"{user}.password").write_text(f"{user}-secret\n")
     return tmp_path
 
 
@@ -49,7 +77,7 @@ def port(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_users(port: str, capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [one for one in snippets(PAGE) if one.language == "console"]
+    commands = [one for one in parts()[1] if one.language == "console"]
     assert len(commands) >= 6
     for command in commands:
         assert printed(command, port, capsys) == command.output, command.code
@@ -62,3 +90,51 @@ def printed(command: Snippet, port: str, capsys: pytest.CaptureFixture[str]) -> 
         main([*arguments, "--bootstrap-server", f"127.0.0.1:{port}"])
     said = capsys.readouterr()
     return re.sub(rf"\b{port}\b", PORT, said.out + said.err)
+
+
+def test_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The broker starts when the first command asks for one."""
+    monkeypatch.chdir(tmp_path)
+    sasl, other = (str(port) for port in two_free_ports())
+
+    def here(text: str) -> str:
+        text = text.replace(FOLDER, str(tmp_path))
+        return text.replace(SASL_PORT, sasl).replace(SSL_PORT, other)
+
+    found = [replace(one, code=here(one.code)) for one in parts()[0]]
+    write_files(tmp_path, found)
+    names: dict[str, object] = {"__name__": "snippet"}
+    with ExitStack() as broker:
+        for one in found:
+            program = one.code.split()[0]
+            if one.language == "properties" or program in ELSEWHERE:
+                continue
+            capsys.readouterr()
+            if one.language == "python":
+                exec(compile(one.code, f"{PAGE}:{one.line}", "exec"), names)
+                assert capsys.readouterr().out == one.output
+            elif program == "groupd":
+                if not (tmp_path / "data").exists():
+                    broker.enter_context(running(broker_with_everything(tmp_path)))
+                assert printed(one, sasl, capsys) == one.output
+            else:
+                assert program in ("openssl", "cat", "chmod")
+                subprocess.run(one.code, shell=True, check=True, capture_output=True)
+
+
+def two_free_ports() -> tuple[int, int]:
+    first = free_ports("127.0.0.1", 2)
+    return first, first + 1
+
+
+def broker_with_everything(directory: Path) -> Daemon:
+    path = directory / "all.properties"
+    listeners = properties_file(path, "--config")["listeners"]  # so that no --listen is given
+    return Daemon(
+        directory,
+        topics={"orders": 1, "payroll": 1},
+        settings={"listeners": listeners},
+        arguments=["--config", str(path)],
+    )
