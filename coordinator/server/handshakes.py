@@ -57,7 +57,10 @@ class Handshakes:
         return len(self._deadlines)
 
     def opened(self, connection: Shaking) -> None:
-        """The connection has been accepted: its time runs."""
+        """The connection has been accepted and may send: its time runs. A second call changes
+        nothing."""
+        if connection in self._deadlines:
+            return
         due = self._clock.monotonic_ms() + self._timeout_ms
         self._deadlines[connection] = self._clock.call_at(due, connection.too_late)
 

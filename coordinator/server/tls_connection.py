@@ -109,7 +109,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast(asyncio.Transport, transport)
         self._inner.connection_made(self)
-        if not self._raw.is_closing():
+        # A connection that is held back, or will be turned away, has no handshake to be late with.
+        if not (self._paused or self._raw.is_closing()):
             self._handshakes.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -292,6 +293,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def resume_reading(self) -> None:
         self._paused = False
+        if not (self._open or self.is_closing()):
+            self._handshakes.opened(self)
         self._read(True)
 
     def _read(self, reading: bool) -> None:

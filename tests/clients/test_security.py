@@ -14,6 +14,7 @@ from confluent_kafka import admin as confluent
 from groupd.testing.client_security import security_settings
 from groupd.testing.security import AUTHORIZER, MECHANISMS, Login, Secured, SecurityOptions
 from tests.clients.group import BY_NAME, SETTLE_S, Flavour, Group
+from tests.clients.tools import Said, Tools
 from tests.support.admin import committed, create_topics, group_type, produce
 from tests.support.certificates import keystore, truststore
 from tests.support.daemon import Daemon
@@ -24,7 +25,7 @@ from tests.support.process import wait_until
 pytestmark = pytest.mark.skipif(peer_kind() == "kafka", reason="about groupd's listeners")
 
 HOST = "127.0.0.1"
-USERS = {"billing": "billing-secret", "reports": "reports-secret"}
+USERS = {"admin": "admin-secret", "billing": "billing-secret"}
 TOPIC, CLOSED_TOPIC, CLOSED_GROUP = "orders", "payroll", "payroll-readers"
 RECORDS = 20
 REAUTH_MS = 2000
@@ -102,7 +103,7 @@ class Broker:
                 "listener.name.named.ssl.keystore.location": str(named),
                 "groupd.scram.users.file": str(users),
                 "authorizer.class.name": AUTHORIZER,
-                "super.users": "User:ANONYMOUS",
+                "super.users": "User:admin;User:ANONYMOUS",
             },
         )
 
@@ -198,10 +199,7 @@ def join(broker: Broker, tmp_path: Path) -> Iterator[GroupMaker]:
         groups.append(made)
         file = tmp_path / f"login-{number}"
         if flavour.client == "java":
-            token = tmp_path / f"token-{number}"
-            token.write_text(login.token)
-            settings = security_settings("java", login, lambda: login.token, lambda: str(token))
-            file.write_text("".join(f"{key}={escaped(value)}\n" for key, value in settings.items()))
+            write_properties(file, login)
         else:
             file.write_bytes(msgspec.json.encode(login))
         made.spawn(topics or {TOPIC: 2}, commit="each", login=file)
@@ -210,6 +208,14 @@ def join(broker: Broker, tmp_path: Path) -> Iterator[GroupMaker]:
     yield make
     for group in groups:
         group.close()
+
+
+def write_properties(file: Path, login: Login) -> None:
+    """As Java and Kafka's tools take them."""
+    token = file.with_suffix(".token")
+    token.write_text(login.token)
+    settings = security_settings("java", login, lambda: login.token, lambda: str(token))
+    file.write_text("".join(f"{key}={escaped(value)}\n" for key, value in settings.items()))
 
 
 def escaped(value: str) -> str:
@@ -290,3 +296,21 @@ def test_a_login_is_renewed_on_its_connection(
     assert [move.kind for move in group.moves] == ["assigned"]
     group.stop(group.processes[0])
     assert group.errors == []
+
+
+def test_kafkas_tools_log_in(broker: Broker, tools: Tools, tmp_path: Path) -> None:
+    def call(user: str, mechanism: str, tool: str, *arguments: str) -> Said:
+        file = tmp_path / f"{user}-{mechanism}"
+        write_properties(file, broker.login(user, mechanism))
+        listener = "SSL" if mechanism == CERTIFICATE else "SASL_SSL"
+        address = broker.bootstrap(listener)
+        return tools.call(address, tool, "--command-config", str(file), *arguments)
+
+    assert TOPIC in call("admin", PLAIN, "kafka-topics", "--list").lines
+    assert call("billing", SHA_256, "kafka-topics", "--list").lines == [TOPIC, CLOSED_TOPIC]
+    assert "principal=User:*" in call("admin", SHA_512, "kafka-acls", "--list").out
+    assert "ClusterAuthorizationException" in call("billing", SHA_512, "kafka-acls", "--list").out
+    groups = call("admin", CERTIFICATE, "kafka-consumer-groups", "--list")
+    assert groups.exit == 0, groups
+    users = call("admin", SHA_512, "kafka-configs", "--entity-type", "users", "--describe")
+    assert "'billing' are SCRAM-SHA-256=iterations=4096" in users.out

@@ -3,6 +3,7 @@ are then."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -44,7 +45,7 @@ class Broker:
         by_name = keystore(directory / "name.pem", broker_certificate("localhost"))
         self.ca = truststore(directory / "ca.pem", CA)
         secure = "listener.name.secure.plain.sasl.jaas.config"
-        names = ("SSL", "REQUIRED", "REQUESTED", "RULES", "NAMED", "OLD", "RENEWED")
+        names = ("SSL", "REQUIRED", "REQUESTED", "RULES", "NAMED", "OLD", "RENEWED", "FEW")
         self.renewed = keystore(directory / "renewed.pem", broker_certificate(HOST))
         settings = {
             "listeners": ",".join(f"{name}://{HOST}:0" for name in ("PLAINTEXT", "SECURE", *names)),
@@ -64,6 +65,7 @@ class Broker:
             "listener.name.rules.ssl.client.auth": "required",
             "listener.name.rules.ssl.principal.mapping.rules": ("RULE:^CN=(.*?),.*O=Acme.*$/$1/L"),
             "listener.name.old.ssl.enabled.protocols": "TLSv1.2",
+            "listener.name.few.max.connections": "2",
             "groupd.tls.reload.interval.ms": "3600000",
             "groupd.tls.handshake.timeout.ms": "60000",
             "authorizer.class.name": ("org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
@@ -370,3 +372,17 @@ def first_message() -> bytes:
     with pytest.raises(ssl.SSLWantReadError):
         client.do_handshake()
     return outgoing.read()
+
+
+def test_connections_without_a_handshake_count(broker: Broker) -> None:
+    """SE-79."""
+    address = (HOST, broker.port("few"))
+    before = broker.handshakes()
+    with broker.client("few", client_context(CA)) as served, socket.create_connection(address):
+        assert is_served(served)
+        with socket.create_connection(address) as third:
+            third.settimeout(20)
+            with contextlib.suppress(ConnectionResetError):
+                assert third.recv(1) == b"", "closed before its handshake"
+    after = broker.handshakes()
+    assert after["succeeded"] == before["succeeded"] + 1

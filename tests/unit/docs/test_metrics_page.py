@@ -31,6 +31,7 @@ from groupd.coordinator.server.collectors import (
     TopicCleaningCollector,
 )
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.metrics import make_registry
 from groupd.coordinator.server.security_metrics import SecurityCollector
 from groupd.coordinator.topics.client_metrics import ClientMetrics
@@ -62,6 +63,9 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     )
     connections = ConnectionStats()
     connections.requests[(18, 3)] = 1
+    connections.handshakes = Handshakes(config, SystemClock())
+    facts = Mock(listener="SSL", expires=0.0, reloads=0, failed_reloads=0)
+    connections.certificates = lambda: [cast(Any, facts)]
     for again in (False, True):
         connections.sasl.logins["EXTERNAL", "PLAIN", again, True] = 1
     transactions = TransactionCoordinator(

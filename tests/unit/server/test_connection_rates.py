@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, cast
 
 from groupd.coordinator.config import CoordinatorConfig
@@ -11,7 +12,9 @@ from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection_rates import ConnectionRates
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.listener import KafkaListener
+from groupd.coordinator.server.tls_connection import TlsConnection
 from groupd.testing.clock import ManualClock
 from tests.support.raw import api_versions
 from tests.unit.server.harness import FakeTransport, a_fairness
@@ -20,12 +23,16 @@ from tests.unit.server.harness import FakeTransport, a_fairness
 class Ports:
     """Connections from any address, to one of two listeners."""
 
-    def __init__(self, rate: int = 2**31 - 1, of_listener: int | None = None) -> None:
+    def __init__(
+        self, rate: int = 2**31 - 1, of_listener: int | None = None, *, tls: bool = False
+    ) -> None:
         self.clock = ManualClock()
         self.config = CoordinatorConfig(max_connection_creation_rate=rate)
         self.quotas = Quotas(self.config, self.clock.monotonic_ms)
         of_all = ConnectionRates(self.config, self.clock, self.quotas)
         config = CoordinatorConfig(max_connection_creation_rate=of_listener or rate)
+        self.handshakes = Handshakes(self.config, self.clock)
+        wrap = partial(TlsConnection, endpoint=cast(Any, None), handshakes=self.handshakes)
         self.listeners = [
             KafkaListener(
                 each,
@@ -36,6 +43,7 @@ class Ports:
                 endpoint=KafkaEndpoint(
                     rates=ConnectionRates(each, self.clock, self.quotas, of_all)
                 ),
+                wrap=wrap if tls else None,
             )
             for each in (config, self.config)
         ]
@@ -44,7 +52,7 @@ class Ports:
         transport = FakeTransport()
         transport._extra = {"peername": (host, 4711)}  # type: ignore[attr-defined]
         connection = self.listeners[listener]._connection()
-        transport.connection = connection
+        transport.connection = cast(Any, connection)
         connection.connection_made(transport)
         return transport
 
@@ -105,3 +113,35 @@ async def test_a_connection_that_waited_is_served() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     assert late.reading
+
+
+async def test_with_tls_an_address_beyond_its_quota_gets_no_handshake() -> None:
+    ports = Ports(tls=True)
+    ports.quotas.change([(((IP, "127.0.0.1"),), {CONNECTION_CREATION_RATE: 1})])
+    opened = [ports.connect() for _ in range(20)]
+    assert waiting(opened) == 10
+    assert ports.handshakes.pending == 10
+    ports.clock.advance(999)
+    assert not any(one.aborted for one in opened)
+    ports.clock.advance(1)
+    assert [one.aborted for one in opened] == [False] * 10 + [True] * 10
+    assert {one.sent for one in opened} == {b""}
+    for one in opened:
+        assert one.connection is not None
+        one.connection.connection_lost(None)
+    assert ports.handshakes.failed == 10, "those who were turned away have not failed"
+
+
+async def test_with_tls_the_time_of_the_handshake_begins_after_the_wait() -> None:
+    ports = Ports(rate=1, tls=True)
+    opened = [ports.connect() for _ in range(21)]
+    late = opened[-1]
+    assert waiting(opened) == 11
+    ports.clock.advance(ports.config.tls_handshake_timeout_ms)
+    assert [one.aborted for one in opened] == [True] * 10 + [False] * 11
+    await asyncio.sleep(0)
+    assert late.reading
+    ports.clock.advance(ports.config.tls_handshake_timeout_ms - 1)
+    assert not late.aborted
+    ports.clock.advance(1)
+    assert late.aborted
