@@ -223,16 +223,20 @@ class Connection(ClientSocket):
 
     def start_some(self) -> None:
         """It is this connection's turn in the line: starts some of its requests."""
-        self._pump()
+        self._pump(True)
 
-    def _pump(self) -> None:
+    def _pump(self, from_line: bool = False) -> None:
         """Starts the requests that may start and writes the replies that became ready in one go.
         Repeats this if the writing made room, since requests answered at once leave no other event
         to continue. Gets in line when it has had its share of this turn of the loop."""
         elapsed, until_ns = self._turns.elapsed, 0
         if len(self._frames) > 1:
             until_ns = self._turns.until()
-        in_line = False
+        in_line, gate = False, self._gate
+        login = gate is not None and gate.login
+        if login and self._frames and not from_line and self._turns.used_up():
+            self._turns.line_up(self)
+            return
         try:
             while not self.closed:
                 started = False

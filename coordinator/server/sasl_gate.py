@@ -113,6 +113,11 @@ class SaslGate:
         connection.limit_frames(endpoint.config.sasl_server_max_receive_size)
         self._begin(endpoint.authenticator())
 
+    @property
+    def login(self) -> bool:
+        """Whether a login is under way, so that the next frame is a step of it."""
+        return self._authenticator is not None
+
     def takes(self, frame: bytes) -> bool:
         """Whether the frame is the gate's; then it is worked on. Requests that came before it have
         been answered."""

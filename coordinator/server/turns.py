@@ -52,6 +52,12 @@ class RequestTurns:
         old_ns = self._stalls.rang_ns + _OLD_NS
         return max(old_ns, self.elapsed() + SHARE_NS)
 
+    def used_up(self) -> bool:
+        """Whether the requests of this turn have had their time. The step of a login takes as long
+        as a dozen heartbeats, so it waits for the next turn then, even if it is the only request of
+        its connection."""
+        return self.elapsed() > self._stalls.rang_ns + _OLD_NS
+
     def line_up(self, connection: Starter) -> None:
         """Let `connection` start more when it is its turn; a second call changes nothing."""
         self._line[connection] = True

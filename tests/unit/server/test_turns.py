@@ -121,3 +121,30 @@ async def test_without_the_timer_nobody_waits() -> None:
     assert client.fairness.turns.until() > 1 << 61
     client.send(many(1000))
     assert len(client.received()) == 1000
+
+
+class Steps:
+    """A gate that keeps the steps of a login."""
+
+    login = True
+
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+
+    def takes(self, frame: bytes) -> bool:
+        self.seen.append(frame)
+        return True
+
+
+async def test_a_step_of_a_login_waits_while_the_turn_is_used_up() -> None:
+    loop = Loop()
+    client, gate = client_of(loop), Steps()
+    client.connection._gate = gate  # type: ignore[assignment]
+    client.send(many(1))
+    assert len(gate.seen) == 1
+    loop.grows_old()
+    client.send(many(1))
+    assert len(gate.seen) == 1
+    loop.stalls.rang_ns = loop.now_ns
+    await asyncio.sleep(0)
+    assert len(gate.seen) == 2
