@@ -16,6 +16,7 @@ from groupd.coordinator.cli.admin_port import (
     admin_port,
 )
 from groupd.coordinator.cli.groups.place import place
+from groupd.coordinator.cli.kafka.flags import DEFAULT_BOOTSTRAP, CommandConfig
 from groupd.coordinator.cli.parse import one_of
 from groupd.coordinator.cli.times import FORMS
 
@@ -23,8 +24,6 @@ app = typer.Typer(
     help="Groups: what they are doing, what they committed when, and bringing it back.",
     no_args_is_help=True,
 )
-
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]
@@ -112,6 +111,7 @@ def offsets(
     data_dir: DataDir = None,
     store: Store = None,
     bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
@@ -121,7 +121,7 @@ def offsets(
     """
     from groupd.coordinator.cli.groups.offsets import show_offsets
 
-    chosen = place(data_dir, store, bootstrap)
+    chosen = place(data_dir, store, bootstrap, command_config)
     show_offsets(chosen, group, at, at_log_offset, as_json=_json(output), wide=wide)
 
 
@@ -142,6 +142,7 @@ def history(
     data_dir: DataDir = None,
     store: Store = None,
     bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     output: Format = "table",
 ) -> None:
     """Every change of a group's offsets in the order of the log: when, from, to, and by whom.
@@ -151,7 +152,7 @@ def history(
     """
     from groupd.coordinator.cli.groups.history import HistoryFilter, show_history
 
-    chosen = place(data_dir, store, bootstrap)
+    chosen = place(data_dir, store, bootstrap, command_config)
     wanted = HistoryFilter.parse(topic, partition, since, until, events=events, every=every)
     show_history(chosen, group, wanted, retention_minutes * 60_000, as_json=_json(output))
 
@@ -163,6 +164,7 @@ def restore(
     bootstrap: Annotated[
         str, typer.Option(help="The running daemon (or another cluster), HOST:PORT.")
     ] = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Write; without it nothing is changed.")
     ] = False,
@@ -189,6 +191,7 @@ def restore(
         group,
         at,
         bootstrap,
+        command_config,
         stored,
         apply=apply,
         delete_new=delete_new,

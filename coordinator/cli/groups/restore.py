@@ -7,6 +7,7 @@ OffsetDelete (no member, generation -1), which the coordinator refuses while the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from groupd.coordinator.cli.groups.past import fail, note, past_state, run
 from groupd.coordinator.cli.groups.place import LogLocation
@@ -15,6 +16,7 @@ from groupd.coordinator.cli.groups.source import cluster_source, open_source
 from groupd.coordinator.cli.groups.tables import table
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import OffsetAnswer
+from groupd.coordinator.cli.kafka.client_config import client_security
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection
 from groupd.coordinator.cli.parse import real_port
@@ -32,6 +34,7 @@ def restore_group(
     group_id: str,
     at: str,
     bootstrap: str,
+    command_config: Path | None,
     stored: LogLocation | None,
     *,
     apply: bool,
@@ -41,9 +44,10 @@ def restore_group(
 ) -> None:
     """Restore the group. `stored` None: the history is read from the cluster, too."""
     address = real_port(bootstrap, "--bootstrap")
+    security = client_security(command_config)
 
     async def work() -> None:
-        with KafkaCluster(*address) as cluster:
+        with KafkaCluster(*address, security) as cluster:
             then = await _then(cluster, stored, group_id, at)
             coordinator = cluster.coordinator(group_id)
             steps = _plan(cluster, coordinator, group_id, then, delete_new=delete_new)

@@ -12,6 +12,7 @@ from typing import Protocol
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.client_config import client_security
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.parse import real_port
@@ -44,7 +45,8 @@ class GroupLog(Protocol):
 async def open_source(place: LogLocation, group_id: str) -> AsyncIterator[GroupLog]:
     """Raises UsageError when there is nothing to read from."""
     if place.bootstrap is not None:
-        with KafkaCluster(*real_port(place.bootstrap, "--bootstrap")) as cluster:
+        address = real_port(place.bootstrap, "--bootstrap")
+        with KafkaCluster(*address, client_security(place.command_config)) as cluster:
             yield cluster_source(cluster, group_id)
         return
     try:

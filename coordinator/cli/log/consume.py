@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.kafka.flags import CommandConfig
 from groupd.coordinator.cli.parse import real_port
 
 
@@ -16,19 +17,22 @@ def consume(
     target: Annotated[
         Path, typer.Option("--to", help="Directory for the partitions' directories.")
     ],
+    command_config: CommandConfig = None,
 ) -> None:
     """Copy __consumer_offsets of a running Kafka cluster (or groupd) into segment files.
 
     Everything that its brokers still serve, byte by byte; `dump`, `verify` and `import` read it.
-    Plain connections only; where a cluster wants TLS or SASL, copy its segment files.
+    Where the cluster wants TLS or a login, --command-config says how.
     """
+    from groupd.coordinator.cli.kafka.client_config import client_security
     from groupd.coordinator.cli.kafka.cluster import KafkaCluster
     from groupd.coordinator.cli.kafka.connection import KafkaError
     from groupd.coordinator.cli.log.copying import copy_log
     from groupd.coordinator.logtools.errors import LogToolError
 
     try:
-        with KafkaCluster(*real_port(bootstrap, "--bootstrap")) as cluster:
+        address = real_port(bootstrap, "--bootstrap")
+        with KafkaCluster(*address, client_security(command_config)) as cluster:
             partitions, batches, records = copy_log(cluster, target)
     except (KafkaError, LogToolError) as error:
         raise UsageError(str(error)) from None
