@@ -35,9 +35,12 @@ Make = Callable[[Facts], Request]
 
 
 class RandomRequests:
-    """`name`: of the topic, the groups and the transactional id. The topic has two partitions."""
+    """`name`: of the topic, the groups and the transactional id. The topic has two partitions.
+    `leads`: they are for the node that leads the topic. Another one refuses what is produced, which without a reply
+    closes the connection."""
 
-    def __init__(self, seed: int, name: str) -> None:
+    def __init__(self, seed: int, name: str, *, leads: bool) -> None:
+        self._leads = leads
         self._random = random.Random(seed)
         self.topic, self.classic, self.consumer = name, f"{name}-classic", f"{name}-consumer"
         self.transactional_id = name
@@ -80,9 +83,12 @@ class RandomRequests:
 
     def _produce(self) -> list[Make]:
         acks, index = self._random.choice([-1, -1, 1, 0]), self._partition()
+        name = self._name()
+        if acks == 0:  # what fails then closes the connection
+            acks, name, index = 0 if self._leads else 1, self.topic, index % 2
         records = batch(self._random.randint(1, 3))
         data = {"index": index, "records": records}
-        topics = [{"name": self._name(), "partition_data": [data]}]
+        topics = [{"name": name, "partition_data": [data]}]
         asked = ("Produce", 9, {"acks": acks, "timeout": 1000, "topic_data": topics})
         return [_fixed(asked)]
 

@@ -70,7 +70,8 @@ def begin(peer: Peer, requests: RandomRequests) -> Facts:
 def test_replies_do_not_depend_on_whether_they_are_waited_for(
     place: str, peers: list[Peer], node: str, seed: int
 ) -> None:
-    requests = RandomRequests(seed, f"{place}-{node}-{seed}")
+    leads = node == "leader" or place != "workers"
+    requests = RandomRequests(seed, f"{place}-{node}-{seed}", leads=leads)
     made = requests.take(LENGTH)
     answered = []
     with ExitStack() as stack:
