@@ -36,8 +36,8 @@ Make = Callable[[Facts], Request]
 
 class RandomRequests:
     """`name`: of the topic, the groups and the transactional id. The topic has two partitions.
-    `leads`: they are for the node that leads the topic. Another one refuses what is produced, which without a reply
-    closes the connection."""
+    `leads`: they are for the node that leads the topic. Another one refuses what is produced, which
+    without a reply closes the connection."""
 
     def __init__(self, seed: int, name: str, *, leads: bool) -> None:
         self._leads = leads
