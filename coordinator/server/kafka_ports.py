@@ -28,9 +28,8 @@ from groupd.coordinator.server.tls_connection import ClientRefused, TlsConnectio
 class TlsEndpoint:
     """TLS of one listener, as its connections see it. `line`: where they wait for their turn."""
 
-    def __init__(self, tls: ListenerTls, access: FindAccess, line: Handshakes) -> None:
+    def __init__(self, tls: ListenerTls, line: Handshakes) -> None:
         self._tls = tls
-        self._access = access
         self.line = line
 
     @property
@@ -46,7 +45,7 @@ class TlsEndpoint:
         except NoPrincipal as error:
             raise ClientRefused(str(error)) from error
         if principal is not None:
-            inner.session.access = self._access(principal, inner.host)
+            inner.identify(principal)
 
 
 class KafkaPorts:
@@ -122,7 +121,7 @@ class KafkaPorts:
         if self._stats.handshakes is None:
             self._stats.handshakes = Handshakes(self._config, self._clock)
             self._stats.certificates = self._certificates
-        return TlsEndpoint(made, self._access, self._stats.handshakes)
+        return TlsEndpoint(made, self._stats.handshakes)
 
     def _certificates(self) -> list[CertificateFacts]:
         return [

@@ -38,6 +38,8 @@ LISTS = (
     "every array, 4,000 items",
     "metadata",
 )
+# What docs/spec/security.md calls SE-86 (pipelined, replies unread), SE-87 (arrays that claim more
+# than there is) and SE-88 (DescribeGroups of nothing but names; with 90 MB in `make attack`).
 WIRE = (
     "bad frames",
     "mutated frames",

@@ -139,7 +139,7 @@ def test_files_that_cannot_be_used(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
-def test_on_other_addresses_a_start_needs_a_scheme(tmp_path: Path, host: str) -> None:
+def test_se_96_on_other_addresses_a_start_needs_a_scheme(tmp_path: Path, host: str) -> None:
     data = tmp_path / "data"
     ended = groupd(
         "serve", "--listen", "127.0.0.1:0", "--admin", f"{host}:0", "--data-dir", str(data)

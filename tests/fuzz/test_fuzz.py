@@ -26,7 +26,7 @@ GROWTH_BYTES = 64 << 20
 
 
 @pytest.mark.timeout(SECONDS + 600)
-def test_hostile_bytes_hurt_nobody(tmp_path: Path) -> None:
+def test_se_94_hostile_bytes_hurt_nobody(tmp_path: Path) -> None:
     guided = GUIDED * SECONDS if guide.available() else 0.0
     plan = Plan(SECONDS - guided, connections=24, guided_seconds=guided)
     verdict = Campaign(plan, tmp_path).run(sys.stdout)

@@ -8,16 +8,22 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 
 from groupd.testing import GroupCoordinator, replay
+from groupd.testing.security import Mechanism, SecurityProtocol
 
 PASSWORD = "s3cret-of-billing"
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_secured_broker_is_replayed(tmp_path: Path, mechanism: str) -> None:
+@pytest.mark.parametrize(
+    ("security", "mechanism"),
+    [("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", "SCRAM-SHA-256"), ("SSL", None)],
+)
+def test_a_secured_broker_is_replayed(
+    tmp_path: Path, security: SecurityProtocol, mechanism: Mechanism | None
+) -> None:
     path = tmp_path / "run.jsonl"
     with GroupCoordinator.start(
         {"orders": 2},
-        security="SASL_PLAINTEXT",
+        security=security,
         users={"billing": PASSWORD, "audit": "other"},
         acls=["billing may READ topic orders", "billing may READ group g"],
         record=path,

@@ -11,7 +11,7 @@ from tests.scenarios.runner.table import PATH, text
 
 ROOT = SCENARIOS.parents[1]
 RULES = ROOT / "docs" / "spec"
-AREAS = ("AS", "CG", "CL", "LG", "OF")
+AREAS = ("AS", "CG", "CL", "LG", "OF", "SE")
 # In a test's name (test_cg_15_...), an id, or a comment in a table of cases.
 NUMBER = re.compile(rf"(?<![a-z0-9])({'|'.join(AREAS)})[-_](\d\d)(?!\d)", re.IGNORECASE)
 SCENARIO = re.compile(rf"^- <a id=\"((?:{'|'.join(AREAS)})-\d\d)\">", re.MULTILINE)

@@ -365,6 +365,26 @@ def test_handshakes_that_stop_halfway_keep_nobody_out(broker: Broker) -> None:
             raw.close()
 
 
+def test_se_13_a_settled_member_heartbeats_over_tls(broker: Broker) -> None:
+    """Answers to repeated heartbeats are stored: they leave through TLS as all others do."""
+    with broker.client("ssl", client_context(CA)) as client:
+        joining = {
+            "group_id": "settled",
+            "member_id": "m1",
+            "member_epoch": 0,
+            "rebalance_timeout": 9000,
+            "subscribed_topic_names": ["missing"],
+            "topic_partitions": (),
+        }
+        joined = client.call("ConsumerGroupHeartbeat", 1, **joining)
+        assert joined["error_code"] == 0
+        beat = {"group_id": "settled", "member_id": "m1", "member_epoch": joined["member_epoch"]}
+        replies = [client.call("ConsumerGroupHeartbeat", 1, **beat) for _ in range(300)]
+    assert {(reply["error_code"], reply["member_epoch"]) for reply in replies} == {
+        (0, joined["member_epoch"])
+    }
+
+
 def first_message() -> bytes:
     """What a client of TLS sends first."""
     outgoing = ssl.MemoryBIO()

@@ -155,6 +155,7 @@ def test_many_members_are_described_as_they_were_when_asked() -> None:
 
 
 def test_cg_85_describe_errors() -> None:
+    """Also docs/spec/security.md#SE-65: a group with a hidden topic shows no members."""
     shard = shard_at_10()
     shard.state.groups["classic"] = ClassicGroup("classic")
     assert described(shard, "").error is ErrorCode.INVALID_GROUP_ID

@@ -32,7 +32,7 @@ def body(batch: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_more_than_the_limit_takes_no_more_memory_than_the_limit(codec: str) -> None:
+def test_se_89_more_than_the_limit_takes_no_more_memory_than_the_limit(codec: str) -> None:
     number, limit = bombs.CODECS[codec][0], 8 * MB
     bomb = body(bombs.zeros(codec, 40 * MB))
     said = f"more than {limit} bytes"

@@ -186,7 +186,7 @@ async def test_compressed_batches_are_stored_as_they_came(cluster):
     assert bytes((await cluster.fetch("t")).records)[17:] == records[17:]
 
 
-async def test_no_reply_for_acks_0(cluster):
+async def test_se_68_no_reply_for_acks_0(cluster):
     await cluster.create("t")
     request = cluster.produce_request("t", 0, cluster.batch(b"a"), acks=0)
     assert await cluster.ask(request) is None

@@ -171,7 +171,7 @@ def test_bad_tagged_fields(tagged: bytes) -> None:
     refused(68, 1, HEARTBEAT_848 + bytes(4) + tagged)
 
 
-def test_many_tagged_fields_are_a_long_request() -> None:
+def test_se_87_many_tagged_fields_are_a_long_request() -> None:
     """A million of them take a second: they are decoded in a thread, or refused."""
     many = 10_000
     tagged = varint(many) + b"".join(varint(tag) + b"\x00" for tag in range(many))
