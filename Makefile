@@ -36,7 +36,7 @@ run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR 
 
 # In their order: the files of few and long tests would otherwise come last, the longest of them alone.
 test: test-setup ## Run all tests; ARGS are pytest's
-	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -p no:cacheprovider -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint unit ## Format, lint, types, imports, unit tests: about a minute
 

@@ -24,6 +24,15 @@ MARK = b"z"
 """Where a number goes."""
 ANSWERED = {"acks": -1}
 """A Produce is, then."""
+CODES = {
+    "resource_type": 2,
+    "resource_type_filter": 2,
+    "resource_pattern_type": 3,
+    "pattern_type_filter": 3,
+    "operation": 3,
+    "permission_type": 3,
+}
+"""Of ACLs: with the code 0 a request is refused as a whole."""
 
 
 def widest_frames(
@@ -85,6 +94,10 @@ def _fields(entity: Any, path: Path, count: int, marked: bool) -> dict[str, Any]
     if rest:
         return {name: [_fields(item, rest, count, marked)]}
     one = _item_fields(item) if marked else {}
+    if dataclasses.is_dataclass(item):
+        names = {field.name for field in dataclasses.fields(item)}
+        if "permission_type" in names:
+            one |= {field: code for field, code in CODES.items() if field in names}
     return {name: [one if dataclasses.is_dataclass(item) else _value(item, marked)] * count}
 
 

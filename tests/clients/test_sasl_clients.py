@@ -16,6 +16,7 @@ from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tests.clients.tools import Tools
+from tests.support.admin import create_topics
 from tests.support.daemon import Daemon
 from tests.support.metrics import samples
 from tests.support.peer import peer_kind, running
@@ -38,6 +39,7 @@ SESSION_S = 2.0
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     with running(sasl_daemon(tmp_path_factory.mktemp("sasl"))) as made:
         add_users(made)
+        create_topics(f"{made.host}:{made.port}", dict.fromkeys(OWN_TOPICS, 1))
         yield made
 
 
@@ -74,16 +76,22 @@ def of_python(address: str, mechanism: str, tokens: Any, password: str = "alice-
     return {**common, "sasl_plain_username": "alice", "sasl_plain_password": password}
 
 
+VALUES = {"librdkafka": b"librdkafka", "kafka_python": b"kafka-python", "aio": b"aiokafka"}
+"""By client: its record."""
+OWN_TOPICS = [f"{client}-{mechanism}" for client in VALUES for mechanism in ALL_MECHANISMS]
+"""A topic for each login, with the name of its group: tests share the broker."""
+
+
 def librdkafka(address: str, mechanism: str, group: str) -> bytes:
     producer = confluent_kafka.Producer(of_librdkafka(address, mechanism))
-    producer.produce("orders", b"librdkafka")
+    producer.produce(group, b"librdkafka")
     assert producer.flush(TIMEOUT_S) == 0
     consumer = confluent_kafka.Consumer(
         of_librdkafka(address, mechanism)
         | {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     )
     try:
-        consumer.subscribe(["orders"])
+        consumer.subscribe([group])
         message = consumer.poll(TIMEOUT_S)
         assert message is not None
         assert message.error() is None, message.error()
@@ -96,10 +104,10 @@ def librdkafka(address: str, mechanism: str, group: str) -> bytes:
 def kafka_python(address: str, mechanism: str, group: str) -> bytes:
     settings = of_python(address, mechanism, PyTokens())
     producer = kafka.KafkaProducer(**settings)
-    producer.send("orders", b"kafka-python").get(TIMEOUT_S)
+    producer.send(group, b"kafka-python").get(TIMEOUT_S)
     producer.close()
     consumer = kafka.KafkaConsumer(
-        "orders",
+        group,
         group_id=group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
@@ -118,9 +126,9 @@ def aio(address: str, mechanism: str, group: str) -> bytes:
     async def run() -> bytes:
         settings = of_python(address, mechanism, AioTokens())
         async with AIOKafkaProducer(**settings) as producer:
-            await producer.send_and_wait("orders", b"aiokafka")
+            await producer.send_and_wait(group, b"aiokafka")
         async with AIOKafkaConsumer(
-            "orders",
+            group,
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -141,7 +149,7 @@ def test_clients_produce_consume_and_commit(
     """SE-14, SE-35."""
     address = f"127.0.0.1:{daemon.ports['sasl_plaintext']}"
     group = f"{client.__name__}-{mechanism}"
-    assert client(address, mechanism, group) in (b"librdkafka", b"kafka-python", b"aiokafka")
+    assert client(address, mechanism, group) == VALUES[client.__name__]
 
 
 def test_kafkajs(daemon: Daemon, tmp_path: Path) -> None:

@@ -93,5 +93,5 @@ def test_no_line_is_python(daemon: Daemon, log_format: str) -> None:
     assert any("connection closed" in event for event in events)
     if log_format == "json":
         serving = next(json.loads(line) for line in lines if '"serving"' in line)
-        host, port = serving["kafka"]
+        ((host, port),) = serving["kafka"].values()
         assert (host, type(port)) == ("127.0.0.1", int)
