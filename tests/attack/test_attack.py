@@ -38,8 +38,9 @@ LISTS = (
     "every array, 4,000 items",
     "metadata",
 )
-# What docs/spec/security.md calls SE-86 (pipelined, replies unread), SE-87 (arrays that claim more
-# than there is) and SE-88 (DescribeGroups of nothing but names; with 90 MB in `make attack`).
+# docs/spec/security.md#SE-86 (pipelined, replies unread), docs/spec/security.md#SE-87 (arrays that
+# claim more than there is), docs/spec/security.md#SE-88 (DescribeGroups of nothing but names; with
+# 90 MB in `make attack`).
 WIRE = (
     "bad frames",
     "mutated frames",
