@@ -54,7 +54,7 @@ class DaemonParts:
     security: Security
     """Who may do what."""
     metering: Metering
-    """Of the connections."""
+    """Counts what clients use of their quotas."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
     requests: Requests

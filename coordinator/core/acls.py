@@ -60,7 +60,8 @@ IMPLIED_BY = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""Whoever is allowed one of these is allowed the key as well. Denials imply nothing."""
+"""An operation, and those that imply it: an ACL that allows READ allows DESCRIBE, too. An ACL that
+denies READ says nothing about DESCRIBE."""
 
 
 def _granting(operation: Operation) -> frozenset[int]:
@@ -185,7 +186,7 @@ class _Patterns:
         self.literal: dict[str, _Acls] = {}
         self.prefixed: dict[str, _Acls] = {}
         self.lengths: Counter[int] = Counter()
-        """Of prefixes: how many different ones have this length."""
+        """How many different prefixes there are of each length."""
 
     def _table(self, acl: AclBinding) -> dict[str, _Acls]:
         return self.prefixed if acl.pattern == PatternType.PREFIXED else self.literal

@@ -29,7 +29,7 @@ from groupd.protocol.messages.acls import AclBinding
 from groupd.storage.log import SecurityEntry
 
 KIND = "acl"
-"""Of the entries in the store. The key is the whole ACL."""
+"""The kind of ACLs among the entries of the store. The key of an entry is the whole ACL."""
 
 KEPT_MAX = 1024
 """Answers that are kept for one client; beyond it they are all forgotten."""
@@ -231,7 +231,7 @@ class ClientAccess(Access):
         return self._authorizer.acls.allows_any(self.principal, self.address, operation, resource)
 
     def _rule(self, operation: Operation, resource: Resource, name: str) -> str:
-        """What has decided, for the audit log."""
+        """The name of the rule that has decided, for the audit log."""
         if self._super:
             return "SuperUser"
         decision = self._decide(operation, resource, name)

@@ -28,7 +28,7 @@ class Certificate(Struct, frozen=True):
 
 
 def subject_of(der: bytes) -> str:
-    """Of a certificate in DER. Raises ValueError."""
+    """The subject of a certificate, which is given in DER. Raises ValueError."""
     return name_of(_fields(der)[4].whole)
 
 

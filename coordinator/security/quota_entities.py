@@ -25,7 +25,7 @@ CONNECTION_CREATION_RATE = "connection_creation_rate"
 
 _LONG_MAX, _INT_MAX = 2.0**63, 2.0**31 - 1
 OPERATIONS_MAX = 100
-"""Of one entry of a request. There are five quotas."""
+"""Most operations that one entry of a request may have. There are five quotas to set."""
 
 _SHOWN_MAX = 100
 _FRACTION = 1e-6

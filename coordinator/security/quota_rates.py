@@ -24,7 +24,7 @@ class Windows(Struct, frozen=True):
 
 
 class _Sample(Struct):
-    """What was counted from `start_ms` to `last_ms`."""
+    """The sum of what was counted in one window, from `start_ms` to `last_ms`."""
 
     start_ms: int
     last_ms: int

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from groupd.coordinator.faults.errors import HarnessError
-from groupd.testing.security import OAUTHBEARER, PLAIN, Login
+from groupd.testing.security import OAUTHBEARER, PLAIN, Login, quoted
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
@@ -41,7 +42,7 @@ def _confluent(login: Login, token: Token, token_file: Token) -> dict[str, Any]:
     if login.mechanism is not None:
         made["sasl.mechanisms"] = login.mechanism
         if login.mechanism == OAUTHBEARER:
-            made["oauth_cb"] = lambda _: (token(), _expiry(token()))
+            made["oauth_cb"] = lambda _: _with_expiry(token())
         else:
             made |= {"sasl.username": login.user, "sasl.password": login.password}
     return made
@@ -56,14 +57,17 @@ def _kafka_python(login: Login, token: Token, token_file: Token) -> dict[str, An
             "ssl_keyfile": login.key_file,
         }
     )
-    if login.mechanism is not None:
-        made["sasl_mechanism"] = login.mechanism
-        if login.mechanism == OAUTHBEARER:
-            made["sasl_oauth_token_provider"] = _kafka_python_tokens(token)
-        else:
-            made["sasl_plain_username"] = login.user
-            made["sasl_plain_password"] = login.password
-    return made
+    return made | _python_login(login, partial(_kafka_python_tokens, token))
+
+
+def _python_login(login: Login, tokens: Callable[[], Any]) -> dict[str, Any]:
+    """As kafka-python and aiokafka take it. `tokens()`: the library's object that gives tokens."""
+    if login.mechanism is None:
+        return {}
+    made: dict[str, Any] = {"sasl_mechanism": login.mechanism}
+    if login.mechanism == OAUTHBEARER:
+        return made | {"sasl_oauth_token_provider": tokens()}
+    return made | {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
 
 
 def _kafka_python_tokens(token: Token) -> Any:
@@ -85,14 +89,7 @@ def _aiokafka(login: Login, token: Token, token_file: Token) -> dict[str, Any]:
         if login.cert_file is not None:
             context.load_cert_chain(login.cert_file, login.key_file)
         made["ssl_context"] = context
-    if login.mechanism is not None:
-        made["sasl_mechanism"] = login.mechanism
-        if login.mechanism == OAUTHBEARER:
-            made["sasl_oauth_token_provider"] = _aiokafka_tokens(token)
-        else:
-            made["sasl_plain_username"] = login.user
-            made["sasl_plain_password"] = login.password
-    return made
+    return made | _python_login(login, partial(_aiokafka_tokens, token))
 
 
 def _aiokafka_tokens(token: Token) -> Any:
@@ -128,7 +125,7 @@ def _java(login: Login, token: Token, token_file: Token) -> dict[str, Any]:
         }
     plain = login.mechanism == PLAIN
     module = "plain.PlainLoginModule" if plain else "scram.ScramLoginModule"
-    who = f"username={_jaas(login.user or '')} password={_jaas(login.password)}"
+    who = f"username={quoted(login.user or '')} password={quoted(login.password)}"
     return made | {"sasl.jaas.config": f"{_MODULES}.{module} required {who};"}
 
 
@@ -177,15 +174,11 @@ def _if_set(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _jaas(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _expiry(token: str) -> float:
-    """When a token ends, in seconds since 1970."""
+def _with_expiry(token: str) -> tuple[str, float]:
+    """The token, and when it ends, in seconds since 1970."""
     import jwt
 
-    return float(jwt.decode(token, options={"verify_signature": False})["exp"])
+    return token, float(jwt.decode(token, options={"verify_signature": False})["exp"])
 
 
 _MAKERS: Mapping[str, Callable[[Login, Token, Token], dict[str, Any]]] = {

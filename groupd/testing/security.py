@@ -127,7 +127,7 @@ class Secured:
         if self.sasl:
             made["sasl.enabled.mechanisms"] = ",".join(self.mechanisms)
         if self.sasl and PLAIN in self.mechanisms:
-            users = " ".join(f"user_{_quoted_key(u)}={_quoted(p)}" for u, p in self.users.items())
+            users = " ".join(f"user_{_quoted_key(u)}={quoted(p)}" for u, p in self.users.items())
             module = "org.apache.kafka.common.security.plain.PlainLoginModule"
             made[f"{name}.plain.sasl.jaas.config"] = f"{module} required {users};"
         if self.sasl and OAUTHBEARER in self.mechanisms:
@@ -264,7 +264,8 @@ def _pkcs8(pem: bytes) -> bytes:
     )
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """As a value of `sasl.jaas.config`."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

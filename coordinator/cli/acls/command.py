@@ -17,7 +17,7 @@ from groupd.coordinator.cli.kafka.flags import (
 )
 
 if TYPE_CHECKING:
-    from groupd.coordinator.cli.acls.wanted import Resources
+    from groupd.coordinator.cli.acls.wanted import Entries, Resources
 
 app = typer.Typer(
     help="ACLs: who may do what with topics, groups, transactional ids and the cluster.",
@@ -113,13 +113,7 @@ def add(
     from groupd.coordinator.cli.acls import wanted, work
 
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
-    entries = wanted.Entries(
-        allow_principal or (),
-        deny_principal or (),
-        allow_host or (),
-        deny_host or (),
-        [wanted.operation(name) for name in operation or ()],
-    )
+    entries = _entries(allow_principal, deny_principal, allow_host, deny_host, operation)
     acls = wanted.bindings(
         resources, entries, producer=producer, consumer=consumer, idempotent=idempotent
     )
@@ -153,13 +147,7 @@ def remove(
     from groupd.coordinator.cli.errors import UsageError
 
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
-    entries = wanted.Entries(
-        allow_principal or (),
-        deny_principal or (),
-        allow_host or (),
-        deny_host or (),
-        [wanted.operation(name) for name in operation or ()],
-    )
+    entries = _entries(allow_principal, deny_principal, allow_host, deny_host, operation)
     if allow_principal or deny_principal:
         acls = wanted.bindings(
             resources, entries, producer=producer, consumer=consumer, idempotent=idempotent
@@ -172,6 +160,25 @@ def remove(
     else:
         filters = wanted.filters(resources)
     work.remove_acls(bootstrap_server, command_config, filters, as_json=is_json(output), wide=wide)
+
+
+def _entries(
+    allow_principal: Allowed,
+    deny_principal: Denied,
+    allow_host: AllowedHosts,
+    deny_host: DeniedHosts,
+    operation: Operations,
+) -> Entries:
+    """Whose ACLs, from where, for which operations. Raises UsageError."""
+    from groupd.coordinator.cli.acls import wanted
+
+    return wanted.Entries(
+        allow_principal or (),
+        deny_principal or (),
+        allow_host or (),
+        deny_host or (),
+        [wanted.operation(name) for name in operation or ()],
+    )
 
 
 def _resources(

@@ -59,7 +59,7 @@ def create_acls(connection: BlockingConnection, acls: Sequence[AclBinding]) -> N
 
 
 def delete_acls(connection: BlockingConnection, filters: Sequence[AclFilter]) -> list[AclBinding]:
-    """What was deleted; one that several filters match is there once."""
+    """The ACLs that were deleted, each once, also if several filters match it."""
 
     def write(writer: Writer) -> None:
         for wanted in writer.structs(filters):
