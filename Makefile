@@ -36,7 +36,7 @@ run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR 
 
 # In their order: the files of few and long tests would otherwise come last, the longest of them alone.
 test: test-setup ## Run all tests; ARGS are pytest's
-	$(BIN)/python -m pytest -p no:cacheprovider -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -p no:cacheprovider -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 1 $(ARGS)
 
 check: lint unit ## Format, lint, types, imports, unit tests: about a minute
 
@@ -73,7 +73,7 @@ report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo lo
 	$(BIN)/groupd-pipeline report --segments $(REPORT_LOG) --title "the demo log" --out report.html $(ARGS)
 
 test-lowest: dev-setup ## The harness, the stores and the commands with the lowest versions of all dependencies; ARGS are pytest's
-	scripts/lowest.sh $(BIN)/python $(ARGS)
+	scripts/lowest.sh $(BIN)/python -n 3 $(ARGS)
 
 bench-pipeline: $(STAMPS)/test $(STAMPS)/toolchain ## Spark against plain Python; ARGS="--records 10000000"
 	$(BIN)/python -m tests.bench.pipeline $(ARGS)

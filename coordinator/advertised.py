@@ -7,7 +7,7 @@ import structlog
 log = structlog.get_logger("groupd.daemon")
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that are none to connect to."""
+"""Addresses to listen on that nobody can connect to, and the loopback addresses in their place."""
 
 
 def advertised_address(

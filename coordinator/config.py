@@ -348,12 +348,12 @@ def limits_by_address(config: CoordinatorConfig) -> dict[str, int]:
 
 
 def plain_address(address: str) -> str:
-    """An IPv4 address in IPv6's form, as a socket for both has it, as IPv4."""
+    """The address; an IPv4 address in IPv6's form, as a socket for both has it, as IPv4."""
     return address.removeprefix("::ffff:") if "." in address else address
 
 
 def validate(config: CoordinatorConfig) -> None:
-    """Rules between settings. Raises ConfigError."""
+    """Checks the rules between settings. Raises ConfigError."""
     for name in ("session.timeout", "heartbeat.interval", "assignment.interval"):
         stem = f"consumer_{{}}{name.replace('.', '_')}_ms"
         low, value, high = (getattr(config, stem.format(part)) for part in ("min_", "", "max_"))

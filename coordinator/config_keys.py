@@ -48,7 +48,7 @@ class ConfigKey(Struct, frozen=True):
     def described(
         self, value: str | None, source: int, synonyms: tuple[ConfigSynonym, ...] = ()
     ) -> ConfigValue:
-        """As DescribeConfigs shows it. `source`: where the value comes from."""
+        """The value as DescribeConfigs shows it. `source`: where it comes from."""
         return ConfigValue(
             name=self.name,
             value=value,
@@ -98,7 +98,7 @@ class ConfigTable:
         effective: Callable[[Mapping[str, str], str], str],
         check: Callable[[str, str], None] | None = None,
     ) -> dict[str, str]:
-        """The overrides after the changes. `effective(overrides, key)`: the value to whose list
+        """The overrides after the changes. `effective(overrides, key)`: the list value to which
         items are appended. `check(key, stored value)`: one more rule, which raises ApiError. To
         delete a key that is not there, or not known, is no mistake. Raises ApiError."""
         result = dict(overrides)

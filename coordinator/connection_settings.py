@@ -31,11 +31,16 @@ class ConnectionSettings:
         "Most items (partitions, groups, members ...) in the arrays of one request.",
         low=1000,
     )
-    max_connections: int = setting("max.connections", 20000, "Most open connections.", low=1)
+    max_connections: int = setting(
+        "max.connections",
+        20000,
+        "Most open connections; others wait until one closes.",
+        low=1,
+    )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
         _INT_MAX,
-        "Most open connections of one address; 0 only with overrides.",
+        "Most open connections of one address, others are closed; 0 only with overrides.",
         low=0,
     )
     max_connections_per_ip_overrides: tuple[str, ...] = setting(

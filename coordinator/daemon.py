@@ -55,7 +55,7 @@ log = structlog.get_logger("groupd.daemon")
 
 
 class CannotStart(Exception):
-    """`str()` is one line that says what and how to mend it."""
+    """`str()` is one line that says what is wrong and how to mend it."""
 
 
 class DaemonOptions(Struct, frozen=True):
@@ -76,8 +76,8 @@ class DaemonOptions(Struct, frozen=True):
 class Daemon:
     """One broker process: everything between `start` and `stop`.
 
-    For embedders: `clock` is the time of groups, offsets and records, and of the sockets unless
-    they have their own (`socket_clock`); unless they are given they are `heard`. Long polls stay
+    For embedders: `clock` is the time of groups, offsets and records, by default `heard`;
+    `socket_clock` is the time of the sockets, by default that of `clock`. Long polls stay
     in real time. `store` is used instead of the one of `options.store_url`.
     `wrap(requests)` may stand between the connections and the broker: it sees
     every decoded request, and may watch for repeated heartbeats (`Slot.watchers`). `control`
@@ -98,7 +98,7 @@ class Daemon:
     ) -> None:
         self.options = options
         self.kafka_addresses: Mapping[str, tuple[str, int]] = {}
-        """By the name of the listener, in order."""
+        """The addresses by the name of the listener, in order."""
         self.admin_address = ("", 0)
         self.connections = ConnectionStats()
         self._host = host or Host()
@@ -109,7 +109,7 @@ class Daemon:
         self._wrap = wrap
         self._control = control
         self._store: Store | None = None
-        """To be closed, as soon as there is one."""
+        """The store, to be closed in any case; None until there is one."""
         self._parts: DaemonParts | None = None
         self._hosting: Hosting | None = None
         self._ports: KafkaPorts | None = None
@@ -121,18 +121,18 @@ class Daemon:
 
     @property
     def kafka_address(self) -> tuple[str, int]:
-        """That of the first listener; there once the ports are open."""
+        """The address of the first listener; there once the ports are open."""
         return next(iter(self.kafka_addresses.values()), ("", 0))
 
     @property
     def parts(self) -> DaemonParts:
-        """There once the start has begun."""
+        """The parts; there once the start has begun."""
         assert self._parts is not None
         return self._parts
 
     @property
     def broker(self) -> Broker:
-        """There once the store is open, as is the data plane."""
+        """The broker; there once the store is open, as is the data plane."""
         return self.parts.broker
 
     @property
@@ -261,7 +261,7 @@ class Daemon:
             await self._open_admin(self.options.admin)
 
     def _prepare_admin(self) -> None:
-        """Before anything is opened: who may use the admin port. Raises ConfigError."""
+        """Find out who may use the admin port, before anything is opened. Raises ConfigError."""
         if self.options.admin is not None:
             from groupd.coordinator.server.admin_access import admin_access
             from groupd.coordinator.server.admin_tls import admin_tls
@@ -343,7 +343,7 @@ class Daemon:
         return bool(self._tls)
 
     def reload_certificates(self) -> None:
-        """Those of the listeners, for new connections."""
+        """Read the certificates of the listeners again, for new connections."""
         if self._ports is not None:
             self._ports.reload_certificates()
 
@@ -362,7 +362,7 @@ class Daemon:
         log.info("stopped")
 
     async def _abandon(self) -> None:
-        """A start that failed half-way: give back ports and locks."""
+        """Give back ports and locks after a start that failed half-way."""
         self._stopping = True
         self._refuse_clients()
         try:
@@ -394,7 +394,7 @@ class Daemon:
             self._stalls.stop()
 
     async def lost(self) -> str:
-        """Waits until another process has taken the store over, whose groups are not ours any
-        more; one line that says so."""
+        """Waits until another process has taken over the store, and with it the groups. Returns one
+        line that says so."""
         assert self._store is not None
         return await self._store.lost()

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 class DaemonParts:
-    """`assemble` once the store is open, then `load`; `finish` in the end. All parts are there once
-    they are assembled.
+    """Call `assemble` once the store is open, then `load`; `finish` in the end. All parts are there
+    once they are assembled.
 
     `clock` is the time of groups, offsets and records.
     `wrap(requests)` may stand between the connections and the broker. Raises ConfigError for an
@@ -49,7 +49,7 @@ class DaemonParts:
 
     broker: Broker
     cleaner: Cleaner
-    """Of the logs of groups; the daemon starts and closes it."""
+    """The cleaner of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
     security: Security
     """Who may do what."""
@@ -58,7 +58,7 @@ class DaemonParts:
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
     requests: Requests
-    """Takes what connections decode."""
+    """Takes the requests that connections decode."""
     versions: VersionsAnswer
     """Answers ApiVersions to clients that have not said who they are."""
 
@@ -147,7 +147,7 @@ class DaemonParts:
         )
 
     def _make_transactions(self, store: Store) -> TransactionHandlers:
-        """The transaction coordinator and the data plane know each other."""
+        """Make the transaction coordinator; it and the data plane know each other."""
         data_plane = self.data_plane
         self.transactions = TransactionCoordinator(
             self.config,
@@ -169,7 +169,7 @@ class DaemonParts:
         )
 
     def _tell_broker_of_topics_and_configs(self) -> None:
-        """What there is now, and from now on what changes."""
+        """Tell the broker which topics and configs there are, and from now on what changes."""
         broker, data_plane = self.broker, self.data_plane
         broker.image = data_plane.catalogue.image
         data_plane.catalogue.add_listener(broker.on_metadata)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Host:
-    """The running event loop, the operating system's entropy."""
+    """Uses the running event loop and the operating system's entropy."""
 
     connection: Callable[..., Connection] = Connection
     """Makes the protocol object of an accepted socket."""
@@ -39,7 +39,7 @@ class Host:
         return clock
 
     def elapsed(self) -> Callable[[], Instant]:
-        """Real time. Long polls are measured by it, as their clients do."""
+        """The clock of real time. Long polls are measured by it, as their clients do."""
         return SystemClock().now
 
     def new_id(self) -> str:
@@ -49,23 +49,23 @@ class Host:
         return ids.new_topic_id()
 
     async def open(self, store: Store, config: CoordinatorConfig) -> Store:
-        """Start the store; what the broker is to use. Raises StoreRefused, LogError."""
+        """Start the store. Returns the one for the broker. Raises StoreRefused, LogError."""
         await store.start()
         return store
 
     async def run(
         self, name: str, work: Callable[[], Coroutine[Any, Any, T]], **facts: object
     ) -> T:
-        """A stage of the daemon's life: what `work()` gives or raises. `facts`: what it depends on
-        beside the store."""
+        """Run a stage of the daemon's life. Returns or raises what `work()` does. `facts`: what it
+        depends on beside the store."""
         return await work()
 
     def call(self, name: str, act: Callable[[], T], **facts: object) -> T:
-        """An intervention from outside, such as a fault: what `act()` gives or raises."""
+        """Make an intervention from outside, such as a fault: gives or raises what `act()` does."""
         return act()
 
     async def wait_for(self, name: str, work: Callable[[], Awaitable[T]], **facts: object) -> T:
-        """As `call`, for an intervention that takes a while."""
+        """Does what `call` does, for an intervention that takes a while."""
         return await work()
 
     def answered(self, resolve: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -77,4 +77,4 @@ class Host:
         return []
 
     async def close(self) -> None:
-        """After the last daemon has stopped."""
+        """Called after the last daemon has stopped."""

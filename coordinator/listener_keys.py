@@ -45,8 +45,8 @@ def listener_key(text: str) -> ListenerKey:
 
 
 def checked_listener_key(text: str, known: Collection[str]) -> ListenerKey:
-    """As `listener_key`. Raises ConfigError unless the key is one of `known` and may have another
-    value there."""
+    """The parts of a key, as `listener_key` gives them. Raises ConfigError unless the key is one of
+    `known` and may have another value there."""
     found = listener_key(text)
     if not found.key or found.listener != found.listener.lower():
         raise ConfigError(f"{text}: must be listener.name.NAME.KEY with the name in lower case")

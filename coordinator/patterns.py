@@ -27,5 +27,7 @@ def compile_pattern(text: str) -> Pattern:
     try:
         pattern: Pattern = re2.compile(text, _OPTIONS)
     except re2.error as error:
-        raise BadPattern(str(error)) from error
+        why = error.args[0] if error.args else ""
+        text = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+        raise BadPattern(text) from error
     return pattern

@@ -27,7 +27,7 @@ def fields_text(facts: Mapping[str, object]) -> str:
 
 
 def quoted(text: str) -> str:
-    """As it is, or in double quotes on one line if its end could not be told otherwise."""
+    """The text as it is, or in double quotes on one line if its end could not be told otherwise."""
     if text and text.isprintable() and _NEEDS_QUOTES.isdisjoint(text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -173,7 +173,8 @@ class SecuritySettings:
     authentication_failures_per_ip: int = setting(
         "groupd.authentication.failures.per.ip",
         500,
-        "Failed authentications of one address in ten seconds. Beyond that its connections to SASL "
+        "Failed authentications of one address, or of one /64 subnet of IPv6, in ten seconds. "
+        "Beyond that its connections to SASL "
         "listeners are closed when they come, until the ten seconds are over; 0: no limit.",
         low=0,
     )

@@ -76,7 +76,7 @@ class RecordSource(NamedTuple):
 
 
 UNTOLD = RecordSource(None, None, None, None)
-"""For inputs that give keys and values only."""
+"""The source of records from inputs that give keys and values only."""
 
 _PLAIN_HEADER = BatchHeader(0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
 
@@ -313,7 +313,7 @@ class EntryRows:
         )
 
     def _entry(self, raw: BatchRecord) -> LogEntry | None:
-        """None when it is not wanted, which is mostly told by the key."""
+        """The decoded entry; None if it is not wanted, which the key mostly tells."""
         wanted = self._wanted
         if not self._all and raw.key is not None and len(raw.key) >= 2:
             name = type_name(int.from_bytes(raw.key[:2], "big", signed=True))

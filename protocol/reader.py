@@ -18,7 +18,7 @@ from groupd.protocol.primitives import FLOAT64, INT16, INT32, INT64, STRING_BYTE
 
 _VARINT_SHIFT_MAX = 28
 _LONGEST_EMPTY = 1000
-"""More bytes than any item has whose strings and arrays are empty."""
+"""More bytes than any item takes if its strings and arrays are empty."""
 
 T = TypeVar("T")
 
@@ -34,16 +34,16 @@ class TooManyItems(BadBytes):
 _SEARCHED_ITEMS = 250_000
 
 NO_LIMIT = 1 << 62
-"""For a reader that takes any number of items."""
+"""The limit of a reader that takes any number of items."""
 
 READ_ERRORS = (StructError, IndexError, ValueError, OverflowError)
 """What a Reader raises on bytes that are cut off or wrong."""
 
 
 class Reader:
-    """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: of API or record.
-    `max_items`: how many items all arrays together may have; a tagged field counts as one.
-    Fixed-width numbers, which are read at once, count an eighth."""
+    """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: that of the API or
+    the record. `max_items`: how many items all arrays together may have; a tagged field counts as
+    one. Fixed-width numbers, which are read at once, count an eighth."""
 
     __slots__ = ("_end", "at", "data", "flexible", "items", "max_items", "version")
 

@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Appends primitives to `buffer`. `version`: of the API or the record value. `throttle_ms`:
-    what a reply says."""
+    """Appends primitives to `buffer`. `version`: that of the API or the record value.
+    `throttle_ms`: what a reply says."""
 
     __slots__ = ("_left", "_tagged", "buffer", "flexible", "throttle_ms", "version")
 
@@ -130,7 +130,7 @@ class Writer:
     def long_structs_in_steps(
         self, items: Collection[T], write: Callable[[Writer, T], Generator[None, None, None]]
     ) -> Generator[None, None, None]:
-        """As `structs_in_steps` for structs that have long arrays of their own, which
+        """The same as `structs_in_steps`, for structs that have long arrays of their own, which
         `write(writer, item)` writes in steps."""
         for item in self.structs(items):
             if self.due():
@@ -140,7 +140,7 @@ class Writer:
     def array_in_steps(
         self, items: Collection[T], write: Callable[[Writer, T], None]
     ) -> Generator[None, None, None]:
-        """`array` with stops."""
+        """The same as `array`, with stops."""
         self.array_length(len(items))
         for item in items:
             if self.due():

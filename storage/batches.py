@@ -36,7 +36,7 @@ from groupd.storage.log import (
 from groupd.storage.tables import log, log_batch
 
 Rows = Sequence[Mapping[str, Any]]
-"""Of `log_batch`, see `to_row`."""
+"""Rows of `log_batch` as `to_row` makes them."""
 
 FEW_ROWS = 16
 """Rows that a read looks at first: at the end of a log there are no more than that."""
@@ -106,7 +106,7 @@ BATCH_COLUMNS = (
 
 
 def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
-    """Raises LogCorrupt when the row is not what was written."""
+    """The batch in a row. Raises LogCorrupt if the row is not what was written."""
     log_id, base_offset, last_offset, max_timestamp_ms, crc, payload = row
     if batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
         raise LogCorrupt(f"log {name}: the batch at offset {base_offset} has a wrong checksum")
@@ -146,7 +146,7 @@ LOG_COLUMNS = (
     log.c.next_offset,
     log.c.clean_offset,
 )
-"""As `LogRow` has them."""
+"""The columns of `log` in the order of the fields of `LogRow`."""
 
 _LOG = select(*LOG_COLUMNS).where(_OF_NAME)
 
@@ -176,7 +176,7 @@ def _sizes(
 
 
 def find_log(connection: Connection, name: str) -> LogRow | None:
-    """None for an unknown log. Raises LogCorrupt."""
+    """The row of a log; None for an unknown log. Raises LogCorrupt."""
     row = connection.execute(_LOG, {"name": name}).one_or_none()
     if row is None:
         return None
@@ -300,8 +300,8 @@ _INSERT = insert(log_batch)
 
 
 def replace_rows(connection: Connection, change: Replacement, log_id: int) -> bool:
-    """False if the log is another owner's now or ends before the range; then nothing was done.
-    Raises ValueError when the range cuts a row, LogCorrupt."""
+    """Replaces a range of rows. False if the log is another owner's now or ends before the range;
+    then nothing was done. Raises ValueError when the range cuts a row, LogCorrupt."""
     first, end = change.from_offset, change.to_offset
     if not _move(connection, change, log_id):
         return False

@@ -27,7 +27,8 @@ _NAME, _OWNER_EPOCH, _START_OFFSET, _NEXT_OFFSET, _CLEAN_OFFSET = range(5)
 def batch_crc(
     log_id: int, base_offset: int, last_offset: int, max_timestamp_ms: int, payload: bytes
 ) -> int:
-    """Over all columns of a row of `log_batch`: one that landed in another log is found too."""
+    """The checksum over all columns of a row of `log_batch`. It covers the log id, so a row that
+    landed in another log is found, too."""
     numbers = _NUMBERS.pack(log_id, base_offset, last_offset, max_timestamp_ms)
     return zlib.crc32(payload, zlib.crc32(numbers))
 
@@ -41,7 +42,8 @@ def _name(log_id: int, name: str | None) -> int:
 
 
 def _clean(log_id: int, clean_offset: int) -> int:
-    """Nothing for a log that was never cleaned: rows from before there was a cleaner stay right."""
+    """The clean offset's part of the sum. It is 0 for a log that was never cleaned, so rows from
+    before there was a cleaner stay right."""
     return 0 if clean_offset == 0 else _field(_CLEAN_OFFSET, log_id, clean_offset)
 
 
@@ -53,7 +55,7 @@ def log_sum(
     next_offset: int,
     clean_offset: int = 0,
 ) -> int:
-    """Of a row of `log`."""
+    """The checksum of a row of `log`."""
     return (
         _name(log_id, name)
         + _field(_OWNER_EPOCH, log_id, owner_epoch)
@@ -106,7 +108,7 @@ def check_log(
 
 
 def row_crc(*values: str | bytes | int) -> int:
-    """Over all other columns of a row of the catalogue."""
+    """The checksum over all other columns of a row of the catalogue."""
     crc = 0
     for value in values:
         data = value if isinstance(value, bytes) else str(value).encode()

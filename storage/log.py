@@ -176,8 +176,8 @@ class MeasuredLogs(PartitionLogs, Protocol):
     async def extents(
         self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
     ) -> list[RowExtent]:
-        """Up to `rows_max` rows from the one that contains `from_offset` on, without their
-        payloads: none at the end of the log and for an unknown log."""
+        """At most `rows_max` rows, beginning with the one that contains `from_offset`, without
+        their payloads. There are none at the end of the log and for an unknown log."""
         ...
 
     async def size(self, name: str, end_offset: int) -> int:

@@ -84,7 +84,7 @@ class MemoryStore:
     def fail_next_replace(
         self, error: BaseException | None = None, *, applied: bool = False
     ) -> None:
-        """As `fail_next_append`, for `replace`."""
+        """The same as `fail_next_append`, for `replace`."""
         self._replace_faults.append(_Fault(error or LogUnavailable("scripted fault"), applied))
 
     def hold_appends(self) -> None:
@@ -258,7 +258,7 @@ class MemoryStore:
         return self.known_cluster_id
 
     async def topics(self) -> list[StoredTopic]:
-        """By name."""
+        """All topics, sorted by name."""
         self._check_open()
         return sorted(self._topics.values(), key=lambda topic: (topic.name, topic.topic_id))
 

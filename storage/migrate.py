@@ -135,7 +135,8 @@ def migrate(
 
 
 def check_readable(connection: Connection, where: str, target: int = tables.SCHEMA_VERSION) -> None:
-    """For readers, which migrate nothing: the schema must be the newest. Raises StoreRefused."""
+    """Checks that the schema is the newest, because readers migrate nothing. Raises
+    StoreRefused."""
     version = _known_version(connection, inspect(connection).get_table_names(), where, target)
     if version < target:
         raise StoreRefused(

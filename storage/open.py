@@ -53,8 +53,8 @@ def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
 
 
 def database_file(url: str | None, data_dir: str | Path) -> Path | None:
-    """Of an embedded store, whether it exists or not; None when a server has the database. Raises
-    StoreRefused."""
+    """The file of an embedded store, whether it exists or not; None when a server has the database.
+    Raises StoreRefused."""
     return None if _is_postgres(url) else sqlite_path(url, data_dir)
 
 
@@ -74,7 +74,8 @@ def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
 
 
 def _is_postgres(url: str | None) -> TypeGuard[str]:
-    """Also sees to it that the driver is there. Raises StoreRefused."""
+    """Whether the URL means PostgreSQL. Also sees to it that the driver is there. Raises
+    StoreRefused."""
     if url is None or not url.startswith(_POSTGRES_PREFIXES):
         return False
     # SQLAlchemy needs greenlet for drivers of asyncio.

@@ -88,7 +88,7 @@ class PostgresBackend(DatabaseBackend):
         self._watching = loop.create_task(self._watch(writers), name="postgres-watch")
 
     def _take_over(self, connection: Connection) -> int:
-        """The new owner epoch."""
+        """Migrates the database and takes it over; returns the new owner epoch."""
         connection.execute(text("SET LOCAL statement_timeout = 0"))
         migrate(connection, self._address.where)
         take = update(meta).values(owner_epoch=meta.c.owner_epoch + 1)
@@ -136,7 +136,7 @@ class PostgresBackend(DatabaseBackend):
         except StoreRefused as refused:
             if self._owner_epoch is None:
                 raise
-            # A server that serves for a while what is no store: a standby, mostly.
+            # For a while the server cannot be a store: mostly it is a standby.
             raise LogUnavailable(str(refused)) from refused
 
     def _taken_error(self) -> StoreTaken:
@@ -159,7 +159,7 @@ class PostgresBackend(DatabaseBackend):
     # Transactions
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        await self.write(lambda connection: append_rows(connection, advances, rows))
+        await self._append(lambda connection: append_rows(connection, advances, rows))
 
     async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
         if self._taken.is_set() and transactions is not None:
@@ -217,8 +217,8 @@ _APPEND = text(
 
 
 def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows) -> None:
-    """In a transaction. Raises LogFenced (of no log in particular) when one is not where its
-    writer believes: the caller rolls back whatever was done."""
+    """Appends within a transaction of the caller. Raises LogFenced (of no log in particular) when a
+    log is not where its writer believes: the caller rolls back whatever was done."""
     inserted = connection.execute(
         _APPEND,
         {

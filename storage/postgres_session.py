@@ -20,8 +20,9 @@ from groupd.storage.postgres_url import PostgresAddress
 
 SERVER_VERSION_MIN = 130_000
 LOCK_TIMEOUT_MS = 3000
-"""For the lock on the database, longer than the server needs to end a killed owner's session on
-the same machine; also for locks on rows, which only a foreign program could hold."""
+"""How long to wait for the lock on the database, which is longer than the server needs to end a
+killed owner's session on the same machine. It also holds for locks on rows, which only a foreign
+program could have."""
 
 SILENCE_S = 5.0
 """How much longer than the server's own limit a statement may take until the network is blamed."""
@@ -120,7 +121,8 @@ async def connect(address: PostgresAddress, *, writes: bool) -> Session:
 
 
 async def take_lock(session: Session) -> Holder | None:
-    """Take the lock on the database for as long as the session lives; None, or who holds it."""
+    """Take the lock on the database for as long as the session lives; returns None, or who holds it
+    if the lock is taken."""
     try:
         await session.execute(_LOCK)
     except asyncpg.LockNotAvailableError:

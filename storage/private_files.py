@@ -17,7 +17,7 @@ def private(path: str | Path, flags: int) -> int:
 
 
 def make_private_directory(path: Path) -> None:
-    """With its parents, which get the usual rights. Raises OSError."""
+    """Makes a directory and its parents, which get the usual rights. Raises OSError."""
     path.mkdir(_DIRECTORY, parents=True, exist_ok=True)
 
 

@@ -98,7 +98,7 @@ _RANGE = (
 
 
 class StoreReader(SqlLogs, SqlCatalogue):
-    """Of `Store`, what reads. Writing raises LogUnavailable."""
+    """The part of `Store` that reads. Writing raises LogUnavailable."""
 
     def __init__(self, backend: Backend) -> None:
         SqlLogs.__init__(self, backend)
@@ -119,7 +119,7 @@ class StoreReader(SqlLogs, SqlCatalogue):
         )
 
     async def scan(self, name: str, visit: Callable[[LogState, Iterator[StoredRow]], T]) -> T:
-        """`visit` with the live rows of a log in the order of their last offsets, in one
+        """Calls `visit` with the live rows of a log in the order of their last offsets, in one
         transaction; the log must exist. Raises LogCorrupt where a row has values of wrong types.
         """
 

@@ -25,8 +25,9 @@ _PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
 
 class SqlCatalogue:
-    """See `storage.log.Catalogue`. Its transactions are short, so all of them run on the connection
-    for writing: a daemon whose logs are empty opens no other one before it is ready."""
+    """See `storage.log.Catalogue`. Its transactions are short, so they run on the connection for
+    writing: a daemon whose logs are empty opens no other one before it is ready. Only the sizes of
+    logs, which take a look at every row, are read beside the writes."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -41,7 +42,7 @@ class SqlCatalogue:
         return await self._backend.write(work)
 
     async def topics(self) -> list[StoredTopic]:
-        """By name."""
+        """All topics, sorted by name."""
 
         def work(connection: Connection) -> list[StoredTopic]:
             query = select(topic).order_by(topic.c.name, topic.c.topic_id)
@@ -160,7 +161,7 @@ class SqlCatalogue:
         def work(connection: Connection) -> dict[str, int]:
             return {name: int(size) for name, size in connection.execute(query)}
 
-        return await self._backend.write(work)
+        return await self._backend.read(work)
 
     async def next_producer_ids(self, count: int) -> int:
         if count < 1:

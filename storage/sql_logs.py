@@ -65,7 +65,7 @@ _NAMES_MAX = 500
 """Names a query, well below every database's limit of parameters."""
 
 _WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
-"""Of values that a flipped bit made something else."""
+"""The errors that a value raises after a flipped bit has turned it into something else."""
 
 _DROPPED_ROWS_MAX = 256
 """Dead batches dropped in one transaction, so that appends need not wait for all of them."""
@@ -80,25 +80,27 @@ _SUM = update(log).where(log.c.log_id == bindparam("of_log")).values(row_sum=bin
 
 
 class Backend(Protocol):
-    """Where transactions run."""
+    """Runs transactions on a database."""
 
     async def start(self) -> None:
         """Raises StoreRefused."""
         ...
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """`work` in a transaction that is committed when it returns and rolled back when it
-        raises. Raises LogUnavailable, LogCorrupt and what `work` raises."""
+        """Runs `work` in a transaction that is committed when it returns and rolled back when it
+        raises. One at a time, in the order of the calls, so that at most one of those that wait for
+        the database is in the line before an append. Raises LogUnavailable, LogCorrupt and what
+        `work` raises."""
         ...
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """`work` on one consistent state of the database; does not wait for writers."""
+        """Runs `work` on one consistent state of the database; does not wait for writers."""
         ...
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        """In one transaction moves the ends of the logs and inserts rows of `log_batch`. Raises
-        as `write`, and LogFenced (of no log in particular), with nothing done, when a log is not
-        where its writer believes: this is what fences."""
+        """Moves the ends of the logs and inserts rows of `log_batch`, in one transaction. Raises as
+        `write`, and LogFenced (of no log in particular), with nothing done, when a log is not where
+        its writer believes: this is what fences."""
         ...
 
     async def lost(self) -> str:
@@ -110,7 +112,7 @@ class Backend(Protocol):
         ...
 
     def forget(self) -> None:
-        """A log is about to be deleted: what `acknowledged` said of its end counts no more."""
+        """The row of a log will be deleted: what `acknowledged` said of its end counts no more."""
         ...
 
     async def close(self) -> None: ...
@@ -128,7 +130,7 @@ class SqlLogs:
         return (await self.open_many([name]))[name]
 
     async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
-        """In the order of `names`."""
+        """The states of the logs, in the order of `names`."""
         wanted = list(dict.fromkeys(names))
 
         def work(connection: Connection) -> list[LogRow]:
@@ -243,8 +245,10 @@ class SqlLogs:
                         .values(name=None, row_sum=log.c.row_sum + difference)
                     )
 
-        self._backend.forget()
         await self._backend.write(work)
+        # Not before: until then appends to these logs are acknowledged. Their ends can be checked
+        # at a start as long as their rows are there.
+        self._backend.forget()
         for name in names:
             self._log_ids.pop(name, None)
         await self._drop_deleted()
@@ -270,7 +274,7 @@ class SqlLogs:
             await self._execute(delete(log).where(log.c.log_id == log_id))
 
     async def _execute(self, statement: Delete) -> int:
-        """Rows that were deleted."""
+        """Executes a deletion; returns how many rows were deleted."""
         return await self._backend.write(lambda connection: connection.execute(statement).rowcount)
 
     async def _drop(self, dead: ColumnElement[bool]) -> None:

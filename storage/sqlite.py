@@ -42,7 +42,8 @@ _SQLITE_FULL = 13
 _SQLITE_NOTADB = 26
 
 _DAMAGE = (_SQLITE_ERROR, _SQLITE_CORRUPT, _SQLITE_NOTADB)
-"""The first is "no such table" or column: statements are all tested, so the schema is damaged."""
+"""Codes that mean a damaged database. The first one is "no such table" or column: statements are
+all tested, so the schema is damaged."""
 
 _UNDECODABLE = "Could not decode to UTF-8"
 """Python's own error, without a code of SQLite: a text that was never written so."""
@@ -94,7 +95,7 @@ class SqliteBackend(DatabaseBackend):
             os.close(directory)
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        await self.write(lambda connection: append_rows(connection, advances, rows))
+        await self._append(lambda connection: append_rows(connection, advances, rows))
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)
@@ -120,8 +121,8 @@ _INSERT_BATCH = """
 
 
 def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows) -> None:
-    """In a transaction. Raises LogFenced (of no log in particular) when one is not where its
-    writer believes: the caller rolls back whatever was done."""
+    """Appends within a transaction of the caller. Raises LogFenced (of no log in particular) when a
+    log is not where its writer believes: the caller rolls back whatever was done."""
     moves = [
         (
             advance.next_offset,
@@ -217,14 +218,15 @@ def number_logs(connection: Connection) -> None:
 
 
 def check_tables(connection: Connection, where: str) -> None:
-    """Raises StoreRefused."""
+    """Checks that the small tables are whole and that the large one is there. Raises
+    StoreRefused."""
     for table in _WHOLE:
         problem = str(connection.execute(text(f"PRAGMA integrity_check({table.name})")).scalar())
         if problem != "ok":
             raise StoreRefused(
                 f"{where}: table {table.name} is damaged ({_line(problem)}): {_MEND}"
             )
-    # Of the large table only that it is there.
+    # The large table is only checked to be there.
     connection.execute(select(log_batch.c.batch_id).limit(1)).first()
 
 

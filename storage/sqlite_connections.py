@@ -178,7 +178,7 @@ class WriterConnection:
             raise
 
     def _connect(self) -> None:
-        """In the thread."""
+        """Connects; runs in the thread."""
         self._connection = self._engine.connect()
 
     @property
@@ -199,7 +199,7 @@ class WriterConnection:
         self._end_thread()
 
     def _disconnect(self) -> None:
-        """In the thread."""
+        """Disconnects; runs in the thread."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -210,7 +210,7 @@ class WriterConnection:
         self._thread.join()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """What `work()` returns or raises, in the order of the calls."""
+        """What `work()` returns or raises in the thread, which works in the order of the calls."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def call() -> None:
@@ -225,14 +225,14 @@ class WriterConnection:
         return await answer
 
     def _serve(self) -> None:
-        """The thread."""
+        """Runs in the thread: makes one call after the other."""
         while (call := self._calls.get()) is not None:
             call()
         self._disconnect()  # if the caller of `open` did not wait for it
 
 
 def _answer(answer: asyncio.Future[Any], give: Callable[[Any], None], outcome: object) -> None:
-    """From the thread into the loop that waits."""
+    """Hands an outcome from the thread to the loop that waits for it."""
 
     def in_loop() -> None:
         if not answer.done():

@@ -53,11 +53,11 @@ class DatabaseErrors(Protocol):
     """What failures of one database mean. Messages name the database, without passwords."""
 
     def log_error(self, error: Exception) -> LogError:
-        """For a transaction that failed."""
+        """The error that a failed transaction raises."""
         ...
 
     def refusal(self, error: Exception) -> StoreRefused:
-        """For a start that failed."""
+        """The error that a failed start raises."""
         ...
 
 
@@ -66,8 +66,8 @@ IsDead = Callable[[OpenConnection], bool]
 
 
 class Transactions:
-    """Up to `connections` transactions at a time, in the order of the calls; there is no limit
-    to the waiting. Used from one event loop."""
+    """Runs up to `connections` transactions at a time, in the order of the calls; any number may
+    wait. Used from one event loop."""
 
     def __init__(self, connect: Connect, connections: int, is_dead: IsDead | None = None) -> None:
         self._connect = connect
@@ -78,7 +78,7 @@ class Transactions:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Callable[[Connection], T]) -> T:
-        """`work` in a transaction: committed when it returns, rolled back when it raises."""
+        """Runs `work` in a transaction: committed when it returns, rolled back when it raises."""
         await self._turns.acquire()
         task = asyncio.get_running_loop().create_task(self._transaction(work))
         self._tasks.add(task)
@@ -134,11 +134,12 @@ class DatabaseBackend:
         self._errors = errors
         self._writers: Transactions | None = None
         self._readers: Transactions | None = None
+        self._one_by_one = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
 
     async def _prepare(self, transactions: Transactions, work: Callable[[Connection], T]) -> T:
-        """The first transaction of all. Raises StoreRefused; whatever it raises, `transactions` is
-        closed then."""
+        """Runs the first transaction of all. Raises StoreRefused; whatever it raises,
+        `transactions` is closed then."""
         try:
             return await transactions.run(work)
         except BaseException as error:
@@ -151,13 +152,20 @@ class DatabaseBackend:
         self._writers, self._readers, self._closing = writers, readers, None
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        return await self._run(self._writers, work)
+        writers = self._writers
+        async with self._one_by_one:
+            return await self._run(writers, work)
+
+    async def _append(self, work: Callable[[Connection], None]) -> None:
+        """Runs `work` without waiting for the turns of `write`, because every commit of every
+        client waits for appends."""
+        await self._run(self._writers, work)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._run(self._readers, work)
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        """See `storage.sql_logs.Backend`; of a database that only reads."""
+        """See `storage.sql_logs.Backend`; this is for a database that is only read."""
         raise LogUnavailable(f"{self._where}: open for reading")
 
     async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
@@ -194,7 +202,8 @@ class DatabaseBackend:
     async def _close(self, writers: Transactions, readers: Transactions) -> None:
         # Readers first: SQLite tidies up when its last connection, a writing one, goes.
         await readers.close()
-        await writers.close()
+        async with self._one_by_one:
+            await writers.close()
         self._closed()
 
     def _closed(self) -> None:

@@ -12,6 +12,7 @@ import structlog
 from hypothesis import settings
 
 from groupd.testing import pytest_plugin
+from tests.support import hangs, spreading
 from tests.support.postgres import PostgresServer, running_postgres
 
 pytest_plugins = ["pytester"]
@@ -27,9 +28,13 @@ settings.load_profile("groupd")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where groupd is installed, its entry point has done so already."""
+    """Registers the plugins. Where groupd is installed, its entry point has registered its own
+    already."""
     if not config.pluginmanager.has_plugin("groupd"):
         config.pluginmanager.register(pytest_plugin, "groupd")
+    config.pluginmanager.register(hangs, "hangs")
+    if config.pluginmanager.has_plugin("xdist"):
+        config.pluginmanager.register(spreading, "spreading")
 
 
 @pytest.fixture(scope="session")

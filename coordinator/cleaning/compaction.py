@@ -30,7 +30,7 @@ log = structlog.get_logger("groupd.compaction")
 
 
 class Compacted(Struct):
-    """Since the start. `dropped`: records."""
+    """What compaction has done since the start. `dropped`: how many records it has removed."""
 
     runs: int = 0
     read: int = 0
@@ -105,7 +105,7 @@ class TopicCompaction:
             await self._compact(topic, opened, dirty, end, settings)
 
     def forget(self, known: set[str]) -> None:
-        """Keep what is remembered of the logs `known` only."""
+        """Forget what is remembered of logs that are not in `known`."""
         for name in self._dirty.keys() - known:
             del self._dirty[name]
 
@@ -139,7 +139,7 @@ class TopicCompaction:
         )
 
     async def _end(self, name: str, dirty: Dirty, protected: Protected) -> int:
-        """Up to where rows may be compacted."""
+        """The offset up to which rows may be compacted."""
         at, left = dirty.start, dirty.size
         while at < dirty.end:
             rows = await durable_rows(self._logs, name, at, dirty.end)
@@ -196,6 +196,6 @@ class TopicCompaction:
 
 
 def _is_worth_it(dirty: Dirty, end: int, least: float) -> bool:
-    """Whether the records up to `end` are more than the least part of all."""
+    """Whether the records up to `end` are more than the part `least` of all records."""
     count = end - dirty.start
     return count > 0 and count / (count + dirty.records) > least

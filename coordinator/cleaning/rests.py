@@ -26,7 +26,7 @@ async def durable_rows(
 
 
 class Rests:
-    """As `runtime.turns.Turns`, but steps are counted where those take the time."""
+    """Does what `runtime.turns.Turns` does, but counts steps where those measure time."""
 
     def __init__(self, sleep: Sleep) -> None:
         self._sleep = sleep

@@ -73,7 +73,7 @@ class Retention:
         self._now = now
         self._rests = rests
         self.deleted = Deleted()
-        """Since the start."""
+        """Counts what retention has deleted since the start."""
 
     async def check(self, topic: Topic, partition: int, settings: TopicSettings) -> None:
         """Delete what is beyond the topic's limits, some rows at a time. Raises LogError, ApiError

@@ -70,7 +70,8 @@ class TopicCleaner:
         self._due: list[Callable[[], Awaitable[None]]] = []
         self._task: asyncio.Task[None] | None = None
         self._bad: set[str] = set()
-        """Damaged partitions, or of codecs that are not installed: not again before a restart."""
+        """Partitions that are damaged or need a codec that is not installed. They are left alone
+        until a restart."""
 
     @property
     def busy(self) -> bool:

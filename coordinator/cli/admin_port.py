@@ -50,7 +50,7 @@ class AdminReply(Struct, frozen=True):
 
 
 class AdminPort(Struct, frozen=True):
-    """Where it is, and what is needed to be let in. `tls` None: plain HTTP."""
+    """Where the port is, and what is needed to be let in. `tls` None: plain HTTP."""
 
     address: str
     token: str | None = None
@@ -97,7 +97,7 @@ def admin_port(address: str, token_file: Path | None, ca_file: Path | None) -> A
 
 
 def _token_of_environment() -> str | None:
-    """The first of those that a daemon in this environment would take, as in its container."""
+    """The first of the tokens that a daemon in this environment would take, as in its container."""
     return _first_token(os.environ.get(VARIABLE, "").split(";"))
 
 

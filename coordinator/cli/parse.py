@@ -16,6 +16,11 @@ from groupd.coordinator.topics.names import INTERNAL_TOPICS
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_PROPERTY = re.compile(r"((?:[^\\=:]|\\.)*)[=:](.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
 
 def host_port(text: str, flag: str) -> tuple[str, int]:
     """("127.0.0.1", 9092) from "127.0.0.1:9092". The brackets of an IPv6 host are removed."""
@@ -122,23 +127,43 @@ def visible_secrets(sets: Iterable[str]) -> list[str]:
 
 
 def properties_file(path: Path, flag: str) -> dict[str, str]:
-    """The settings of a file in Java's format. A backslash at the end of a line goes on in the
-    next."""
+    """The settings of a file in Java's format, as Kafka reads it: a backslash at the end of a line
+    goes on in the next, and elsewhere it escapes, so that a regular expression has two. Spaces at
+    the end of a value do not count."""
     settings = {}
+    for number, line in _whole_lines(_text_of(path, flag)):
+        found = _PROPERTY.fullmatch(line)
+        if found is None:
+            raise UsageError(f"{flag} {path}: line {number} is not KEY=VALUE")
+        settings[_unescaped(found[1].strip())] = _unescaped(found[2].strip())
+    return settings
+
+
+def _whole_lines(text: str) -> Iterable[tuple[int, str]]:
+    """(number of its end, text) of each line that says something, put together where it goes on."""
     whole = ""
-    for number, line in enumerate(_text_of(path, flag).splitlines(), start=1):
-        line = whole + line.strip()
+    for number, line in enumerate(_LINE_END.split(text), start=1):
+        line = line.lstrip()
         if not whole and (not line or line[0] in "#!"):
             continue
-        whole = line[:-1] if line.endswith("\\") else ""
-        if whole:
-            continue
-        separator = next((char for char in line if char in "=:"), "")  # either one, as in Java
-        key, _, value = line.partition(separator or "=")
-        if not separator:
-            raise UsageError(f"{flag} {path}: line {number} is not KEY=VALUE")
-        settings[key.strip()] = value.strip()
-    return settings
+        backslashes = len(line) - len(line.rstrip("\\"))
+        whole += line[: len(line) - backslashes % 2]
+        if backslashes % 2 == 0:
+            yield number, whole
+            whole = ""
+    if whole:
+        yield number, whole
+
+
+def _unescaped(text: str) -> str:
+    def plain(escape: re.Match[str]) -> str:
+        if escape[1] is not None:
+            return chr(int(escape[1], 16))
+        return _ESCAPED.get(escape[2], escape[2])
+
+    # Java writes one character as two escapes where it needs a surrogate pair.
+    units = _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass")
+    return units.decode("utf-16", "replace")
 
 
 def _text_of(path: Path, flag: str) -> str:

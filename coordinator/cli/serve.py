@@ -196,7 +196,7 @@ async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool
 
 
 def _ready_line(daemon: Served) -> str:
-    """`kafka` is the first listener; further ones have their names, in lower case."""
+    """The line: `kafka` is the first listener; further ones have their names, in lower case."""
     (_, first), *more = daemon.kafka_addresses.items()
     places = [("kafka", first), *((name.lower(), place) for name, place in more)]
     places.append(("admin", daemon.admin_address))
@@ -228,8 +228,8 @@ def _at_end_of_stdin(call: Callable[[], object]) -> None:
 
 
 async def _until(stop: asyncio.Event, daemon: Served) -> None:
-    """A signal. Raises DaemonFailed if another daemon takes the store over: groups and offsets are
-    its business now, and what this one still knows is old."""
+    """Wait for a signal. Raises DaemonFailed if another daemon takes the store over: groups and
+    offsets are its business now, and what this one still knows is old."""
     stopping = asyncio.ensure_future(stop.wait())
     losing = asyncio.ensure_future(daemon.lost())
     await asyncio.wait({stopping, losing}, return_when=asyncio.FIRST_COMPLETED)

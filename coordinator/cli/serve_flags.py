@@ -37,7 +37,8 @@ class Flag(Struct, frozen=True):
 
 
 class ServeFlags(Struct, frozen=True, kw_only=True):
-    """The values. A `bool` is a flag without a value, a `tuple` a flag that may be repeated."""
+    """The values of the flags. A `bool` is a flag without a value, a `tuple` a flag that may be
+    repeated."""
 
     listen: Annotated[str, Flag("Kafka address, HOST:PORT; port 0 takes any free port.")] = (
         DEFAULT_LISTEN
@@ -147,7 +148,7 @@ class _Field(Struct, frozen=True):
 
 
 def flags() -> Mapping[str, _Field]:
-    """By name on the command line, in the order of `--help`."""
+    """The flags by name on the command line, in the order of `--help`."""
     found = {}
     for field in structs.fields(ServeFlags):
         kind, flag = get_args(field.type)

@@ -42,7 +42,7 @@ STOP = StopRequest()
 
 
 def catch() -> None:
-    """From now on the signals ask the daemon to stop."""
+    """Catch the signals: from now on they ask the daemon to stop."""
     for number in NUMBERS:
         signal.signal(number, lambda *_: STOP.ask())
 

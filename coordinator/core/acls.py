@@ -25,7 +25,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 
 ANYTHING = "*"
-"""As the name of a literal pattern: every resource. As a host: every address."""
+"""The literal pattern for every resource, and the host for every address."""
 
 EVERYBODY = "User:*"
 """The principal of an ACL that is for all principals."""
@@ -56,6 +56,11 @@ Address = IPv4Address | IPv6Address | None
 
 Network = IPv4Network | IPv6Network
 
+_RANGES = (IPv4Network, IPv6Network)
+
+Place = Network | Address
+"""The addresses that the host of an ACL stands for. None: no address, as for * or a host's name."""
+
 IMPLIED_BY = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
@@ -74,7 +79,8 @@ _DENIED_BY = {operation: frozenset((operation, Operation.ALL)) for operation in 
 
 
 def parse_address(text: str) -> Address:
-    """An address as text, in any spelling; an IPv4 address inside an IPv6 one becomes itself."""
+    """The address in a text, in any spelling; None if it is no address. An IPv6 address that holds
+    an IPv4 one becomes that one."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -83,16 +89,21 @@ def parse_address(text: str) -> Address:
 
 
 @lru_cache(maxsize=4096)
-def _network(host: str) -> Network | None:
-    """The addresses that the host of an ACL stands for. None: no address, such as for the name of
-    a host."""
-    if "/" in host:
-        try:
-            return _parse_range(host)
-        except ValueError:
-            return None
-    address = parse_address(host)
-    return None if address is None else ip_network(address)
+def _place(host: str) -> Place:
+    """The addresses that the host of an ACL stands for. ACLs with the same host share the
+    result."""
+    if "/" not in host:
+        return parse_address(host)
+    try:
+        return _parse_range(host)
+    except ValueError:
+        return None
+
+
+def stands_for_addresses(host: str) -> bool:
+    """Whether the host of an ACL is an IP address or a range of them. Another one, such as the name
+    of a host, never applies."""
+    return _place(host) is not None
 
 
 def _parse_range(text: str) -> Network:
@@ -173,8 +184,9 @@ class Decision(Struct, frozen=True):
     acl: AclBinding | None = None
 
 
-_Acls = dict[AclBinding, None]
-"""A set that keeps its order, so that the same ACLs always give the same answer."""
+_Acls = dict[AclBinding, Place]
+"""ACLs with the places of their hosts, so that no question has to parse them. They keep their
+order, so that the same ACLs always give the same answer."""
 
 
 class _Patterns:
@@ -191,11 +203,11 @@ class _Patterns:
     def _table(self, acl: AclBinding) -> dict[str, _Acls]:
         return self.prefixed if acl.pattern == PatternType.PREFIXED else self.literal
 
-    def add(self, acl: AclBinding) -> None:
+    def add(self, acl: AclBinding, place: Place) -> None:
         table = self._table(acl)
         if acl.name not in table and table is self.prefixed:
             self.lengths[len(acl.name)] += 1
-        table.setdefault(acl.name, {})[acl] = None
+        table.setdefault(acl.name, {})[acl] = place
 
     def remove(self, acl: AclBinding) -> None:
         table = self._table(acl)
@@ -249,16 +261,16 @@ class AclIndex:
         return acl in self._acls
 
     def add(self, acl: AclBinding) -> None:
-        """One that is there already stays once."""
+        """Add an ACL. If it is there already nothing changes."""
         if acl in self._acls:
             return
-        self._acls[acl] = None
+        place = self._acls[acl] = _place(acl.host)
         for principal in (acl.principal, _ALL_PRINCIPALS):
             key = (acl.resource_type, principal)
-            self._patterns.setdefault(key, _Patterns()).add(acl)
+            self._patterns.setdefault(key, _Patterns()).add(acl, place)
 
     def remove(self, acl: AclBinding) -> None:
-        """One that is not there is no mistake."""
+        """Remove an ACL. If it is not there nothing changes."""
         if acl not in self._acls:
             return
         del self._acls[acl]
@@ -285,11 +297,15 @@ class AclIndex:
         allow: AclBinding | None = None
         for patterns in self._of(principal, resource):
             for acls in patterns.covering(name):
-                for acl in acls:
+                for acl, place in acls.items():
                     if acl.permission == Permission.DENY:
-                        if acl.operation in denied_by and _is_from(acl, address):
+                        if acl.operation in denied_by and _is_from(acl, place, address):
                             return Decision(False, acl)
-                    elif allow is None and acl.operation in allowed_by and _is_from(acl, address):
+                    elif (
+                        allow is None
+                        and acl.operation in allowed_by
+                        and _is_from(acl, place, address)
+                    ):
                         allow = acl
         if allow is not None:
             return Decision(True, allow)
@@ -310,8 +326,8 @@ class AclIndex:
         allowed: list[AclBinding] = []
         denied_names: set[str] = set()
         denied_prefixes: set[str] = set()
-        for acl in self._concerning(principal, resource):
-            if acl.operation not in wanted or not _is_from(acl, address):
+        for acl, place in self._concerning(principal, resource):
+            if acl.operation not in wanted or not _is_from(acl, place, address):
                 continue
             if acl.permission == Permission.ALLOW:
                 allowed.append(acl)
@@ -332,7 +348,7 @@ class AclIndex:
         )
 
     def _of(self, principal: str, resource: Resource) -> Iterator[_Patterns]:
-        """Those for this principal, and those for everybody."""
+        """The patterns of the ACLs for this principal, then of those for everybody."""
         for who in (principal, EVERYBODY):
             patterns = self._patterns.get((resource, who))
             if patterns is not None:
@@ -340,11 +356,11 @@ class AclIndex:
             if principal == EVERYBODY:
                 return
 
-    def _concerning(self, principal: str, resource: Resource) -> Iterator[AclBinding]:
+    def _concerning(self, principal: str, resource: Resource) -> Iterator[tuple[AclBinding, Place]]:
         for patterns in self._of(principal, resource):
             for table in (patterns.literal, patterns.prefixed):
                 for acls in table.values():
-                    yield from acls
+                    yield from acls.items()
 
     def _has_any(self, resource: Resource, name: str) -> bool:
         patterns = self._patterns.get((resource, _ALL_PRINCIPALS))
@@ -355,9 +371,10 @@ def _is_everything(acl: AclBinding) -> bool:
     return acl.pattern == PatternType.LITERAL and acl.name == ANYTHING
 
 
-def _is_from(acl: AclBinding, address: Address) -> bool:
-    """Whether the ACL is for clients at this address."""
+def _is_from(acl: AclBinding, place: Place, address: Address) -> bool:
+    """Whether the ACL is for clients at this address. `place`: that of its host."""
     if acl.host == ANYTHING:
         return True
-    network = _network(acl.host)
-    return network is not None and address is not None and address in network
+    if place is None or address is None:
+        return False
+    return place == address or (isinstance(place, _RANGES) and address in place)

@@ -88,8 +88,9 @@ class Deadlines:
         return sorted((key, d.at_ms) for key, d in self._known.items() if d.at_ms != OFF)
 
     def of_group(self, group_id: str) -> Iterator[tuple[DeadlineKey, int] | None]:
-        """The first of one group, sorted by key: `LISTED_MAX` and one more, if there are more. Each
-        is looked up when it is yielded. None: a stop."""
+        """The deadlines of one group, sorted by key: the first `LISTED_MAX`, and one more if there
+        are more. Each is looked up when it is yielded. None is no item but a point where other work
+        may run."""
         keys = yield from smallest(
             list(self._known), LISTED_MAX + 1, lambda key: key[1] == group_id
         )
@@ -132,7 +133,7 @@ class Deadlines:
         heappush(self._heap, (deadline.at_ms, key))
 
     def _forget(self, key: DeadlineKey) -> None:
-        """`key`, which is off, is first in the heap."""
+        """Forget `key`, which is off and comes first in the heap."""
         heappop(self._heap)
         del self._known[key]
         self._cancelled -= 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import Record
 
@@ -43,7 +43,7 @@ class Group(Protocol):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """By member id; each has at least `member_id`, `client_id` and `client_host`."""
+        """The members by id; each has at least `member_id`, `client_id` and `client_host`."""
         ...
 
     @property
@@ -52,11 +52,11 @@ class Group(Protocol):
         ...
 
     def state_name(self) -> str:
-        """As Kafka spells it: Empty, Stable, PreparingRebalance, Assigning, ..."""
+        """The state as Kafka spells it: Empty, Stable, PreparingRebalance, Assigning, ..."""
         ...
 
     def is_empty(self) -> bool:
-        """No members."""
+        """Whether the group has no members."""
         ...
 
     def awaits_members(self) -> bool:
@@ -91,11 +91,13 @@ class Group(Protocol):
         ...
 
     def check_offset_delete(self) -> None:
-        """docs/spec/offsets-and-log.md#3.3, the group's part (NON_EMPTY_GROUP)."""
+        """docs/spec/offsets-and-log.md#3.3, the group's part (NON_EMPTY_GROUP, or
+        GROUP_ID_NOT_FOUND for a dead classic group)."""
         ...
 
     def check_delete(self) -> None:
-        """NON_EMPTY_GROUP unless it may be deleted now."""
+        """Raises NON_EMPTY_GROUP unless the group may be deleted now, GROUP_ID_NOT_FOUND for a dead
+        classic group."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -114,22 +116,3 @@ class Group(Protocol):
         """The group's own tombstones in the order of docs/spec/offsets-and-log.md#5.2, without
         offsets'."""
         ...
-
-
-GROUP_OPERATIONS = (
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-"""What can be allowed on a group; the bits of `authorized_operations`."""
-
-
-def authorized_operations(context: RequestContext, group_id: str) -> int:
-    """A bit per operation, numbered by its code; 3400 when all are allowed."""
-    return sum(
-        1 << operation
-        for operation in GROUP_OPERATIONS
-        if context.sees(operation, Resource.GROUP, group_id)
-    )

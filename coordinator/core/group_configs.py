@@ -66,8 +66,8 @@ GROUP_CONFIGS = ConfigTable(
     unknown=(ErrorCode.INVALID_CONFIG, "Unknown group config name: "),
     invalid=ErrorCode.INVALID_CONFIG,
 )
-"""Where the group has no value, the broker's counts. Numbers must lie within bounds that are
-settings of the broker, too."""
+"""The settings of a group. Where it has no value, the broker's counts. Numbers must lie within
+bounds, which are settings of the broker, too."""
 
 _BOUNDED = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
 

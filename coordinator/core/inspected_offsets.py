@@ -78,7 +78,7 @@ class _Owners:
         self._group = group
         self._first = after[0] if after is not None else ""
         self._last: str | None = None
-        """Topics behind this one do not matter: there is enough before."""
+        """Topics behind this one do not matter: enough partitions come before."""
         self._limit = limit
         self._after = after
         self._found: Owners = {}
@@ -111,7 +111,7 @@ class _Owners:
             self._forget()
 
     def _forget(self) -> None:
-        """The topics that are not needed."""
+        """Drop the topics that are not needed for the page."""
         needed = self._limit + 1
         kept: Owners = {}
         for topic in sorted(self._found):
@@ -136,7 +136,8 @@ def _behind(numbers: Mapping[int, Any], topic: str, after: Partition | None) -> 
 def _places(
     committed: Mapping[str, Mapping[int, Any]], owners: Owners, after: Partition | None
 ) -> Iterator[Partition | None]:
-    """All of them behind `after`, in order. None: a stop."""
+    """All partitions behind `after`, in order. None is no item but a point where other work may
+    run."""
     topics = [*committed, *(topic for topic in owners if topic not in committed)]
     first = "" if after is None else after[0]
     work = Work()

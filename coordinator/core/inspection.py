@@ -36,7 +36,7 @@ def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, A
 
 
 def with_lists(shown: dict[str, Any]) -> dict[str, Any]:
-    """Its iterators as lists and mappings, without stops."""
+    """What `shown` has, with lists and mappings in place of iterators, and without the stops."""
     return {name: _whole(value) for name, value in shown.items()}
 
 
@@ -51,9 +51,9 @@ def _whole(value: Any) -> Any:
 def inspect_group_lazily(
     state: ShardState, group_id: str, now: Instant, after: str | None = None
 ) -> dict[str, Any] | None:
-    """None when there is no such group. `members`: those with a greater id than `after`.
-    `deadlines`: what runs, and in how many ms. What may be long is an iterator, where None is a
-    stop and no item, or `Pairs`."""
+    """The description of a group; None if there is no such group. It has the members whose ids
+    are greater than `after`, and the deadlines with the ms that are left. What may be long is
+    `Pairs`, or an iterator in which None is no item but a point where other work may run."""
     group = state.groups.get(group_id)
     if group is None:
         return None
@@ -79,7 +79,7 @@ def _timers(state: ShardState, group_id: str, now: Instant) -> Iterator[dict[str
 
 def open_transactions(store: OffsetStore, group_id: str) -> Iterator[Wait | None]:
     """One entry for each producer whose open transaction holds offsets of the group. OffsetFetch
-    with `require_stable` waits for these. None: a stop."""
+    with `require_stable` waits for these. None is no item but a point where other work may run."""
     first: dict[int, tuple[str, int]] = {}
     count: Counter[int] = Counter()
     work = Work()

@@ -62,6 +62,6 @@ class Migration(Protocol):
         now: Instant,
         causes: Mapping[str, str],
     ) -> Outcome | None:
-        """The outcome of members' leaving where the group becomes a classic one by it; None if it
-        stays a consumer group. Arguments as of `fence.fence_members`."""
+        """The outcome of these members' leaving if that makes the group a classic one; None if it
+        stays a consumer group. The arguments are those of `fence.fence_members`."""
         ...

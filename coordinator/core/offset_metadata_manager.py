@@ -40,7 +40,7 @@ class OffsetMetadataManager:
         self.store = OffsetStore()
 
     def start(self, now: Instant) -> None:
-        """After load: the first sweep comes a full interval later."""
+        """Set the first sweep a full interval after the load."""
         interval_ms = self._state.config.offsets_retention_check_interval_ms
         self._state.deadlines.set(SWEEP_DEADLINE, now.monotonic_ms + interval_ms)
 
@@ -56,7 +56,7 @@ class OffsetMetadataManager:
         return delete_offsets(self._state, self.store, context, request)
 
     def group_tombstones(self, group_id: str) -> list[Record]:
-        """Of all offsets of a group, to go before the group's own."""
+        """Tombstones of all offsets of a group, which come before the group's own tombstones."""
         return all_tombstones(self.store, group_id)
 
     def some_tombstones(self, group_id: str, at_most: int) -> list[Record]:

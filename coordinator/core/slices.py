@@ -44,14 +44,15 @@ class Work:
 
 
 Turn = Callable[[], Awaitable[None]]
-"""Waits until others have had their turn: for coroutines, which have it whenever `Work` says so."""
+"""Waits until others have had their turn. Coroutines call it whenever `Work` says that a stop is
+due."""
 
 Steps = Generator[None, None, T]
 """Long work: it yields where other work may run, and returns its result."""
 
 
 def run_through(steps: Steps[T]) -> T:
-    """Run `steps` to the end; what it returns."""
+    """Run `steps` to the end and return its result."""
     while True:
         try:
             next(steps)
@@ -61,7 +62,7 @@ def run_through(steps: Steps[T]) -> T:
 
 
 def at_once(result: T) -> Steps[T]:
-    """Work that is done as soon as it has its turn."""
+    """Work without any steps: its result is there as soon as it has its turn."""
     return result
     yield
 

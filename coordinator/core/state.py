@@ -42,7 +42,7 @@ class ShardState(Struct):
     being_deleted: set[str] = field(default_factory=set)
 
     def check_room(self) -> None:
-        """Before a new group is made. Raises GROUP_MAX_SIZE_REACHED."""
+        """Checks that there is room for a new group. Raises GROUP_MAX_SIZE_REACHED."""
         most = self.config.max_groups
         if self.groups_in_all() >= most:
             raise ApiError(

@@ -62,6 +62,44 @@ class Resource(IntEnum):
     USER = 7
 
 
+OPERATIONS_OF: Mapping[Resource, tuple[Operation, ...]] = {
+    Resource.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    Resource.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+    Resource.TRANSACTIONAL_ID: (
+        Operation.WRITE,
+        Operation.DESCRIBE,
+        Operation.TWO_PHASE_COMMIT,
+    ),
+    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+"""What a request may ask for, by the type of the resource, as in Kafka's `AclEntry`. For topics,
+groups and the cluster these are the bits of `authorized_operations` as well."""
+
 CLUSTER_NAME = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 
@@ -79,10 +117,13 @@ class Access:
     restricted = False
     """Whether any question may be answered with no."""
     version = 0
-    """Another number than before: answers may have changed."""
+    """Changes when answers may have changed."""
 
-    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether the client may do what it asked for by name. A denial is logged."""
+    def allows(
+        self, operation: Operation, resource: Resource, name: str, request: type | None = None
+    ) -> bool:
+        """Whether the client may do what it asked for by name. A denial is logged. `request`: the
+        type of the request, which the log names."""
         return True
 
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
@@ -99,21 +140,25 @@ UNRESTRICTED = Access()
 
 
 class AskedOnce(Access):
-    """The rights of `access` during one request. A resource that the request names several times
-    is asked for, and a denial logged, once; and a request that waits keeps what it had."""
+    """The rights of `access` during one request of type `request`. A resource that it names several
+    times is asked for, and a denial logged, once; and a request that waits keeps what it had."""
 
     restricted = True
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, request: type) -> None:
         self.principal = access.principal
         self._access = access
+        self._request = request
         self._answers: dict[tuple[Operation, Resource, str], bool] = {}
 
-    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(
+        self, operation: Operation, resource: Resource, name: str, request: type | None = None
+    ) -> bool:
         asked = operation, resource, name
         answer = self._answers.get(asked)
         if answer is None:
-            answer = self._answers[asked] = self._access.allows(operation, resource, name)
+            answer = self._access.allows(operation, resource, name, request or self._request)
+            self._answers[asked] = answer
         return answer
 
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
@@ -146,9 +191,18 @@ class RequestContext(Struct, frozen=True):
         """See `Access.sees`."""
         return self.access.sees(operation, resource, name)
 
-    def asking_once(self) -> RequestContext:
+    def authorized_operations(self, resource: Resource, name: str) -> int:
+        """The operations that the client may do with a resource: a bit each, numbered by its
+        code."""
+        return sum(
+            1 << operation
+            for operation in OPERATIONS_OF[resource]
+            if self.sees(operation, resource, name)
+        )
+
+    def asking_once(self, request: type) -> RequestContext:
         """See `AskedOnce`."""
-        return replace(self, access=AskedOnce(self.access))
+        return replace(self, access=AskedOnce(self.access, request))
 
     def with_token(self, token: RequestToken) -> RequestContext:
         return RequestContext(

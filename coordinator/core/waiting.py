@@ -38,7 +38,7 @@ def topic_name(topic: str | TopicId, image: MetadataImage) -> str:
 def named(
     partitions: Mapping[TopicId, Collection[int]], image: MetadataImage
 ) -> Generator[None, None, dict[str, list[int]]]:
-    """Topic name -> partitions, both ascending. With stops."""
+    """Partitions by topic name, both ascending. A generator that stops where other work may run."""
     by_name = {}
     work = Work()
     for topic_id, numbers in partitions.items():

@@ -58,14 +58,15 @@ class ProducerEntry(Struct):
         return self.batches[-1].last_sequence if self.batches else -1
 
     def enter(self, epoch: int) -> None:
-        """Sequences count per epoch."""
+        """Enter `epoch`. If it is a new one the batches are forgotten, because sequences count per
+        epoch."""
         if self.epoch != epoch:
             self.epoch = epoch
             self.batches.clear()
 
 
 def last_sequence(first: int, records: int) -> int:
-    """Sequences wrap from 2^31 - 1 to 0."""
+    """The sequence of the last of so many records. Sequences wrap from 2^31 - 1 to 0."""
     return (first + records - 1) & _INT_MAX
 
 
@@ -81,7 +82,8 @@ class ProducerStates:
 
     @property
     def count(self) -> int:
-        """Known producers. There may be none, and aborted transactions all the same."""
+        """How many producers are known. There may be none, and aborted transactions all the
+        same."""
         return len(self._entries)
 
     def active(self) -> list[tuple[int, ProducerEntry]]:
@@ -97,9 +99,10 @@ class ProducerStates:
     def start_verification(
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool
     ) -> Verification | None:
-        """Before the first write of a transaction here: the object that `check` needs after
-        the coordinator's answer; None if the transaction is open already. `bumps_epoch`:
-        transaction version 2. Raises ApiError INVALID_PRODUCER_EPOCH."""
+        """Begin the question to the coordinator that comes before the first write of a transaction
+        here. Returns the object that `check` needs after the answer; None if the transaction is
+        open already. `bumps_epoch`: transaction version 2. Raises ApiError
+        INVALID_PRODUCER_EPOCH."""
         self._check_epoch(producer_id, epoch)
         if self.in_transaction(producer_id, epoch):
             return None
@@ -212,7 +215,7 @@ class ProducerStates:
         self._in_open_transaction(producer_id, entry, base_offset)
 
     def _in_open_transaction(self, producer_id: int, entry: ProducerEntry, offset: int) -> None:
-        """Transactional data at `offset`: the first of them begins the transaction."""
+        """Note transactional data at `offset`, which begins the transaction if it is the first."""
         self._verifications.clear(producer_id)
         if entry.transaction_offset is None:
             entry.transaction_offset = offset

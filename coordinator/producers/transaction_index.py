@@ -43,7 +43,7 @@ class TransactionIndex:
     def end(
         self, producer_id: int, first_offset: int, marker_offset: int, *, committed: bool
     ) -> None:
-        """The marker of a transaction that was begun has `marker_offset`."""
+        """End a transaction: its marker stands at `marker_offset`."""
         del self._open[first_offset]
         self._ended.append((first_offset, marker_offset))
         if committed:
@@ -54,18 +54,18 @@ class TransactionIndex:
         self._stable.append(next(iter(self._open), marker_offset + 1))
 
     def durable(self, high_watermark: int) -> None:
-        """Everything below is in the store: markers there have decided."""
+        """Everything below `high_watermark` is in the store, so the markers there have decided."""
         while self._ended and self._ended[0][1] < high_watermark:
             self._ended.popleft()
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Not above `high_watermark`."""
+        """The last stable offset, which is not above `high_watermark`."""
         unstable = min((first for first, _ in self._ended), default=high_watermark)
         return min(high_watermark, unstable, next(iter(self._open), high_watermark))
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        """(producer id, first offset) of the aborted transactions that have a batch or their
-        marker in [from, end), by their markers."""
+        """The aborted transactions that have a batch or their marker in [from, end), as (producer
+        id, first offset), in the order of their markers."""
         found = []
         for at in range(bisect_left(self._lasts, from_offset), len(self._lasts)):
             if self._firsts[at] < end_offset:
@@ -75,7 +75,8 @@ class TransactionIndex:
         return tuple(found)
 
     def forget_below(self, offset: int) -> None:
-        """No record of a transaction that was aborted below `offset` can be read any more."""
+        """Forget transactions that were aborted below `offset`: none of their records can be read
+        any more."""
         gone = bisect_left(self._lasts, offset)
         for column in (self._producers, self._firsts, self._lasts, self._stable):
             del column[:gone]

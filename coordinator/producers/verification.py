@@ -15,8 +15,8 @@ from groupd.protocol.records.batch import BatchHeader
 
 
 class Verification:
-    """One producer's question. `bumps_epoch`: transaction version 2, where every transaction has
-    an epoch, and so sequences, of its own."""
+    """The question whether one producer's transaction is open. `bumps_epoch`: transaction version
+    2, where every transaction has an epoch of its own, and so its own sequences."""
 
     __slots__ = ("bumps_epoch", "epoch", "lowest_sequence")
 
@@ -27,7 +27,8 @@ class Verification:
 
 
 class Verifications:
-    """By producer id. Beyond `limit` the oldest are forgotten; their producers try again."""
+    """The verifications under way, by producer id. Beyond `limit` the oldest are forgotten; their
+    producers try again."""
 
     __slots__ = ("_by_producer", "_limit")
 
@@ -36,7 +37,7 @@ class Verifications:
         self._limit = limit
 
     def start(self, producer_id: int, epoch: int, sequence: int, bumps_epoch: bool) -> Verification:
-        """Several batches of one producer share a verification."""
+        """The verification of a producer; several batches of one producer share it."""
         entry = self._by_producer.get(producer_id)
         if entry is None:
             entry = self._by_producer[producer_id] = Verification(epoch, sequence, bumps_epoch)
@@ -70,8 +71,8 @@ class Verifications:
         self._by_producer.pop(producer_id, None)
 
     def ended(self, producer_id: int, epoch: int) -> None:
-        """A marker with `epoch`: of version 2 that is the epoch of the next transaction, which
-        may be asking already."""
+        """A marker with `epoch` was written. Under version 2 that is the epoch of the next
+        transaction, which may be asking already; then its verification stays."""
         entry = self._by_producer.get(producer_id)
         if entry is not None and not (entry.bumps_epoch and entry.epoch == epoch):
             del self._by_producer[producer_id]

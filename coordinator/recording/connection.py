@@ -63,7 +63,7 @@ class RecordedSlot(Slot):
         return self.api.encode(reply, self.header.api_version, self.throttle_ms)
 
     def room(self, wanted: int) -> int:
-        """The same whatever others hold: a replay cannot know that."""
+        """The room that is given is the same whatever others hold: a replay cannot know that."""
         return min(wanted, self.connection.largest_share)
 
     def holds(self, size: int) -> None:
@@ -151,8 +151,8 @@ class RecordedConnection(Connection):
         self.traffic.replied(self.input, self._repeatable.get(_key(frame)), repeated, 1)
 
     def _may_decode(self, size: int, go: Callable[[], None]) -> bool:
-        """Whatever others hold: a replay cannot know that, and `go` would be called outside of the
-        input that has brought the frame."""
+        """Always True, whatever others hold: a replay cannot know that, and `go` would be called
+        outside of the input that has brought the frame."""
         return True
 
     def _soon(self, callback: Callable[[], None]) -> None:

@@ -279,4 +279,4 @@ def _cancel(tasks: list[asyncio.Task[T]]) -> None:
 
 
 def _nothing() -> None:
-    """For an input that is only written down."""
+    """Does nothing: for an input that is only written down."""

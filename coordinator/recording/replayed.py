@@ -329,7 +329,7 @@ class ReplayedBroker:
         parts.security.quotas.add_listener(self._forget_stored_replies)
 
     def _forget_stored_replies(self) -> None:
-        """As `KafkaListener` does."""
+        """The quotas have changed: does what `KafkaListener` does then."""
         for connection in self._connections.values():
             connection.stored_replies.clear()
 

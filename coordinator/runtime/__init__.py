@@ -1,1 +1,1 @@
-"""Between core and sockets: shards, group commit, timers, waiting requests."""
+"""What lies between the core and the sockets: shards, group commit, timers, waiting requests."""

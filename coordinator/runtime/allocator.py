@@ -11,11 +11,11 @@ import ctypes
 
 LARGE = 512 * 1024
 _M_MMAP_THRESHOLD = -3
-"""From malloc.h."""
+"""The number of this option of `mallopt` in malloc.h."""
 
 
 def give_back_large_blocks() -> None:
-    """For a process that is groupd's own: this holds for all of it."""
+    """Sets it for the whole process, so only a process that is groupd's own may call this."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):

@@ -12,7 +12,7 @@ from groupd.protocol.errors import ErrorCode
 
 
 def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
-    """The shard of the request's group answers."""
+    """Has the shard of the request's group answer it."""
     if broker.started:
         broker.shard_of(request.group_id).handle(context, request)
     else:

@@ -1,5 +1,5 @@
 """The routes of requests whose effect the audit log names: OffsetDelete, DeleteGroups, and commits
-by clients that are no members (docs/spec/security.md#7).
+by clients that are no members, in a transaction or not (docs/spec/security.md#7).
 
 A line is written when the reply says that it happened, before the reply is sent. A client that
 hangs up early changes nothing about that. Without an authorizer nobody is audited, and the plain
@@ -19,17 +19,27 @@ from groupd.coordinator.runtime.broker import Broker, Place, Route
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.groups import DeleteGroupsReply, DeleteGroupsRequest
 from groupd.protocol.messages.offsets import (
+    CommitTopic,
     OffsetCommitReply,
     OffsetCommitRequest,
     OffsetDeleteReply,
     OffsetDeleteRequest,
     TopicErrors,
+    TxnOffsetCommitReply,
+    TxnOffsetCommitRequest,
 )
 
 LINE_WEIGHT = WORK_ITEMS // 16
-"""To write a line counts as so many items of `slices.Work`."""
+"""Writing a line counts as this many items of `slices.Work`."""
+
+FEW_TOPICS = 16
+"""Only a commit of so few topics is checked for lines before it is carried out. For a larger one
+the reply is looked through in slices."""
+
+Commit = OffsetCommitRequest | TxnOffsetCommitRequest
 
 Note = Callable[[RequestContext, Any, Any], Steps[None]]
 """(context, request, reply): writes what has happened."""
@@ -43,15 +53,16 @@ def audited(routes: Mapping[type, Route], audit: Audit) -> dict[type, Route]:
         (OffsetDeleteRequest, notes.offsets_deleted),
         (DeleteGroupsRequest, notes.groups_deleted),
         (OffsetCommitRequest, notes.offsets_reset),
+        (TxnOffsetCommitRequest, notes.offsets_reset),
     ):
         route = found[kind]
-        found[kind] = replace(route, place=_noted(route.place, note))
+        found[kind] = replace(route, place=_noted(route.place, note, audit))
     return found
 
 
-def _noted(place: Place, note: Note) -> Place:
+def _noted(place: Place, note: Note, audit: Audit) -> Place:
     def go(broker: Broker, context: RequestContext, request: Any) -> None:
-        if isinstance(request, OffsetCommitRequest) and not _is_reset(request):
+        if isinstance(request, Commit) and not _may_have_lines(audit, context, request):
             place(broker, context, request)
             return
         waiter = _Noted(broker, context, request, note)
@@ -60,8 +71,19 @@ def _noted(place: Place, note: Note) -> Place:
     return go
 
 
-def _is_reset(request: OffsetCommitRequest) -> bool:
-    """Whether the client says that it is no member. It is told so if the group has members."""
+def _may_have_lines(audit: Audit, context: RequestContext, request: Commit) -> bool:
+    """Whether the commit may have lines in the audit log. Consumers that choose their partitions
+    themselves commit often, but seldom have a line."""
+    if not _is_reset(request):
+        return False
+    topics = [topic.name for topic in request.topics[:FEW_TOPICS]]
+    if not all(topics) or len(request.topics) > FEW_TOPICS:
+        return True
+    return not audit.leaves_out_resets(context, request.group_id, topics)
+
+
+def _is_reset(request: Commit) -> bool:
+    """Whether the client says that it is no member. A group with members refuses that."""
     return request.generation_or_epoch < 0 and not request.member_id
 
 
@@ -109,37 +131,57 @@ class _Notes:
     def offsets_deleted(
         self, by: RequestContext, request: OffsetDeleteRequest, reply: OffsetDeleteReply
     ) -> Steps[None]:
-        found = yield from _done(reply.topics)
-        yield from self._lines(self._audit.offsets_deleted, by, request.group_id, found)
-
-    def offsets_reset(
-        self, by: RequestContext, request: OffsetCommitRequest, reply: OffsetCommitReply
-    ) -> Steps[None]:
-        found = yield from _done(reply.topics)
-        yield from self._lines(self._audit.offsets_reset, by, request.group_id, found)
-
-    def _lines(
-        self,
-        write: Callable[[RequestContext, str, str, int], None],
-        by: RequestContext,
-        group: str,
-        found: Mapping[str, int],
-    ) -> Steps[None]:
         work = Work()
-        for topic, partitions in found.items():
+        for (topic, _), partitions in (yield from _done(reply.topics)).items():
             if work.enough(LINE_WEIGHT):
                 yield
-            write(by, group, topic, partitions)
+            self._audit.offsets_deleted(by, request.group_id, topic, partitions)
+
+    def offsets_reset(
+        self,
+        by: RequestContext,
+        request: Commit,
+        reply: OffsetCommitReply | TxnOffsetCommitReply,
+    ) -> Steps[None]:
+        work = Work()
+        transaction = (
+            request.transactional_id if isinstance(request, TxnOffsetCommitRequest) else None
+        )
+        asked = yield from _asked(request.topics)
+        for (topic, topic_id), partitions in (yield from _done(reply.topics)).items():
+            wanted = asked[topic] if topic in asked else asked[topic_id]
+            offsets = {}
+            for partition in partitions:
+                if work.enough():
+                    yield
+                offsets[partition] = wanted[partition]
+            if work.enough(LINE_WEIGHT):
+                yield
+            self._audit.offsets_reset(by, request.group_id, topic, offsets, transaction)
 
 
-def _done(topics: Sequence[TopicErrors]) -> Steps[dict[str, int]]:
-    """In how many partitions of each topic it happened."""
+def _asked(topics: Sequence[CommitTopic]) -> Steps[dict[str | TopicId, dict[int, int]]]:
+    """The offsets that the request commits: topic (its name, or its id if the request has only
+    that) -> partition -> offset."""
     work = Work()
-    found: dict[str, int] = {}
+    found: dict[str | TopicId, dict[int, int]] = {}
+    for topic in topics:
+        offsets = found.setdefault(topic.name or topic.topic_id, {})
+        for partition in topic.partitions:
+            if work.enough():
+                yield
+            offsets[partition.partition] = partition.offset
+    return found
+
+
+def _done(topics: Sequence[TopicErrors]) -> Steps[dict[tuple[str, TopicId], list[int]]]:
+    """The partitions for which the reply has no error: (name, id) of the topic -> partitions."""
+    work = Work()
+    found: dict[tuple[str, TopicId], list[int]] = {}
     for topic in topics:
         for partition in topic.partitions:
             if work.enough():
                 yield
             if partition.error == ErrorCode.NONE:
-                found[topic.name] = found.get(topic.name, 0) + 1
+                found.setdefault((topic.name, topic.topic_id), []).append(partition.partition)
     return found

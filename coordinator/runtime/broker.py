@@ -83,7 +83,7 @@ def shard_maker(
     assignors: Mapping[str, PartitionAssignor],
     new_id: Callable[[], str],
 ) -> MakeShard:
-    """How a process makes fresh shards. `new_id`: of members that bring none."""
+    """A function that makes fresh shards. `new_id`: gives the ids of members that bring none."""
 
     def make(
         image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
@@ -148,12 +148,12 @@ class Broker:
         self.shards = [
             self._shard(partition) for partition in (partitions if served is None else served)
         ]
-        """Those of this process."""
+        """The shards of this process."""
         places = {shard.partition: shard for shard in self.shards}
         self.places: list[Shard] = [
             places.get(partition) or ForeignShard(partition) for partition in partitions
         ]
-        """All of them, by partition."""
+        """All shards, by partition; those of other nodes are `ForeignShard`s."""
         self.expiry = ProducerExpiry(
             config, clock, lambda: [shard.producers for shard in self.shards]
         )
@@ -233,7 +233,7 @@ class Broker:
         waiter: Waiter = context.token
         self.waiting.add(waiter)
         if context.access.restricted:
-            context = context.asking_once()
+            context = context.asking_once(type(request))
         route = self._routes.get(type(request))
         if route is None:
             self._start_data(context, request)
@@ -260,11 +260,11 @@ class Broker:
         return self.places[partition_for(group_id, len(self.places))]
 
     def own_shard_of(self, group_id: str) -> ShardRuntime:
-        """As `shard_of`, of a broker that serves all shards."""
+        """The same as `shard_of`, for a broker that serves all shards."""
         return self.shards[partition_for(group_id, len(self.shards))]
 
     def ask(self, shard: Shard, context: RequestContext, part: Waiter) -> None:
-        """One of several questions of a request, in the name of its client."""
+        """Ask a shard one of several questions of a request, in the name of its client."""
         self.waiting.add(part)
         if self.started:
             shard.handle(context.with_token(part), part.request)
@@ -272,7 +272,7 @@ class Broker:
             part.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def part(self, context: RequestContext, part: Waiter) -> RequestContext:
-        """The context of one of several questions that take the way of a request."""
+        """The context of one of several parts of a request that each go the way of a whole one."""
         self.waiting.add(part)
         return context.with_token(part)
 

@@ -82,7 +82,8 @@ class Cleaner:
         self._keys_bytes_max = keys_bytes_max
         self._task: asyncio.Task[None] | None = None
         self._bad: dict[str, int] = {}
-        """Logs that could not be read, by name, and whose they were: not again before a reload."""
+        """Logs that could not be read, by name, with their owner epoch. They are left alone until a
+        reload."""
         self.stats = CleanerStats()
 
     def start(self) -> None:
@@ -110,7 +111,7 @@ class Cleaner:
             await self.round()
 
     async def round(self) -> None:
-        """Every log once, as far as it is worth it."""
+        """Clean every log once, if it is worth it."""
         for shard in self._shards:
             opened = _serving(shard)
             if opened is None:
@@ -152,7 +153,8 @@ class Cleaner:
             await self._clean(opened, opened.history, up_to, end, max(lag_ms, retention_ms))
 
     async def _drop_compacted(self, opened: ShardLog) -> None:
-        """It is behind the history, damaged, or not wanted any more."""
+        """Empty the compacted log, because it is behind the history, damaged, or not wanted any
+        more."""
         opened.damaged = True
         name = opened.compacted.name
         await self._logs.delete([name])
@@ -163,7 +165,7 @@ class Cleaner:
     async def _clean(
         self, opened: ShardLog, target: OwnedLog, end: int, log_end: int, lag_ms: int
     ) -> None:
-        """Up to `end`; what is younger than `lag_ms` stays as it is."""
+        """Clean `target` up to `end`; records that are younger than `lag_ms` stay as they are."""
         least = max(self._least_records, target.records)
         if end - target.clean_offset < least:
             return

@@ -11,7 +11,7 @@ from typing import Protocol
 from groupd.coordinator.core.types import Instant
 
 elapsed_ns = time.perf_counter_ns
-"""For durations that are only shown."""
+"""The clock by which durations are measured, in nanoseconds."""
 
 thread_cpu_s = time.thread_time
 """CPU seconds of the calling thread."""
@@ -80,7 +80,7 @@ class Alarm:
 
     @property
     def rang_for_ms(self) -> int:
-        """The time for which it rang last."""
+        """The time, in monotonic ms, for which it was set when it last rang."""
         return self._at_ms
 
     @property

@@ -27,8 +27,8 @@ THRESHOLDS = 700, 10, 4
 
 
 class LoadingPause:
-    """Context manager: no collections inside. May be nested, and entered by several tasks and
-    threads."""
+    """A context manager that keeps the collector from running. It may be nested, and entered by
+    several tasks and threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -53,22 +53,23 @@ loading = LoadingPause()
 
 
 def pause(records: int) -> AbstractContextManager[object]:
-    """For a load of at most `records` records."""
+    """The pause for a load of at most `records` records; a small load gets none."""
     return loading if records >= PAUSE_RECORDS else nullcontext()
 
 
 def keep(records: int) -> None:
-    """What `records` records were made into is here to stay: the collector need not look at it.
+    """Tell the collector that the objects made of `records` records stay, so it need not look at
+    them.
 
-    Only in a process that serves: an embedded broker must not hide its user's objects from the
-    user's own collector."""
+    This does something only in a process that serves: an embedded broker must not hide its user's
+    objects from the user's own collector."""
     if records >= FREEZE_RECORDS and _keep_survivors in gc.callbacks:
         gc.freeze()
 
 
 def serve() -> None:
-    """From now on, in a process that does nothing else: what there is stays, and what outlives a
-    full collection. Called by what starts such a process, never by a class that a test may use."""
+    """Make all objects that exist now, and all that outlive a full collection, stay for good.
+    Called by what starts a process that does nothing else, never by a class that a test may use."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     if _keep_survivors not in gc.callbacks:

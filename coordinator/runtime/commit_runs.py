@@ -26,14 +26,15 @@ from groupd.protocol.records.varints import zigzag
 _COMMIT_KEY = b"\x00\x01"
 _VERSION = b"\x00\x04"
 _VALUE_SIZES = 24, 42
-"""Of a value without metadata: without a topic id, and with one."""
+"""The sizes of a value without metadata: without a topic id, and with one."""
 _METADATA_AT = 14
 _TAGS_AT = 23
 _PARTITION_BYTES = 4
 _WIDE = 64
 """Offset deltas from here on are varints of two bytes."""
 _TWO_BYTES = 0x8000, 0x8080
-"""Such a varint as one number: these bits, of those."""
+"""How a varint of two bytes looks as one number: of the bits in the second value, just those in the
+first are set."""
 
 
 class CommitRun(NamedTuple):
@@ -47,9 +48,9 @@ class CommitRun(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _layout(front: int, wide: bool, opening: int, ending: int) -> Struct:
-    """A record: length, attributes and timestamp delta; the offset delta; the key up to the
-    partition; the partition; size and version of the value, offset, leader epoch, length of the
-    metadata, commit time, the rest."""
+    """The layout of a record: length, attributes and timestamp delta; the offset delta; the key up
+    to the partition; the partition; size and version of the value, offset, leader epoch, length of
+    the metadata, commit time, the rest."""
     return Struct(f">{front}s{'H' if wide else 'B'}{opening}si3sqiBq{ending}s")
 
 

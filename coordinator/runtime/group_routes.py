@@ -164,7 +164,7 @@ def _ask_groups(
 
 
 def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
-    """Every shard that serves; one that is loading fails the whole call
+    """The groups of every shard that serves; a shard that is loading fails the whole call
     (docs/spec/classic-group.md#6, docs/spec/consumer-group.md#9). With many groups, other requests
     are served in between: a group that comes or goes meanwhile may be listed or not."""
     waiter = context.token

@@ -22,15 +22,15 @@ from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import elapsed_ns
 
 INTERVAL_MS = 4
-"""Between two rings of a loop that has time."""
+"""The time between two rings of a loop that is not busy."""
 
 IN_TIME_NS = 10_000_000
 """A ring comes in time if it comes so soon after the one before. A deadline may miss what has
 arrived in so short a time before it."""
 
 COUNTED_NS = 100_000_000
-"""At most so much of the time between two rings counts. A loop with more work than it can do needs
-less than this for each turn, so its deadlines keep real time."""
+"""At most this much of the time between two rings counts. A loop with more work than it can do
+needs less than this for each turn, so its deadlines keep real time."""
 
 
 class HeardClock:
@@ -80,7 +80,8 @@ class HeardClock:
         return (real_ns - self.lost_ns) // 1_000_000
 
     def heard_ns(self) -> int:
-        """What had arrived by then has been read: so far deadlines may pass. It may go back."""
+        """The time up to which deadlines may pass: whatever had arrived by then has been read. It
+        may go back."""
         real_ns = self._elapsed()
         if self._in_time and real_ns - self._rang_ns <= IN_TIME_NS:
             return real_ns - self.lost_ns

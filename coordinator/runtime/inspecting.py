@@ -21,8 +21,8 @@ BEING_WRITTEN = "changes of the group are being written to the log"
 def inspect_lazily(
     shard: ShardRuntime, group_id: str, now: Instant, after: str | None = None
 ) -> dict[str, Any] | None:
-    """As `inspect_group_lazily`. `blocked` also has transactions that hold offsets back, and a
-    write that is under way."""
+    """What `inspect_group_lazily` gives; `blocked` also has transactions that hold offsets back,
+    and a write that is under way."""
     shown = inspect_group_lazily(shard.shard.state, group_id, now, after)
     if shown is not None:
         writing = [] if shard.rests(group_id) else [wait(BEING_WRITTEN)]

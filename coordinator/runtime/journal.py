@@ -60,15 +60,15 @@ class JournalBatch(Struct):
     opened_at_ms: int
     count: int = 0
     bodies: list[bytes] = field(default_factory=list)
-    """Records of one write after the other, `count` in all."""
+    """The encoded records of each write, `count` records in all."""
     size_bytes: int = BATCH_OVERHEAD_BYTES
     replies: list[tuple[Waiter, Any]] = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
     producer: tuple[int, int] | None = None
-    """(id, epoch) of a transactional batch."""
+    """(id, epoch) of the producer whose transaction the batch belongs to."""
     marker: Marker | None = None
-    """Instead of records."""
+    """The marker that the batch holds instead of records."""
 
     @property
     def end_offset(self) -> int:
@@ -214,7 +214,8 @@ class Journal:
         return lost
 
     def overdue(self, before_ms: int) -> list[Replies]:
-        """Replies of batches opened before `before_ms`; they are taken out, the records stay."""
+        """The replies of batches that were opened before `before_ms`. They are taken out of the
+        batches, whose records stay."""
         late: list[Replies] = []
         for batch in self._in_flight + self._open:
             if batch.opened_at_ms < before_ms and batch.replies:

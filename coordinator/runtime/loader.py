@@ -42,10 +42,11 @@ log = structlog.get_logger("groupd.loader")
 
 READ_BYTES = 1024 * 1024
 TURN_RECORDS = 500
-"""Some two milliseconds."""
+"""Other work gets a turn after this many records, which take some two milliseconds."""
 
 SHORT_RUN = 4
-"""Records."""
+"""A run of fewer records than this is not worth its cost; the next runs of its batch would hardly
+be longer."""
 
 
 class LoadFailed(Exception):
@@ -144,7 +145,7 @@ def checked_batches(stored: StoredBatch) -> Iterator[Batch]:
 
 
 class _Replay:
-    """One attempt."""
+    """One attempt to load a shard."""
 
     def __init__(self, shard: GroupCoordinatorShard, logs: PartitionLogs) -> None:
         self._shard = shard
@@ -156,7 +157,7 @@ class _Replay:
         self._applied = 0
 
     async def run(self, opened: ShardLog, history_from: int) -> Replayed:
-        """The compacted log up to `history_from`, the history from there on."""
+        """Replay the compacted log up to `history_from`, and the history from there on."""
         history, compacted = opened.history, opened.compacted
         if history_from > history.start_offset:
             try:
@@ -191,7 +192,7 @@ class _Replay:
                 offset = row.last_offset + 1
 
     def _replay(self, row: StoredBatch) -> Iterator[None]:
-        """Yields when it is time for others. Raises CorruptBatch."""
+        """Replay the batches of a row; yields when it is time for others. Raises CorruptBatch."""
         for batch in checked_batches(row):
             if batch.header.producer_id >= 0:
                 self._producers.replay(batch.payload, batch.header)
@@ -226,7 +227,8 @@ class _Replay:
     def _one_by_one(
         self, header: BatchHeader, records: Plain, at: int, index: int
     ) -> Iterator[None]:
-        """The records from the one at `at` on, which has this index."""
+        """Replay the records from `at` on one by one; the first of them has the number `index` in
+        the batch."""
         base_offset, decode = header.base_offset, self._decoder.decode
         producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
         read, data = read_records(header, records, at, index), records.data

@@ -88,7 +88,7 @@ class LogCleaning:
         return Cleaned(compaction.records_read, compaction.records_kept)
 
     async def _survey(self, start: int, end: int) -> tuple[Survey, int]:
-        """And how far it came."""
+        """The survey of the range, and the offset up to which it came."""
         survey, reached = Survey(self._identity), start
         async for row in self._rows(self._history.name, start, end):
             for batch in iter_batches(row.payload):
@@ -99,7 +99,7 @@ class LogCleaning:
         return survey, reached
 
     async def _fold(self, compaction: Compaction, source: OwnedLog, start: int, end: int) -> None:
-        """The rows of `source` in the range, as the target is to have them."""
+        """Write what is left of the rows of `source` in the range into the target."""
         dirty = self._target.clean_offset
         swap = Swap(start)
         async for row in self._rows(source.name, start, end):
@@ -120,7 +120,7 @@ class LogCleaning:
         await self._write(swap)
 
     async def _unpacked(self, batch: Batch) -> Plain:
-        """Raises CorruptBatch also if the records are too large."""
+        """The records of a batch, uncompressed. Raises CorruptBatch, also if they are too large."""
         try:
             return await unpacked(batch.header, batch.payload, self._unpacked_max_bytes)
         except UnpacksTooLarge as error:
@@ -129,7 +129,7 @@ class LogCleaning:
             ) from error
 
     async def _write(self, swap: Swap) -> Swap:
-        """The next swap."""
+        """Write what the swap has collected, if that changes anything; returns the next swap."""
         target = self._target
         if swap.useful:
             clean_offset = max(target.clean_offset, swap.end)

@@ -100,7 +100,7 @@ class LongWork:
         done: Callable[[T | Exception], None],
         wanted: Callable[[], bool] = _always,
     ) -> None:
-        """As `add`, for a caller who has other work to finish: nothing is done at once."""
+        """The same as `add`, for a caller who has other work to finish: nothing is done at once."""
         self._waiting.append(_Piece(steps, wanted, done, True))
         self._admit()
 
@@ -110,7 +110,8 @@ class LongWork:
         done: Callable[[T | Exception], None],
         wanted: Callable[[], bool],
     ) -> None:
-        """As `add`, for the bytes of a reply: the end of a request that does not wait again."""
+        """The same as `add`, for the bytes of a reply: its request has waited in line already, so
+        this does not wait again."""
         self._active.append(_Piece(steps, wanted, done, False))
         self._schedule()
 
@@ -127,8 +128,8 @@ class LongWork:
             result.future = None
 
     def turn(self) -> asyncio.Future[None]:
-        """Done when it is the caller's turn. For a coroutine, which cannot be a piece because it
-        waits for other things, too: it works one step after each turn (`Pace`)."""
+        """Returns when it is the caller's turn. It is for a coroutine, which cannot be a piece
+        because it waits for other things, too: it works one step after each turn (`Pace`)."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(_: object) -> None:

@@ -20,13 +20,13 @@ INTERVAL_S = INTERVAL_MS / 1000
 BUCKET_NS = 10_000_000_000
 BUCKETS = 6
 DELAY_NS = 10_000_000
-"""From here on a delay is one that requests are not to see."""
+"""A delay of this length or more should not happen to a request."""
 
 STALL_NS = 50_000_000
-"""From here on a delay counts as a stall."""
+"""A delay of this length or more counts as a stall."""
 
 PAUSE_NS = 1_000_000_000
-"""From here on it is worth a line in the log."""
+"""A delay of this length or more is worth a line in the log."""
 
 _NEVER = 1 << 62
 
@@ -46,9 +46,9 @@ class LoopStalls:
         """When the timer rang, by `elapsed`; far in the future while it is off."""
         self._longest: deque[tuple[int, int]] = deque(maxlen=BUCKETS)
         self.delays = 0
-        """Of `DELAY_NS` and more."""
+        """How many delays of `DELAY_NS` or more there were."""
         self.stalls = 0
-        """Delays of `STALL_NS` and more."""
+        """How many delays of `STALL_NS` or more there were."""
 
     def start(self) -> None:
         self.clock.start()
@@ -86,6 +86,6 @@ class LoopStalls:
         asyncio.get_running_loop().call_soon(self._set_timer)
 
     def longest_ns(self) -> int:
-        """Of about the last minute."""
+        """The longest delay of about the last minute."""
         oldest = self._elapsed() // BUCKET_NS - BUCKETS
         return max((late for bucket, late in self._longest if bucket > oldest), default=0)

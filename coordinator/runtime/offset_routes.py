@@ -39,7 +39,7 @@ TOPICS_AT_ONCE = 50
 
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> None:
     topics = request.topics
-    # As `is_long`, without a call: commits are frequent.
+    # The same as `is_long`, without a call: commits are frequent.
     if len(topics) > PIECE or (
         len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
     ):
@@ -102,7 +102,7 @@ def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRe
 def _fetches(
     broker: Broker, context: RequestContext, count: int
 ) -> Callable[[int, OffsetFetchGroup], RequestContext]:
-    """(index, group) -> the context of that part of an OffsetFetch of `count` groups."""
+    """A function (index, group) -> the context of that part of an OffsetFetch of `count` groups."""
     gather = Gather(context.token, count, lambda parts: OffsetFetchReply(tuple(parts)))
     failure = partial(_failure, context.api_version)
 

@@ -51,7 +51,7 @@ class Pace:
         await self._work.turn()
 
     async def repeated(self, keys: Iterable[Key]) -> dict[Key, None]:
-        """The keys that are given more than once, in the order in which they come again."""
+        """The keys that are given more than once, in the order of their second appearance."""
         seen: set[Key] = set()
         twice: dict[Key, None] = {}
         for key in keys:
@@ -63,7 +63,7 @@ class Pace:
         return twice
 
     async def in_order(self, items: Iterable[Sortable]) -> Iterator[Sortable]:
-        """As `sorted_in_steps`, with a turn after each step."""
+        """The items in order, as `sorted_in_steps` sorts them, with a turn after each step."""
         steps = sorted_in_steps(items)
         while True:
             try:

@@ -1,8 +1,8 @@
 """Idle producers are forgotten, in the logs of topics and of shards.
 
-As in Kafka: every `producer.id.expiration.check.interval.ms` all that have no open transaction and
-whose last batch is `producer.id.expiration.ms` old go, by the timestamps of their records. A
-producer that writes again starts as one that was never seen. Logs are looked at in slices.
+The rule is Kafka's: every `producer.id.expiration.check.interval.ms` those go that have no open
+transaction and whose last batch is `producer.id.expiration.ms` old by its timestamps. A producer
+that writes again starts as one that was never seen. Logs are looked at in slices.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Logs = Callable[[], Iterable[ProducerStates]]
 
 
 class ProducerExpiry:
-    """Between `start` and `close`. `logs` gives the producers of each log at the time of a check;
-    more of such functions may be added."""
+    """Forgets idle producers between `start` and `close`. `logs`: functions that give the producers
+    of each log at the time of a check; more of them may be added."""
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, logs: Logs) -> None:
         self.logs: list[Logs] = [logs]

@@ -44,7 +44,8 @@ from groupd.protocol.messages.offsets import (
 
 
 def _of_error(make_reply: Callable[[Any, ApiError], Any]) -> Failure:
-    """A `Failure` of the replies of `groupd.coordinator.core.classic_group.answers`."""
+    """A `Failure` made of a function of `groupd.coordinator.core.classic_group.answers`, which
+    takes the error as an exception."""
     return lambda request, code, message: make_reply(request, ApiError(code, message))
 
 
@@ -75,7 +76,8 @@ ROUTES: Mapping[type, Route] = {
 
 
 def failure_for(request: Any, default: Failure) -> Failure:
-    """How a request fails, outside of a broker: see `Route`. `default`: of its API."""
+    """The `Failure` of a request, for use outside of a broker: see `Route`. `default`: that of its
+    API."""
     route = ROUTES.get(type(request))
     if route is not None and route.failure is not None:
         return route.failure

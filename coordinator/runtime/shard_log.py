@@ -31,7 +31,7 @@ class OwnedLog(Struct):
 
 
 class ShardLog(Struct):
-    """As the logs were opened; `next_offset`: the end of the history then."""
+    """Both logs as they were opened. `next_offset`: where the history ended then."""
 
     history: OwnedLog
     compacted: OwnedLog
@@ -41,7 +41,7 @@ class ShardLog(Struct):
 
     @property
     def compacted_end(self) -> int:
-        """Up to here the compacted log stands for the history; 0: not at all."""
+        """The offset up to which the compacted log stands for the history; 0 if it does not."""
         end = self.compacted.clean_offset
         return 0 if self.damaged or end <= self.history.clean_offset else end
 

@@ -144,7 +144,7 @@ class ShardRuntime:
         self._on_progress(self.partition)
 
     async def closed(self) -> None:
-        """After `close`: nothing of this shard runs any more."""
+        """Wait after `close` until nothing of this shard runs any more."""
         await self._reload.ended()
 
     # Inputs -------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class ShardRuntime:
     # Outcomes -----------------------------------------------------------------------------
 
     def _take_in(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
-        """Do what an outcome asks for. `waiter`: of the request that it is the outcome of."""
+        """Do what an outcome asks for. `waiter`: that of the request that has led to it."""
         written = True
         if outcome.records:
             written = self._write(outcome, waiter)
@@ -375,7 +375,7 @@ class ShardRuntime:
             refuse(batch.replies, code)
 
     def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:
-        """Answer the requests that are parked in the groups."""
+        """Answer the requests that are parked in the groups, for the last time."""
         try:
             answer_all(make_outcome().urgent)
         except Exception:

@@ -44,8 +44,8 @@ class ForeignShard:
         waiter.fail(REFUSALS[self.state])
 
     def topics_of(self, group_id: str) -> Mapping[str, Sized]:
-        """As of a shard without groups."""
+        """No topics: a shard that is served elsewhere has no groups here."""
         return {}
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """The other node hears of them too."""
+        """Nothing to do: the other node hears of them too."""

@@ -34,7 +34,7 @@ class Durations:
 
 
 class WriterStats:
-    """What group commit costs. Of the coordinators' logs; topics are not in here.
+    """What group commit costs for the logs of the coordinators; those of topics are not in here.
 
     `linger`: from a log's first waiting record to the start of the transaction that takes it;
     `flush`: the transaction and the answers; `purgatory`: both, what a request waits for.

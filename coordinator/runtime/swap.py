@@ -26,11 +26,12 @@ class Swap:
         self._changed = False
 
     def fits_as_it_is(self, row: StoredBatch, changed: bool) -> bool:
-        """Whether `row` is a clean one that nothing is gained by writing again."""
+        """Whether `row` may stay as it is, because nothing is gained by writing it again."""
         return not changed and not self.useful and len(row.payload) >= ROW_BYTES // 2
 
     def add(self, row: StoredBatch, left: bytes, max_timestamp_ms: int, changed: bool) -> None:
-        """`left`: the batches that stay; `max_timestamp_ms`: theirs, -1 if there are none."""
+        """Add a row. `left`: the batches that stay; `max_timestamp_ms`: theirs, -1 if there are
+        none."""
         self.end = row.last_offset + 1
         self._rows += 1
         self._source_bytes += len(row.payload)

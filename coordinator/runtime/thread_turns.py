@@ -14,5 +14,5 @@ INTERVAL_S = 0.0001
 
 
 def threads_have_short_turns() -> None:
-    """For a process that is groupd's own: this holds for all of it."""
+    """Sets it for the whole process, so only a process that is groupd's own may call this."""
     sys.setswitchinterval(INTERVAL_S)

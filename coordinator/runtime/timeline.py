@@ -1,8 +1,9 @@
 """The last events of each group, for the admin port and for failing tests.
 
-Bounded three times: events per group, groups, and events of all groups (the group that has been
-quiet for longest goes first): a thousand groups that form would otherwise hold as many megabytes
-of it as of members. Its numbers stand in arrays: as objects they would take more than the event.
+There are three bounds: events per group, groups, and events of all groups together; the group that
+has been quiet for longest goes first. Without them a thousand new groups would hold as many
+megabytes of events as of members. Sequence numbers and times stand in arrays: as objects they would
+take more memory than the event.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ EVENTS_PER_GROUP = 100
 GROUPS_MAX = 2000
 EVENTS_MAX = 10_000
 LINES_MAX = 60
-"""Of a timeline as text, which people read."""
+"""The most lines of a timeline as text, which people read."""
 LINE_MAX = 240
-"""Characters of one of them."""
+"""The most characters of one line."""
 
 
 class _Events:
-    """Of one group, oldest first. `times`: sequence number and wall ms of each, in turn."""
+    """The events of one group, oldest first. `times`: sequence number and wall ms of each, in
+    turn."""
 
     __slots__ = ("events", "times")
 
@@ -75,7 +77,8 @@ class Timeline:
         ]
 
     def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:
-        """The last events of all groups, oldest first, each with its `group_id`. With stops."""
+        """The last events of all groups, oldest first, each with its `group_id`. A generator that
+        stops where other work may run."""
         known: dict[int, tuple[int, Event]] = {}
         newest = yield from smallest(self._backwards(known), count)
         found = []
@@ -87,7 +90,8 @@ class Timeline:
         return found
 
     def _backwards(self, known: dict[int, tuple[int, Event]]) -> Iterator[int]:
-        """A number for each event, less for newer ones; `known` gets the events by it."""
+        """The negative sequence number of each event, so newer events have lesser numbers; `known`
+        gets the events by it."""
         for group in list(self._groups.values()):
             times = group.times
             for at, wall_ms, event in zip(times[::2], times[1::2], list(group.events), strict=True):

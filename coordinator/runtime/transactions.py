@@ -53,8 +53,8 @@ Place = tuple[str, int]
 def txn_offset_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> None:
-    """The route. A long one goes in pieces, one after the other: the first may have to add the
-    partition to the transaction."""
+    """The route of TxnOffsetCommit. A long request goes in pieces, one after the other: the first
+    may have to add the partition to the transaction."""
     if not is_long(request.topics):
         _commit(broker, context, request)
         return
@@ -151,7 +151,8 @@ def _must_verify(
 async def _verify(
     broker: Broker, shard: Shard, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> ErrorCode:
-    """NONE: the shard may be asked, at once."""
+    """Ask the coordinator whether the transaction is open. NONE: the shard may be asked, at
+    once."""
     add = context.api_version >= ADDS_FROM
     producers = shard.producers
     producer = request.producer_id, request.producer_epoch
@@ -191,7 +192,7 @@ class OffsetsMarkers:
     async def write_marker(
         self, marker: Marker, partitions: Sequence[Place]
     ) -> dict[Place, ErrorCode]:
-        """As coordinators see it: codes of a shard that does not serve are its own."""
+        """See `MarkerTarget`. A shard that does not serve answers with its own code."""
         asked = [(place, self._ask(marker, place[1])) for place in partitions]
         return {place: await answer for place, answer in asked}
 
@@ -215,5 +216,5 @@ class OffsetsMarkers:
 
 
 def _its_code(_: Marker, code: ErrorCode, __: str | None) -> ErrorCode:
-    """A `Failure`: markers are answered with codes."""
+    """A `Failure` for markers, which are answered with codes."""
     return code

@@ -14,7 +14,7 @@ from groupd.protocol.records.batch import BatchHeader, records_data
 from groupd.protocol.records.compression import GZIP, Plain, UnpacksTooLarge
 
 _AT_ONCE_BYTES = 1 << 20
-"""A batch of up to so many unpacked bytes is unpacked at once: that takes one or two ms."""
+"""A batch of up to this many unpacked bytes is unpacked at once: that takes one or two ms."""
 _GZIP_AT_ONCE_BYTES = 1 << 19
 """The same for gzip, which is slow."""
 
@@ -24,7 +24,7 @@ class TakesLong(Exception):
 
 
 def unpacked_at_once(header: BatchHeader, payload: bytes, limit: int) -> Plain:
-    """As `records_data`. Raises TakesLong."""
+    """What `records_data` gives. Raises what that raises, and TakesLong."""
     quick = _GZIP_AT_ONCE_BYTES if header.codec == GZIP else _AT_ONCE_BYTES
     try:
         return records_data(header, payload, min(quick, limit))
@@ -35,7 +35,7 @@ def unpacked_at_once(header: BatchHeader, payload: bytes, limit: int) -> Plain:
 
 
 async def unpacked(header: BatchHeader, payload: bytes, limit: int) -> Plain:
-    """As `records_data`."""
+    """What `records_data` gives, from a thread if that takes long. Raises what that raises."""
     try:
         return unpacked_at_once(header, payload, limit)
     except TakesLong:
@@ -78,7 +78,7 @@ class Unpacking:
     async def run_large(
         self, header: BatchHeader, payload: bytes, limit: int, steps: Callable[[Plain], Steps[T]]
     ) -> T:
-        """As `run`, for a batch that is known to take long."""
+        """The same as `run`, for a batch that is known to take long."""
         async with self._large:
             return await self.work.run(steps(await _in_thread(header, payload, limit)))
 

@@ -40,7 +40,7 @@ class Timing(Protocol):
     """Measures how long a request is worked on."""
 
     def timed(self, work: Coroutine[Any, Any, None], /) -> Awaitable[None]:
-        """`work`, whose steps count."""
+        """`work`, with the time of its steps measured."""
         ...
 
 
@@ -58,7 +58,7 @@ class WaitingRequests(dict["Waiter", bool]):
 
 
 _NOWHERE = WaitingRequests()
-"""Of waiters that have not been added to any; always empty."""
+"""Where waiters are that have not been added to any; always empty."""
 
 
 class Waiter:
@@ -95,8 +95,8 @@ class Waiter:
         """The reply has so many bytes for now."""
 
     def when_short(self, callback: Callable[[], None] | None) -> None:
-        """For a request that waits for something that may never come: `callback` is called when
-        others wait for the memory that it holds, until this is called with None."""
+        """Called for a request that waits for something that may never come: `callback` is called
+        when others wait for the memory that it holds, until this is called with None."""
 
     def answer(self, reply: Any) -> None:
         if not self.waiting.pop(self, False):

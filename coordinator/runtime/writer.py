@@ -24,7 +24,7 @@ TRANSACTION_BYTES_MAX = 16 * 1024 * 1024
 """Payload bytes after which further sources wait for the next transaction."""
 
 WARNING_INTERVAL_NS = 10_000_000_000
-"""A store that refuses everything is one warning per so many ns, not one per request."""
+"""A store that refuses everything causes one warning in this many ns, not one per request."""
 
 
 class Source(Protocol):
@@ -132,8 +132,8 @@ class LogWriter:
         await self._write(*self._take(list(self._dirty)))
 
     def _take(self, sources: Iterable[Source]) -> tuple[list[Taken], list[int]]:
-        """What these dirty sources have for one transaction, and since when the coordinators
-        among them have waited."""
+        """What these dirty sources have for one transaction, and since when the coordinators'
+        sources among them have waited."""
         taken: list[Taken] = []
         waiting_since: list[int] = []
         size = 0

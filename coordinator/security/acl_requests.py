@@ -1,7 +1,9 @@
 """DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), docs/spec/security.md#3.1.
 
-A change is durable and in effect before it is answered. Requests and ACLs may be many, so all of
-this stops where others may have their turn.
+A change is durable and in effect before it is answered. One that was answered with
+KAFKA_STORAGE_ERROR may still be in the store, if the connection to a database broke; the same
+request again makes it certain. Requests and ACLs may be many, so all of this stops where others may
+have their turn.
 """
 
 from __future__ import annotations
@@ -125,7 +127,7 @@ class AclRequests:
         return results, tuple(new)
 
     async def delete(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsReply:
-        """All that the filters match, or nothing. Raises ApiError: nothing has changed."""
+        """Deletes all that the filters match, or nothing. Raises ApiError: nothing has changed."""
         self._admit(context, Operation.ALTER)
         if len(request.filters) * len(self._authorizer.acls) > COMPARED_MAX:
             raise ApiError(
@@ -152,7 +154,7 @@ class AclRequests:
         return DeleteAclsReply(results)
 
     def _admit(self, context: RequestContext, operation: Operation) -> None:
-        """The right first, then whether there is an authorizer. Raises ApiError."""
+        """Checks the right first, then whether there is an authorizer. Raises ApiError."""
         if not context.allows(operation, Resource.CLUSTER, CLUSTER_NAME):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if not self._authorizer.enabled:

@@ -11,7 +11,7 @@ Questions that nobody asked by name have no line. No line has a secret.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from logging import DEBUG
 from typing import Any
 
@@ -35,19 +35,21 @@ RESETS_MAX = 1000
 log = structlog.get_logger("groupd.audit", log=LOG)
 
 
-class Denial(Struct, frozen=True):
-    """Who was denied what. Two with the same fields have one line in a window."""
+class AuditedDecision(Struct, frozen=True):
+    """Who was denied or granted what. Two denials with the same fields have one line in a window.
+    `api`: the name of the request's API; "" if no request has asked."""
 
     principal: str
     client: str
     operation: str
     resource: str
+    api: str
     rule: str
 
 
 class _Window:
-    """Which lines have been written in this window. `left_out`: the event of the line that says how
-    many others there were."""
+    """Remembers which lines have been written in a window. `left_out`: the event of the line that
+    says how many others there were."""
 
     def __init__(self, most: int, left_out: str) -> None:
         self._most = most
@@ -57,7 +59,7 @@ class _Window:
         self._count = 0
 
     def has_room(self, line: Hashable, now: float) -> bool:
-        """Whether to write it."""
+        """Whether to write the line."""
         if now >= self._until:
             self._until = now + WINDOW_S
             self._seen.clear()
@@ -68,6 +70,15 @@ class _Window:
             self._count += 1
             return False
         self._seen.add(line)
+        return True
+
+    def leaves_out(self, lines: Sequence[Hashable], now: float) -> bool:
+        """Whether none of the lines would be written; then they are counted."""
+        if now >= self._until:
+            return False
+        if len(self._seen) < self._most and not self._seen.issuperset(lines):
+            return False
+        self._count += len(lines)
         return True
 
 
@@ -89,29 +100,12 @@ class Audit:
 
     # Decisions ----------------------------------------------------------------------------
 
-    def denied(self, denial: Denial) -> None:
-        if not self._denials.has_room(denial, self._elapsed()):
-            return
-        log.info(
-            "denied",
-            principal=plain(denial.principal),
-            operation=denial.operation,
-            resource=plain(denial.resource),
-            client=denial.client,
-            rule=plain(denial.rule),
-        )
+    def denied(self, decision: AuditedDecision) -> None:
+        if self._denials.has_room(decision, self._elapsed()):
+            log.info("denied", **_facts(decision))
 
-    def granted(
-        self, principal: str, client: str, operation: str, resource: str, rule: str
-    ) -> None:
-        log.debug(
-            "granted",
-            principal=plain(principal),
-            operation=operation,
-            resource=plain(resource),
-            client=client,
-            rule=plain(rule),
-        )
+    def granted(self, decision: AuditedDecision) -> None:
+        log.debug("granted", **_facts(decision))
 
     # Changes ------------------------------------------------------------------------------
 
@@ -131,17 +125,35 @@ class Audit:
         event = "quota removed" if value is None else "quota set"
         self._changed(event, by, entity=entity, key=key, value=value)
 
-    def offsets_deleted(self, by: RequestContext, group: str, topic: str, partitions: int) -> None:
-        """`partitions`: of how many partitions of the topic."""
+    def offsets_deleted(
+        self, by: RequestContext, group: str, topic: str, partitions: Sequence[int]
+    ) -> None:
+        """`partitions`: those of the topic whose offsets are gone."""
         self._changed("offsets deleted", by, group=group, topic=topic, partitions=partitions)
 
-    def offsets_reset(self, by: RequestContext, group: str, topic: str, partitions: int) -> None:
-        """Offsets were set by a client that is no member of the group. The same client has one line
-        for a topic in a window."""
-        line = (by.principal, by.client_host, group, topic)
-        if not self._resets.has_room(line, self._elapsed()):
+    def offsets_reset(
+        self,
+        by: RequestContext,
+        group: str,
+        topic: str,
+        offsets: Mapping[int, int],
+        transactional_id: str | None = None,
+    ) -> None:
+        """Offsets were set by a client that is no member of the group. `offsets`: partition ->
+        offset. `transactional_id`: that of the transaction that sets them if it is committed. The
+        same client has one line for a topic in a window."""
+        if not self._resets.has_room(_reset(by, group, topic), self._elapsed()):
             return
-        self._changed("offsets reset", by, group=group, topic=topic, partitions=partitions)
+        facts: dict[str, Any] = {"group": group, "topic": topic, "offsets": offsets}
+        if transactional_id is not None:
+            facts["transactional_id"] = transactional_id
+        self._changed("offsets reset", by, **facts)
+
+    def leaves_out_resets(self, by: RequestContext, group: str, topics: Sequence[str]) -> bool:
+        """Whether `offsets_reset` would write no line for any of these topics. Then they count as
+        left out."""
+        lines = [_reset(by, group, topic) for topic in topics]
+        return self._resets.leaves_out(lines, self._elapsed())
 
     def group_deleted(self, by: RequestContext, group: str) -> None:
         self._changed("group deleted", by, group=group)
@@ -151,6 +163,11 @@ class Audit:
             name: plain(value) if isinstance(value, str) else value for name, value in facts.items()
         }
         log.info(event, principal=plain(by.principal), client=by.client_host, **shown)
+
+
+def _reset(by: RequestContext, group: str, topic: str) -> Hashable:
+    """The key of a line: resets with equal keys have one line in a window."""
+    return by.principal, by.client_host, group, topic
 
 
 def resource_text(resource: int, name: str, pattern: int = PatternType.LITERAL) -> str:
@@ -163,6 +180,11 @@ def operation_text(operation: int) -> str:
     return _camel(Operation(operation).name)
 
 
+def api_text(request: type | None) -> str:
+    """`OffsetCommit`, as Kafka's audit log writes it."""
+    return "" if request is None else request.__name__.removesuffix("Request")
+
+
 def acl_text(acl: AclBinding) -> str:
     """`ALLOW User:alice from * Read on Topic:LITERAL:orders`."""
     return (
@@ -172,8 +194,19 @@ def acl_text(acl: AclBinding) -> str:
     )
 
 
+def _facts(decision: AuditedDecision) -> dict[str, str]:
+    return {
+        "principal": plain(decision.principal),
+        "operation": decision.operation,
+        "resource": plain(decision.resource),
+        "api": decision.api,
+        "client": decision.client,
+        "rule": plain(decision.rule),
+    }
+
+
 def plain(text: str) -> str:
-    """Without control characters: clients choose names, and a name must not look like a line."""
+    """The text without control characters: clients choose names, and none may look like a line."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)

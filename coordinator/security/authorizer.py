@@ -7,26 +7,30 @@ store, and the answers that are kept so that a client's next request does not as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+import structlog
 from msgspec import Struct, json
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.acls import AclIndex, Decision, parse_address
+from groupd.coordinator.core.acls import AclIndex, Decision, Permission, parse_address
 from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.core.types import Access, Operation, Resource
 from groupd.coordinator.security.audit import (
     Audit,
-    Denial,
+    AuditedDecision,
     acl_text,
+    api_text,
     operation_text,
     resource_text,
 )
 from groupd.coordinator.security_settings import super_users
 from groupd.protocol.messages.acls import AclBinding
 from groupd.storage.log import SecurityEntry
+
+log = structlog.get_logger("groupd.authorizer")
 
 KIND = "acl"
 """The kind of ACLs among the entries of the store. The key of an entry is the whole ACL."""
@@ -42,7 +46,7 @@ _ANY_NAME = 1 << 2 * _BITS
 """Marks answers about no name in particular."""
 
 ACL_WEIGHT = 16
-"""To add or remove one ACL counts as so many items of `slices.Work`."""
+"""Adding or removing one ACL counts as so many items of `slices.Work`."""
 
 
 class SecurityStore(Protocol):
@@ -68,22 +72,19 @@ class Unrestricted(Access):
 
 
 class Authorizer:
-    """Of one process. `acls` are changed by `change` only, in the process that has the store, and
-    by `apply` in others."""
+    """The rights of all clients of one broker. Only `change` changes `acls`."""
 
     def __init__(self, config: CoordinatorConfig, audit: Audit) -> None:
         self.enabled = config.authorizer_class_name != ""
-        """Otherwise everybody may do everything, and there are no ACLs."""
+        """Whether the ACLs count; if not, there are none, and everybody may do everything."""
         self.acls = AclIndex()
         self.changing = asyncio.Lock()
         """Held from the look at the ACLs to the end of their change."""
         self.version = 0
-        """Goes up with every change of the ACLs: kept answers of before do not count any more."""
+        """Goes up with every change of the ACLs: answers kept before it do not count any more."""
         self.allowed = 0
         self.denied = 0
-        """Answers to questions that were asked by name."""
-        self.followers: list[Callable[[AclChanges], Awaitable[None]]] = []
-        """Called with every change, which is durable; they return when it has taken effect."""
+        """`allowed` and `denied` count the answers to questions that were asked by name."""
         self.audit = audit
         self._super_users = super_users(config)
         self._if_none_found = config.allow_everyone_if_no_acl_found
@@ -105,7 +106,7 @@ class Authorizer:
     def decide(
         self, client: ClientAccess, operation: Operation, resource: Resource, name: str
     ) -> Decision:
-        """What the ACLs say, for one who is no super user."""
+        """The decision of the ACLs, for a client that is no super user."""
         return self.acls.decide(
             client.principal,
             client.address,
@@ -119,12 +120,14 @@ class Authorizer:
 
     async def load(self, store: SecurityStore, turn: Turn) -> None:
         """Read all ACLs. Raises LogError."""
+        if self._super_users and not self.enabled:
+            log.warning("everybody may do everything: super.users needs authorizer.class.name")
         entries = await store.security_entries(KIND) if self.enabled else []
-        await self._apply_in_turns(AclChanges(tuple([_acl(key) for key, _ in entries])), turn)
+        await self._apply(AclChanges(tuple([_acl(key) for key, _ in entries])), turn)
 
     async def change(self, store: SecurityStore, changes: AclChanges, turn: Turn) -> None:
-        """Make a change durable, then effective; `changing` must be held. Raises LogError: nothing
-        has changed."""
+        """Make a change durable, then effective; `changing` must be held. Raises LogError: then
+        nothing has changed here, but the store may have the change and show it after a restart."""
         work = Work()
         entries = []
         for acls, value in ((changes.removed, None), (changes.added, "")):
@@ -133,26 +136,25 @@ class Authorizer:
                     await turn()
                 entries.append(SecurityEntry(KIND, _key(acl), value))
         await store.change_security(entries)
-        await self._apply_in_turns(changes, turn)
-        for follow in self.followers:
-            await follow(changes)
+        await self._apply(changes, turn)
 
-    async def _apply_in_turns(self, changes: AclChanges, turn: Turn) -> None:
+    async def _apply(self, changes: AclChanges, turn: Turn) -> None:
+        """Others have their turns in between. They must not be allowed what the ACLs allow neither
+        before nor after the change. So new denials come first, and old ones go last."""
         work = Work()
-        for acls, act in ((changes.removed, self.acls.remove), (changes.added, self.acls.add)):
+        for acls, act, permission in (
+            (changes.added, self.acls.add, Permission.DENY),
+            (changes.removed, self.acls.remove, Permission.ALLOW),
+            (changes.added, self.acls.add, Permission.ALLOW),
+            (changes.removed, self.acls.remove, Permission.DENY),
+        ):
             for acl in acls:
+                if acl.permission != permission:
+                    continue
                 if work.enough(ACL_WEIGHT):
                     self.version += 1
                     await turn()
                 act(acl)
-        self.version += 1
-
-    def apply(self, changes: AclChanges) -> None:
-        """Take over a change that is durable already."""
-        for acl in changes.removed:
-            self.acls.remove(acl)
-        for acl in changes.added:
-            self.acls.add(acl)
         self.version += 1
 
 
@@ -176,20 +178,30 @@ class ClientAccess(Access):
     def version(self) -> int:  # type: ignore[override] # a constant where nothing is restricted
         return self._authorizer.version
 
-    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(
+        self, operation: Operation, resource: Resource, name: str, request: type | None = None
+    ) -> bool:
         authorizer = self._authorizer
         if self.sees(operation, resource, name):
             authorizer.allowed += 1
             if authorizer.audit.grants:
-                rule = self._rule(operation, resource, name)
-                asked = operation_text(operation), resource_text(resource, name)
-                authorizer.audit.granted(self.principal, self.host, *asked, rule)
+                authorizer.audit.granted(self._decision(operation, resource, name, request))
             return True
         authorizer.denied += 1
-        rule = self._rule(operation, resource, name)
-        asked = operation_text(operation), resource_text(resource, name)
-        authorizer.audit.denied(Denial(self.principal, self.host, *asked, rule))
+        authorizer.audit.denied(self._decision(operation, resource, name, request))
         return False
+
+    def _decision(
+        self, operation: Operation, resource: Resource, name: str, request: type | None
+    ) -> AuditedDecision:
+        return AuditedDecision(
+            self.principal,
+            self.host,
+            operation_text(operation),
+            resource_text(resource, name),
+            api_text(request),
+            self._rule(operation, resource, name),
+        )
 
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
         key = (name, resource << _BITS | operation)
@@ -208,7 +220,7 @@ class ClientAccess(Access):
         return allowed
 
     def _answers(self) -> dict[tuple[str, int], bool]:
-        """Those that still count."""
+        """The kept answers that still count."""
         if self._kept_version != self._authorizer.version:
             self._kept_version = self._authorizer.version
             self._kept.clear()

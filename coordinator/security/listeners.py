@@ -119,7 +119,7 @@ def _protocol(name: str, protocols: Mapping[str, SecurityProtocol]) -> SecurityP
 def _addresses(
     entries: Sequence[str], key: str, several_per_port: bool = False
 ) -> Mapping[str, Address]:
-    """By name in upper case, in the order given."""
+    """The addresses by name in upper case, in the order given."""
     found: dict[str, Address] = {}
     for entry in entries:
         match = _LISTENER.fullmatch(entry)
@@ -145,7 +145,7 @@ def _check_port(key: str, address: Address, others: Iterable[Address]) -> None:
 
 
 def _version(host: str) -> int:
-    """4 or 6; 0 for what is no IP address."""
+    """The IP version of an address: 4 or 6; 0 for what is no IP address."""
     try:
         return ip_address(host).version
     except ValueError:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-import re2
 from msgspec import Struct
 
+from groupd.coordinator.patterns import BadPattern, compile_pattern
 from groupd.coordinator.settings import ConfigError
 
 KEY = "ssl.principal.mapping.rules"
@@ -17,14 +18,11 @@ _PART = r"((?:\\.|[^\\/])*)"
 _RULE = re.compile(rf"DEFAULT|RULE:{_PART}/{_PART}/([LU]?)")
 _REFERENCE = re.compile(r"\\(.)|\$([0-9]+)", re.DOTALL)
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-
 
 class _Rule(Struct, frozen=True):
-    """`pattern` None: DEFAULT."""
+    """`pattern`: an expression of RE2; None: DEFAULT."""
 
-    pattern: re2._Regexp | None
+    pattern: Any
     replacement: str = ""
     case: str = ""
 
@@ -77,9 +75,9 @@ def _rule(match: re.Match[str]) -> _Rule:
         return _Rule(None)
     try:
         # RE2 takes no escaped slash.
-        pattern = re2.compile(match[1].replace(r"\/", "/"), _OPTIONS)
-    except re2.error as error:
-        raise ConfigError(f"{KEY}: the pattern {match[1]!r} cannot be used: {error}") from None
+        pattern = compile_pattern(match[1].replace(r"\/", "/"))
+    except BadPattern as error:
+        raise ConfigError(f"{KEY}: the pattern {match[1]} cannot be used: {error}") from None
     return _Rule(pattern, match[2], match[3])
 
 

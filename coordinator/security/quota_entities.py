@@ -41,14 +41,14 @@ _OF_ADDRESSES: Mapping[str, float | None] = {CONNECTION_CREATION_RATE: _INT_MAX}
 """Keys, and the largest value of those that take whole numbers only."""
 
 KEYS = (*_OF_CLIENTS, *_OF_ADDRESSES)
-"""All of them."""
+"""The keys of all quotas."""
 
 Entity = tuple[EntityPart, ...]
-"""Its parts, in the order of `entity_of`."""
+"""The parts of an entity, in the order of `entity_of`."""
 
 
 def entity_of(parts: Iterable[EntityPart]) -> Entity:
-    """User before client id."""
+    """The entity with these parts, the user before the client id."""
     return tuple(sorted(parts, reverse=True))
 
 
@@ -63,7 +63,7 @@ def levels(user: str, client_id: str) -> Iterator[Entity]:
 
 
 def text_of(entity: Entity) -> str:
-    """The key under which the store has it."""
+    """The key under which the store has the entity."""
     return msgspec.json.encode(entity).decode()
 
 
@@ -93,7 +93,7 @@ def checked_entity(parts: tuple[EntityPart, ...]) -> Entity:
 
 
 def _checked_address(name: str | None) -> str | None:
-    """In the one form that addresses are compared in. Host names are not looked up."""
+    """The address in the one form in which addresses are compared. Host names are not looked up."""
     try:
         return None if name is None else address_of(name)
     except ValueError:

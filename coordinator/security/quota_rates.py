@@ -51,7 +51,7 @@ class Rate:
         samples[-1].last_ms = now_ms
 
     def total(self, now_ms: int) -> float:
-        """What the samples hold that still count."""
+        """The sum of the samples that still count."""
         samples = self._samples
         age_ms = self._windows.count * self._windows.size_ms
         while samples and now_ms - samples[0].last_ms >= age_ms:
@@ -89,7 +89,7 @@ class TokenBucket:
         self._at_ms = now_ms
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long until no token is owed."""
+        """The time until no token is owed."""
         return max(0, round(-self._left(bound, now_ms) / bound * 1000))
 
     def _left(self, bound: float, now_ms: int) -> float:

@@ -57,7 +57,7 @@ Turn = Callable[[], Awaitable[None]]
 """Waits while others have their turn."""
 
 OnChange = Callable[[RequestContext, str, str, "float | None"], None]
-"""Told of every change: who made it, the entity in words, the key, the value; None: removed."""
+"""Is told of every change: who made it, the entity in words, the key, the value; None: removed."""
 
 _MATCHES: Mapping[int, Callable[[str | None, str | None], bool]] = {
     MATCH_EXACT: lambda name, match: name == match,
@@ -78,7 +78,7 @@ async def load_quotas(store: Catalogue, quotas: Quotas) -> None:
 
 
 class QuotaRequests:
-    """Who answers them. `most`: how many entities may have quotas."""
+    """Answers the requests about quotas. `most`: how many entities may have quotas."""
 
     def __init__(
         self, store: Catalogue, quotas: Quotas, most: int, turn: Turn, on_change: OnChange
@@ -99,7 +99,7 @@ class QuotaRequests:
     async def describe(
         self, context: RequestContext, request: DescribeClientQuotasRequest
     ) -> DescribeClientQuotasReply:
-        """Raises ApiError for a filter that cannot be."""
+        """Raises ApiError for a filter that makes no sense."""
         _check(context, Operation.DESCRIBE_CONFIGS)
         _check_filters(request.components)
         if request.strict and not request.components:
@@ -126,7 +126,7 @@ class QuotaRequests:
     async def _plan(
         self, entries: Iterable[QuotaAlteration]
     ) -> tuple[dict[Entity, Values], list[AlteredQuota]]:
-        """What the entities have afterwards, and the answers."""
+        """The quotas that the entities have afterwards, and the answers."""
         planned: dict[Entity, Values] = {}
         results = []
         room = self._most - len(self._quotas.entries)
@@ -162,7 +162,7 @@ class QuotaRequests:
         try:
             await self._store.change_security(entries)
         except LogError as error:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._quotas.change([(entity, planned[entity]) for entity in different])
         async for entity in self._in_turns(different):
             tell = partial(self._on_change, context, _in_words(entity))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
 
 from msgspec import Struct
 
@@ -36,12 +37,16 @@ IDLE_MS = 3_600_000
 """What a client has used is forgotten after so long."""
 
 CLIENTS_MAX = 10_000
-"""Of so many clients it is known what they have used."""
+"""What so many clients have used is remembered."""
+
+NAME_MAX = 256
+"""Characters of a name that is kept as it is; of a longer one its hash is kept."""
 
 _PERCENT_PER_NS = 100 / 1e9
 
 SensorKey = tuple[str, str | None, str | None]
-"""Quota, and the user and the client id that it counts for; None where it does not matter."""
+"""The quota, and the user and the client id that it counts for (see `_short`); None where one of
+them does not matter."""
 
 
 class Limit(Struct, frozen=True):
@@ -61,7 +66,7 @@ class ClientQuotas(Struct, frozen=True):
 
 
 class Quotas:
-    """Of one broker. `now_ms`: the broker's clock, never going back.
+    """The quotas of one broker. `now_ms`: the broker's clock, never going back.
 
     `active`: whether there is any quota for users or client ids. It is the only thing that a
     request without quotas looks at."""
@@ -71,10 +76,10 @@ class Quotas:
         self.throttled: Counter[str] = Counter()
         """How often clients were slowed down, by quota."""
         self.throttled_ms: Counter[str] = Counter()
-        """For how long in all."""
+        """How long clients were slowed down in all, in ms, by quota."""
         self._entries: dict[Entity, Mapping[str, float]] = {}
         self._of_clients = 0
-        """Entities that are no addresses."""
+        """The number of entities that are no addresses."""
         self._found: dict[tuple[str, str], ClientQuotas | None] = {}
         self._listeners: list[Callable[[], None]] = []
         self._now_ms = now_ms
@@ -94,7 +99,7 @@ class Quotas:
 
     @property
     def sensors(self) -> int:
-        """Of how many it is known what they have used."""
+        """How many sensors remember what was used."""
         return len(self._rates) + len(self._buckets)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
@@ -122,7 +127,7 @@ class Quotas:
         """What bounds a client; None if no quota does. `principal`: "User:alice"."""
         if not self.active:
             return None
-        key = (principal, client_id)
+        key = (_short(principal), _short(client_id))
         try:
             return self._found[key]
         except KeyError:
@@ -155,8 +160,8 @@ class Quotas:
             values = self._entries.get(entity)
             if values is not None and quota in values:
                 types = {entity_type for entity_type, _ in entity}
-                shared = (quota, user if USER in types else None)
-                sensor = (*shared, client_id if CLIENT_ID in types else None)
+                shared = (quota, _short(user) if USER in types else None)
+                sensor = (*shared, _short(client_id) if CLIENT_ID in types else None)
                 return Limit(sensor, values[quota])
         return None
 
@@ -171,20 +176,21 @@ class Quotas:
     # What is used -------------------------------------------------------------------------
 
     def produced(self, limit: Limit, size: int) -> int:
-        """A Produce request of so many bytes. How long its client has to be quiet, in ms."""
+        """Counts a Produce request of so many bytes. Returns how long its client has to be quiet,
+        in ms."""
         now_ms = self._now_ms()
         rate = self._rates.of(limit.sensor, now_ms)
         rate.add(size, now_ms)
         return rate.throttle_ms(limit.bound, now_ms)
 
     def fetch_max(self, limit: Limit) -> int:
-        """No reply should have more bytes: it would never be sent."""
+        """The most bytes that a reply should have: a larger one would never be sent."""
         return max(1, int(min(limit.bound * self._windows.burst_ms / 1000, 2**31 - 1)))
 
     def fetched(self, limit: Limit, size: int) -> int:
-        """A reply to Fetch that is about to be sent. If the client has to be quiet, the reply must
-        be empty: it does not count then. A reply after a time without any is always sent, so that
-        a batch above `fetch_max` can be read, too."""
+        """Counts a reply to Fetch that is about to be sent. Returns how long the client has to be
+        quiet, in ms. If it has to, the reply must be empty: it does not count then. A reply after a
+        time without any is always sent, so that a batch above `fetch_max` can be read, too."""
         now_ms = self._now_ms()
         rate = self._rates.of(limit.sensor, now_ms)
         was_quiet = rate.total(now_ms) <= 0
@@ -195,24 +201,24 @@ class Quotas:
         return throttle_ms
 
     def sent(self, limit: Limit, size: int) -> None:
-        """More bytes of a reply to Fetch."""
+        """Counts more bytes of a reply to Fetch."""
         now_ms = self._now_ms()
         self._rates.of(limit.sensor, now_ms).add(size, now_ms)
 
     def worked(self, limit: Limit, used_ns: int) -> int:
-        """A request that has taken so much time. How long its client has to be quiet, in ms: one
-        window at most."""
+        """Counts a request that has taken so much time. Returns how long its client has to be
+        quiet, in ms: one window at most."""
         now_ms = self._now_ms()
         rate = self._rates.of(limit.sensor, now_ms)
         rate.add(used_ns * _PERCENT_PER_NS, now_ms)
         return min(self._windows.size_ms, rate.throttle_ms(limit.bound, now_ms))
 
     def mutations(self, limit: Limit | None, *, strict: bool) -> Mutations:
-        """For one request that creates or deletes partitions; see `Mutations`."""
+        """Counts the partitions of one request that creates or deletes some; see `Mutations`."""
         return Mutations(self, limit, strict)
 
     def bucket(self, limit: Limit) -> tuple[TokenBucket, int]:
-        """What is left to create and delete, and the time."""
+        """The bucket with what is left to create and delete, and the time."""
         now_ms = self._now_ms()
         return self._buckets.of(limit.sensor, now_ms), now_ms
 
@@ -220,6 +226,11 @@ class Quotas:
         """A client is slowed down."""
         self.throttled[quota] += 1
         self.throttled_ms[quota] += throttle_ms
+
+
+def _short(name: str) -> str:
+    """Clients choose their names, which may be 32 KB long, and thousands of them are kept."""
+    return name if len(name) <= NAME_MAX else sha256(name.encode()).hexdigest()
 
 
 class Mutations:

@@ -1,4 +1,4 @@
-"""A table of those that were there lately: clients choose the keys, so it has limits."""
+"""A table of what was asked for lately. Clients choose the keys, so it has limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Recent(Generic[T]):
         self._idle_ms = idle_ms
         self._most = most
         self._values: dict[Hashable, tuple[int, T]] = {}
-        """In the order in which they were asked for, with the time."""
+        """The values by key, in the order in which they were asked for, with the time."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -30,7 +30,7 @@ class Recent(Generic[T]):
         return value
 
     def _drop(self, now_ms: int) -> None:
-        """One or two at a time: each key is dropped sooner than others can come."""
+        """Drops one or two old keys at a time: each key is dropped sooner than others can come."""
         for _ in range(2):
             oldest = next(iter(self._values))
             at_ms, _value = self._values[oldest]

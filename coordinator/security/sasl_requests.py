@@ -13,8 +13,8 @@ from groupd.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshake
 
 
 async def no_login_here(context: RequestContext, request: object) -> None:
-    """The same answer on a listener without SASL, where nobody logs in
-    (`docs/spec/security.md#2.2`). Raises ApiError."""
+    """Refuses a login: the client is known already, or the listener has no SASL, so that nobody
+    logs in there (`docs/spec/security.md#2.2`). Raises ApiError."""
     raise ApiError(
         ErrorCode.ILLEGAL_SASL_STATE,
         "No authentication is under way here: the client is known, or the listener has no SASL.",

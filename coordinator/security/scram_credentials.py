@@ -18,14 +18,17 @@ from groupd.protocol.messages.secret import Secret
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 ITERATIONS_DEFAULT = 4096
-"""Times of hashing: Kafka's limits, and what its tools take."""
+"""Iterations of hashing: Kafka's limits, and what its tools take."""
 
 NAME_BYTES_MAX = 1000
 """Bytes of a user's name in UTF-8."""
 
 SALT_BYTES_MAX = 1000
 
-_SALT_BITS = 130
+SALT_BITS = 130
+"""Bits of the salts that Kafka's tools make, and of ours. The salts of unknown users have as many,
+or they could be told from the others."""
+
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 _Stored = tuple[bytes, bytes, bytes, int]
@@ -33,7 +36,7 @@ _Stored = tuple[bytes, bytes, bytes, int]
 
 
 class ScramMechanism(Struct, frozen=True):
-    """`code`: on the wire. `size`: bytes of a hash and of a salted password."""
+    """`code`: its number on the wire. `size`: bytes of a hash and of a salted password."""
 
     name: str
     code: int
@@ -48,13 +51,13 @@ MECHANISMS: Mapping[str, ScramMechanism] = {
         ScramMechanism("SCRAM-SHA-512", 2, "sha512", 64),
     )
 }
-"""By name."""
+"""The mechanisms by name."""
 
 MECHANISM_BY_CODE: Mapping[int, ScramMechanism] = {one.code: one for one in MECHANISMS.values()}
 
 
 class ScramCredential(Struct, frozen=True):
-    """Of one user and one mechanism."""
+    """The credential that is stored for a user and a mechanism, instead of the password."""
 
     salt: Secret
     stored_key: Secret
@@ -62,13 +65,13 @@ class ScramCredential(Struct, frozen=True):
     iterations: int
 
     def to_text(self) -> str:
-        """For the store."""
+        """The credential as text, for the store."""
         keys = (self.salt, self.stored_key, self.server_key)
         return msgspec.json.encode([*map(bytes, keys), self.iterations]).decode()
 
 
 def from_text(text: str) -> ScramCredential:
-    """What `to_text` made. Raises ValueError."""
+    """The credential from what `to_text` made. Raises ValueError."""
     try:
         salt, stored_key, server_key, iterations = msgspec.json.decode(text, type=_Stored)
     except msgspec.MsgspecError as error:
@@ -109,7 +112,7 @@ def credential(
 
 
 def keyless(iterations: int) -> ScramCredential:
-    """For a recording, which has no keys, and to which nobody logs in."""
+    """A credential without keys, for a recording, to which nobody logs in."""
     return ScramCredential(Secret(), Secret(), Secret(), iterations)
 
 
@@ -120,7 +123,7 @@ def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: in
 
 
 def new_salt() -> Secret:
-    return salt_of(secrets.randbits(_SALT_BITS))
+    return salt_of(secrets.randbits(SALT_BITS))
 
 
 def salt_of(number: int) -> Secret:

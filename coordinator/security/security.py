@@ -23,8 +23,8 @@ from groupd.storage.log import Catalogue
 
 
 class Security:
-    """Of one broker. `load` before the first question. `turn`: waits for the next turn of long
-    work. `now_ms`: the broker's clock."""
+    """The clients of one broker and their rights. Call `load` before the first question. `turn`:
+    waits for the next turn of long work. `now_ms`: the broker's clock."""
 
     def __init__(
         self, config: CoordinatorConfig, store: Catalogue, turn: Turn, now_ms: Callable[[], int]
@@ -53,7 +53,7 @@ class Security:
 
     @property
     def handlers(self) -> Mapping[type, DataHandler]:
-        """By type of request."""
+        """The handlers by type of request."""
         return {
             **SASL_HANDLERS,
             **self._acls.handlers,

@@ -226,7 +226,7 @@ def _load_chain(context: ssl.SSLContext, material: _Material, password: str, pla
             context.load_cert_chain(path, password=ask)
         except (ssl.SSLError, ValueError) as error:
             reason = getattr(error, "reason", None) or str(error)
-            if reason == "KEY_VALUES_MISMATCH":
+            if reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
                 text = "the private key does not fit the first certificate"
             elif asked:
                 text = "the private key is encrypted and ssl.key.password does not open it"
@@ -246,12 +246,13 @@ def _trust(
         )
     try:
         context.load_verify_locations(cadata=trusted)
-    except ssl.SSLError as error:
-        raise ConfigError(f"{place}: cannot be read ({error.reason})") from None
+    except (ssl.SSLError, TypeError) as error:  # a TypeError: not ASCII
+        reason = getattr(error, "reason", "not ASCII")
+        raise ConfigError(f"{place}: cannot be read ({reason})") from None
 
 
 def _first(chain: str, place: str) -> Certificate:
-    """That of the broker itself. Raises ConfigError."""
+    """The certificate of the broker itself. Raises ConfigError."""
     try:
         return read_certificate(ssl.PEM_cert_to_DER_cert(_split(chain)[0]))
     except ValueError as error:
@@ -267,7 +268,7 @@ def _read_file(path: str, key: str) -> str:
 
 
 def _stamp(path: str) -> object:
-    """Changes with the file; also when a link leads to another one."""
+    """A value that changes with the file; also when a link leads to another one."""
     try:
         found = os.stat(path)
     except OSError as error:

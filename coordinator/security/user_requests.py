@@ -37,7 +37,7 @@ from groupd.protocol.messages.users import (
 from groupd.storage.log import LogError
 
 _KEYS_WEIGHT = 16
-"""To make the keys of one credential, in items of `Work`: some hashing, about 30 us."""
+"""The weight of making the keys of a credential, in items of `Work`: some hashing, about 30 us."""
 
 Change = ScramDeletion | ScramUpsertion
 
@@ -62,7 +62,7 @@ class UserRequests:
     async def describe(
         self, context: RequestContext, request: DescribeUserScramCredentialsRequest
     ) -> DescribeUserScramCredentialsReply:
-        """Each user once. Raises ApiError."""
+        """Describes each user once. Raises ApiError."""
         _check_cluster_right(context, Operation.DESCRIBE)
         work = Work()
         twice = set()
@@ -101,8 +101,8 @@ class UserRequests:
     async def alter(
         self, context: RequestContext, request: AlterUserScramCredentialsRequest
     ) -> AlterUserScramCredentialsReply:
-        """Each user once, in the order asked. One user's error does not stop the others, whose
-        changes become durable together. Raises ApiError."""
+        """Answers for each user once, in the order asked. One user's error does not stop the
+        others, whose changes become durable together. Raises ApiError."""
         _check_cluster_right(context, Operation.ALTER)
         work = Work()
         try:
@@ -121,7 +121,7 @@ class UserRequests:
     async def _checked(
         self, request: AlterUserScramCredentialsRequest, work: Work
     ) -> tuple[dict[str, Change], dict[str, AlteredUser]]:
-        """What is to be done, and the answers; both by user. The first error of a user counts."""
+        """The changes to make, and the answers; both by user. The first error of a user counts."""
         wanted: dict[str, Change] = {}
         results: dict[str, AlteredUser] = {}
         new: set[str] = set()

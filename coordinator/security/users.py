@@ -51,11 +51,12 @@ class Users:
         self._stale = False
 
     def credential(self, user: str, mechanism: str) -> ScramCredential | None:
-        """`mechanism`: "SCRAM-SHA-256" or "SCRAM-SHA-512"."""
+        """The user's credential, if there is one. `mechanism`: "SCRAM-SHA-256" or
+        "SCRAM-SHA-512"."""
         return self._users.get(user, {}).get(mechanism)
 
     def credentials(self, user: str) -> Mapping[str, ScramCredential]:
-        """By name of the mechanism; empty for an unknown user."""
+        """The user's credentials by name of the mechanism; empty for an unknown user."""
         return self._users.get(user, {})
 
     def names(self) -> list[str]:

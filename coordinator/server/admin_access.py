@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import structlog
@@ -22,23 +20,22 @@ from msgspec import Struct
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.server.admin_hosts import is_loopback
 from groupd.coordinator.server.admin_tokens import VARIABLE, Role, Tokens
+from groupd.coordinator.server.recent_failures import RecentFailures
 from groupd.coordinator.settings import ConfigError
 
 log = structlog.get_logger("groupd.admin")
 
 FAILURES_MAX = 10
 """Wrong credentials of one address in a window; then it has to wait for the window's end."""
-WINDOW_S = 10.0
 ADDRESSES_MAX = 1000
-"""Addresses whose failures are remembered; the one that failed first is forgotten for the next."""
-_IPV6_SUBNET = 64
+"""Addresses whose failures are remembered."""
 
 Headers = tuple[tuple[str, str], ...]
 
 
 class Caller(Struct, frozen=True):
-    """What a request tells about its client. `authorization`: the header. `subject`: that of the
-    certificate, if there is one that has been verified."""
+    """What a request tells about its client. `authorization`: the header. `subject`: the subject of
+    its certificate, if it has one that has been verified."""
 
     address: str
     authorization: str | None = None
@@ -54,8 +51,8 @@ class Refused(Struct, frozen=True):
 
 
 class AdminAccess:
-    """`anonymous`: the role of clients without credentials. `roles`: by subject of a
-    certificate."""
+    """Decides who may do what. `anonymous`: the role of clients without credentials. `roles`: the
+    roles by subject of a certificate."""
 
     def __init__(
         self,
@@ -70,10 +67,10 @@ class AdminAccess:
         self._anonymous = anonymous
         self._tokens = tokens
         self._roles = roles or {}
-        self._failures = WrongCredentials(elapsed)
+        self._failures = RecentFailures(FAILURES_MAX, ADDRESSES_MAX, elapsed)
 
     async def refusal(self, caller: Caller, needed: Role) -> Refused | None:
-        """None: the request may be answered."""
+        """The refusal of a request that needs the role `needed`; None: it may be answered."""
         waits_s = self._failures.waits_s(caller.address)
         if waits_s and caller.authorization is not None:
             retry = (("Retry-After", str(waits_s)),)
@@ -100,34 +97,9 @@ class AdminAccess:
         return await asyncio.to_thread(self._tokens.role, token.strip())
 
 
-class WrongCredentials:
-    """Counts wrong credentials by address, or by subnet for IPv6."""
-
-    def __init__(self, elapsed: Callable[[], float]) -> None:
-        self._elapsed = elapsed
-        self._windows: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """By address: when the window ends, and the failures in it."""
-
-    def __len__(self) -> int:
-        return len(self._windows)
-
-    def add(self, address: str) -> None:
-        key, now = _subnet(address), self._elapsed()
-        ends, count = self._windows.pop(key, (0.0, 0))
-        self._windows[key] = (ends, count + 1) if now < ends else (now + WINDOW_S, 1)
-        if len(self._windows) > ADDRESSES_MAX:
-            self._windows.popitem(last=False)
-
-    def waits_s(self, address: str) -> int:
-        """Whole seconds until the address may try again; 0: now."""
-        ends, count = self._windows.get(_subnet(address), (0.0, 0))
-        left = ends - self._elapsed()
-        return int(left) + 1 if count >= FAILURES_MAX and left > 0 else 0
-
-
 def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
-    """As the settings say, for a port on the address `host`. Raises ConfigError when nobody could
-    come in, and when everybody could without anybody having said so."""
+    """The access that the settings give to a port on the address `host`. Raises ConfigError when
+    nobody could come in, and when everybody could without anybody having said so."""
     path, more = settings.admin_token_file, os.environ.get(VARIABLE, "")
     tokens = Tokens(Path(path) if path else None, more) if path or more else None
     roles = roles_by_subject(settings.admin_ssl_roles)
@@ -152,7 +124,7 @@ def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
 
 
 def roles_by_subject(text: str) -> dict[str, Role]:
-    """From "admin:CN=ops,O=Acme;read:CN=prometheus". Raises ConfigError."""
+    """The roles by subject, from "admin:CN=ops,O=Acme;read:CN=prometheus". Raises ConfigError."""
     found = {}
     for entry in filter(None, map(str.strip, text.split(";"))):
         role, _, subject = entry.partition(":")
@@ -173,16 +145,3 @@ def _unauthorized(error: str = "") -> Refused:
 
 def _challenge(error: str) -> Headers:
     return (("WWW-Authenticate", f'Bearer realm="groupd"{error}'),)
-
-
-def _subnet(address: str) -> str:
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return address
-    mapped = getattr(ip, "ipv4_mapped", None)
-    if mapped is not None:
-        return str(mapped)
-    if ip.version == 4:
-        return address
-    return str(ip_network((ip, _IPV6_SUBNET), strict=False))

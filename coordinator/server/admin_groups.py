@@ -77,14 +77,15 @@ class GroupRoutes:
         return paged(request, wanted, page, "group_id", "")
 
     def _group_ids(self) -> Iterator[tuple[str, int]]:
-        """Each with the index of its shard, since looking that up costs more for long ids."""
+        """The ids of all groups, each with the index of its shard, since looking that up costs more
+        for long ids."""
         for index, shard in enumerate(self._broker.shards):
             if shard.state is CoordinatorState.ACTIVE:
                 for group_id in list(shard.shard.state.groups):
                     yield group_id, index
 
     def _rows(self, found: Iterable[tuple[str, int]]) -> Iterator[dict[str, Any] | None]:
-        """None for a group that has gone meanwhile."""
+        """The rows of the groups; None for a group that has gone meanwhile."""
         for group_id, index in found:
             group = self._broker.shards[index].shard.state.groups.get(group_id)
             yield None if group is None else group_summary(group)
@@ -129,13 +130,14 @@ class GroupRoutes:
 
 
 def plain(value: Any) -> Generator[None, None, HttpReply]:
-    """A value that fits on a page."""
+    """The reply with a value that fits on a page."""
     page = yield from json_steps(value)
     return HttpReply(page.body, JSON)
 
 
 def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: str) -> HttpReply:
-    """With a link to the page that follows if the list `name`, whose items have `key`, goes on."""
+    """The reply with a page, and a link to the next one if the list `name`, whose items have `key`,
+    goes on."""
     if name not in page.cut:
         return HttpReply(page.body, JSON)
     last = page.cut[name]

@@ -26,7 +26,7 @@ def is_loopback(host: str) -> bool:
 
 
 class AdminHosts:
-    """`names`: those that are allowed besides localhost, in any case."""
+    """`names`: the names that are allowed besides localhost, in upper or lower case."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = {LOCAL, *(_plain(name) for name in names)}

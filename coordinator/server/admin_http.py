@@ -6,9 +6,9 @@ their own, a coroutine that also gets method and body, and exist only if they we
 
 Who may ask for what is decided by `admin_access`, before anything else is done for a request.
 
-Nobody keeps others out. Requests are limited in size and time, replies in time. Connections that
-have not sent their request have places of their own, and so has each kind of path; a request for
-which there is no place is answered 503 at once. A page has a largest size (`long_json`), so the
+No client keeps others out: requests are limited in size and time, replies in time. Connections
+that have not sent their request have places of their own, and so has each kind of path; a request
+for which there is no place is answered 503 at once. A page has a largest size (`long_json`), so the
 places also bound the memory of the pages that nobody reads. A malformed request gets a 4xx and the
 connection is closed.
 """
@@ -48,7 +48,7 @@ CONTROL_TIMEOUT_S = 120.0
 """How long a control request may wait."""
 CONTROL_BODY_MAX = 1 << 20
 SEND_TIMEOUT_S = 10.0
-"""For the whole reply, however long it is."""
+"""The time to send a whole reply, however long it is."""
 UNASKED_MAX = 128
 """Connections that have not sent their request."""
 BACKLOG = 1024
@@ -116,7 +116,7 @@ class _AdminConnection:
 
 class AdminServer:
     """Serves `handler` on its own port, and `control`, if there is one, below `/control`. `hosts`:
-    by which names. `tls` None: plain HTTP."""
+    the names by which clients may ask. `tls` None: plain HTTP."""
 
     def __init__(
         self,
@@ -236,8 +236,8 @@ class AdminServer:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> tuple[HttpRequest | None, HttpReply | None]:
-        """The request, None if the client is gone; and the reply to one that is refused. The body
-        is read below `/control` only, and kept only for those who may change something."""
+        """The request, or None if the client is gone; and the refusal, if the request is refused.
+        The body is read below `/control` only, and kept only for those who may change something."""
         from groupd.coordinator.server.http_body import drop_body, read_request
 
         request = await read_request(connection, reader)
@@ -261,8 +261,9 @@ class AdminServer:
     async def _refusal(
         self, request: HttpRequest, kind: str, writer: asyncio.StreamWriter
     ) -> HttpReply | None:
-        """Probes and metrics come by names that the daemon does not know, such as those of
-        services, and have nothing to hide from a web page."""
+        """The reply that refuses the request; None: it may be answered. Probes and metrics come by
+        names that the daemon does not know, such as those of services, and have nothing to hide
+        from a web page."""
         open_kinds = (PROBES, METRICS) if self._access.metrics_open else (PROBES,)
         if kind in open_kinds:
             return None

@@ -7,26 +7,27 @@ from typing import Protocol
 
 
 class Abortable(Protocol):
-    """Who holds a place: a connection."""
+    """The holder of a place: a connection."""
 
     def abort(self) -> None: ...
 
 
 class Places:
-    """At most `count` connections hold one at a time. If one more wants a place, the one that has
-    waited longest for its client is closed. If none waits for its client, there is no place."""
+    """The places of one kind: at most `count` connections hold one at a time. If one more wants a
+    place, the one that has waited longest for its client is closed. If none waits for its client,
+    there is no place."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self._held: set[Abortable] = set()
         self._waiting: dict[Abortable, None] = {}
-        """Some of those that are held; the one that has waited longest comes first."""
+        """The holders that wait for their clients; the one that has waited longest comes first."""
 
     def __len__(self) -> int:
         return len(self._held)
 
     def take(self, client: Abortable) -> bool:
-        """Whether there is a place. The caller gives it back."""
+        """Take a place; False if there is none. The caller gives it back."""
         if len(self._held) >= self.count:
             longest = next(iter(self._waiting), None)
             if longest is None:
@@ -47,6 +48,6 @@ class Places:
             client.abort()
 
     def give_back(self, client: Abortable) -> None:
-        """It may have been taken away before."""
+        """Give the place back; it may have been taken away before."""
         self._held.discard(client)
         self._waiting.pop(client, None)

@@ -42,14 +42,14 @@ class AdminTls:
             raise ConfigError(f"groupd.admin.{text}" if text.startswith("ssl.") else text) from None
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection. May read files, so it belongs on a thread. Files that have
-        become bad leave the certificate as it is."""
+        """The context for the next connection. May read files, so it belongs on a thread. Files
+        that have become bad leave the certificate as it is."""
         self._tls.look()
         return self._tls.context
 
 
 def _listener_config(config: CoordinatorConfig) -> CoordinatorConfig:
-    """What a listener with the certificates of the admin port would have."""
+    """The settings that a listener with the certificates of the admin port would have."""
     return replace(
         config,
         listener_overrides=(),

@@ -37,7 +37,7 @@ class Role(IntEnum):
 
 
 class Tokens:
-    """Of a file, of the environment (`more`), or of both. Raises ConfigError."""
+    """The tokens of a file, of the environment (`more`), or of both. Raises ConfigError."""
 
     def __init__(self, path: Path | None, more: str = "") -> None:
         self._path = path
@@ -49,8 +49,8 @@ class Tokens:
             self._known = [*self._more, *_read_file(path)]
 
     def role(self, token: str) -> Role | None:
-        """None for an unknown token. Takes the same time whichever token it is. May read the file
-        again; so it belongs on a thread."""
+        """The role of a token; None if it is unknown. Takes the same time whichever token it is.
+        May read the file again; so it belongs on a thread."""
         self._refresh()
         wanted, found = _digest(token), None
         for digest, role in self._known:
@@ -59,7 +59,8 @@ class Tokens:
         return found
 
     def _refresh(self) -> None:
-        """A file that has become bad leaves the tokens as they are."""
+        """Reads the file again if it has changed. A file that has become bad leaves the tokens as
+        they are."""
         if self._path is None or (state := _state(self._path)) == self._state:
             return
         self._state = state
@@ -72,7 +73,7 @@ class Tokens:
 
 
 def _state(path: Path) -> object:
-    """Another one when the file has changed."""
+    """A value that changes with the file."""
     try:
         found = path.stat()
     except OSError as error:
@@ -106,7 +107,8 @@ def _check_rights(file: os.stat_result, where: str) -> None:
 
 
 def _read_lines(lines: Iterable[str], where: str) -> list[tuple[bytes, Role]]:
-    """Digests with their roles. The error tells the line's number, and nothing of what is in it."""
+    """The digests of the tokens, with their roles. The error tells the line's number, and nothing
+    of what is in it."""
     found = []
     for number, line in enumerate(lines, start=1):
         words = line.split()

@@ -34,12 +34,12 @@ SMALL = 4 * 1024
 """A request of so many bytes may always start when nothing else of its connection is under way."""
 
 SHORT = 128 * 1024
-"""For what needs less than this, a quarter of the limit is kept beyond it. So requests of usual
+"""Requests that need less than this may go up to a quarter beyond the limit. So requests of usual
 size go on when large ones have taken everything."""
 
 ITEM_BYTES = 300
-"""What an item of a request takes, with what its answer takes until it is encoded. The bytes of a
-request are there twice: the frame and the message, or the message and what goes to the log."""
+"""Bytes that an item of a request takes, with what its answer takes until it is encoded. The bytes
+of a request are there twice: the frame and the message, or the message and what goes to the log."""
 
 OVERDUE_MS = 30_000
 LOOK_MS = 1000
@@ -48,14 +48,14 @@ _SHARES = 8
 
 
 def limit_of(config: CoordinatorConfig) -> int:
-    """Bytes. There is always room for the largest request."""
+    """The limit in bytes. There is always room for the largest request."""
     if config.queued_max_request_bytes < 0:
         return NO_LIMIT
     return max(config.queued_max_request_bytes, config.socket_request_max_bytes)
 
 
 def largest_share(config: CoordinatorConfig) -> int:
-    """What a connection that is alone may hold."""
+    """The most bytes that a connection may hold when it is alone."""
     return limit_of(config) // _SHARES
 
 
@@ -69,14 +69,14 @@ class _Wish(Struct, frozen=True, eq=False):
 
 
 class ByteBudget:
-    """`limit` in bytes. `clock`: that of the sockets."""
+    """The memory that all connections hold. `limit` in bytes. `clock`: that of the sockets."""
 
     def __init__(self, limit: int, clock: Clock) -> None:
         self.limit = limit
         self.used = 0
         self._clock = clock
         self._holding: dict[Account, int] = {}
-        """Who counts bytes, and when that has last changed."""
+        """The accounts that count bytes, and when each count has last changed."""
         self._line: dict[_Wish, bool] = {}
         self._beyond: Account | None = None
         """The connection that may go beyond its share; None: nobody does."""
@@ -94,7 +94,7 @@ class ByteBudget:
         return left // _SHARES - account.counted
 
     def fits(self, account: Account, more: int, *, begun: bool) -> bool:
-        """Whether the connection may hold `more` bytes. `begun`: `Account.may_go_on`."""
+        """Whether the connection may hold `more` bytes. `begun`: see `Account.may_go_on`."""
         return self._fits(account, more, begun, in_turn=begun or not self._line)
 
     def _fits(self, account: Account, more: int, begun: bool, in_turn: bool) -> bool:
@@ -127,7 +127,7 @@ class ByteBudget:
                 wish.go()
 
     def _look_beyond(self) -> None:
-        """Whether somebody still needs to go beyond its share."""
+        """Checks whether somebody still needs to go beyond its share."""
         beyond = self._beyond
         if beyond is not None and (not beyond.counted or self.left_for(beyond) >= 0):
             self._beyond = None
@@ -153,7 +153,7 @@ class ByteBudget:
         self._holding.pop(account, None)
 
     def give_back(self, counted: int) -> None:
-        """What a closed connection still counted is not needed any more."""
+        """The bytes that a closed connection still counted are free now."""
         self.used -= counted
 
     def holds_up(self, account: Account) -> None:
@@ -186,13 +186,13 @@ class ByteBudget:
         if overdue:
             max(overdue, key=lambda account: account.counted).drop()
         self.serve()
-        if self._line:
+        if self._line and self._timer is None:
             self._look_later()
 
 
 class Account:
-    """What one connection holds. `soon(callback)` calls back in a later turn of its loop, `drop()`
-    ends the connection."""
+    """The memory that one connection holds. `soon(callback)` calls back in a later turn of its
+    loop, `drop()` ends the connection."""
 
     __slots__ = (
         "__weakref__",
@@ -222,13 +222,13 @@ class Account:
         """All bytes. Whoever changes it calls `settle` if they are, or were, more than
         `FREE_BYTES`."""
         self.counted = 0
-        """Those of them that count in the budget."""
+        """The part of `size` that counts in the budget."""
         self.incoming = 0
         """The part of `size` for a large frame that may come in, or that waits for its turn."""
         self.unsent = 0
         """The part of `size` for replies that the client has not read."""
         self.since_ms = -1
-        """Since when the client has owed us something; -1: it does not."""
+        """When the client began to owe us something; -1: it does not."""
         self.when_short: Callable[[], None] | None = None
         """Ends the wait of a request that is under way."""
         self.closed = False
@@ -242,17 +242,17 @@ class Account:
 
     @property
     def left(self) -> int:
-        """How many bytes more it may hold; below 0 if it holds too much."""
+        """How many bytes more the connection may hold; below 0 if it holds too much."""
         return self.budget.left_for(self)
 
     def may_start(self, frame_bytes: int, go: Callable[[], None]) -> bool:
-        """Whether there is room for the request in this frame. A large one has taken it before. If
-        there is none, `go` is called, once, when it is worth asking again."""
+        """Whether there is room for the request in this frame; a large frame has taken its room
+        before. If there is none, `go` is called, once, when it is worth asking again."""
         return self.incoming > 0 or self._may_begin(2 * frame_bytes, go)
 
     def may_come_in(self, frame_bytes: int, go: Callable[[], None]) -> bool:
-        """Whether a large frame may be read on, `go` as for `may_start`: only if there is room for
-        all of it, because a part of it would help nobody."""
+        """Whether a large frame may be read further: only if there is room for all of it, because
+        a part of it would help nobody. `go`: as for `may_start`."""
         if not self.incoming:
             if not self._may_begin(frame_bytes, go):
                 return False
@@ -323,4 +323,4 @@ class Account:
 
 
 def _nothing() -> None:
-    """For a connection that has ended."""
+    """Does nothing: stands in for `drop` once the connection has ended."""

@@ -20,7 +20,7 @@ def _unrestricted(principal: str, host: str) -> Access:
 
 
 class KafkaEndpoint(Struct, frozen=True):
-    """What the connections of one listener have in common. `listener`: its name. `sasl`: by which
+    """What the connections of one listener have in common. `listener`: its name. `sasl`: how
     clients say who they are; None: they do not have to. `metering`: counts what they use of their
     quotas. `rates`: how many connections may be opened; None: any number."""
 
@@ -31,16 +31,17 @@ class KafkaEndpoint(Struct, frozen=True):
     rates: ConnectionRates | None = None
 
     def session(self, host: str) -> ClientSession:
-        """Of a connection that has just been accepted: nobody has said who is there."""
+        """The session of a connection that has just been accepted: nobody has said who is there."""
         return ClientSession(self.listener, self.access(ANONYMOUS, host))
 
 
 PLAINTEXT = KafkaEndpoint()
-"""Where nobody says who is there, and everybody may do everything."""
+"""The endpoint of a listener where nobody says who is there, and everybody may do everything."""
 
 
 class ClientSession:
-    """Of one connection. `access` is replaced when the client has authenticated."""
+    """Who the client of one connection is. `access` is replaced when the client has
+    authenticated."""
 
     __slots__ = ("access", "listener")
 

@@ -168,7 +168,7 @@ class Connection(ClientSocket):
         self._pump()
 
     def stop_reading(self) -> None:
-        """For shutdown: takes no new requests, but still answers those under way."""
+        """Takes no new requests, but still answers those under way. Called at shutdown."""
         self._stopped = True
         self._quiet = False
         self._frames.clear()
@@ -203,12 +203,12 @@ class Connection(ClientSocket):
         self._held += 1
 
     def release(self) -> None:
-        """The end of a `hold` that no slot asked for."""
+        """Ends a `hold` that no slot asked for."""
         self._held -= 1
         self._soon(self._pump)
 
     def write(self, data: bytes | bytearray) -> None:
-        """Sends what is no slot's reply, behind the replies that are ready."""
+        """Sends bytes that are no slot's reply, behind the replies that are ready."""
         self._send_ready()
         if not self.closed:
             self._out.write(data)
@@ -218,7 +218,7 @@ class Connection(ClientSocket):
         self.session.access = self._endpoint.access(principal, self.host)
 
     def limit_frames(self, most: int) -> None:
-        """From now on a frame may have so many bytes."""
+        """From now on a frame may have at most `most` bytes."""
         self._splitter.max_frame_bytes = most
 
     def start_some(self) -> None:
@@ -261,7 +261,8 @@ class Connection(ClientSocket):
             self._pumping = False
 
     def _give_up(self) -> None:
-        """No memory, or a bug of ours: there may be no slot to answer, or a reply is lost."""
+        """Closes the connection after a bug of ours or for want of memory: there may be no slot to
+        answer, or a reply is lost."""
         log.exception("requests cannot be handled; connection closed", client=self.host)
         self.abort()
 

@@ -37,8 +37,8 @@ class Arriving(Protocol):
 
 
 class ConnectionRates:
-    """Of one listener, or with `of_all` None of all. `clock`: that of the sockets. `quotas`: those
-    of addresses are asked for."""
+    """The rates at which connections are opened, on one listener, or with `of_all` None on all of
+    them. `clock`: that of the sockets. `quotas`: has the quotas of addresses."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class ConnectionRates:
             connection.hold_back(self._clock, wait_ms)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Counts a connection. How long it has to wait."""
+        """Counts a connection. Returns how long it has to wait, in ms."""
         self._rate.add(1, now_ms)
         of_all_ms = 0 if self._of_all is None else self._of_all.wait_ms(now_ms)
         return max(of_all_ms, min(self._most_ms, self._rate.throttle_ms(self._bound, now_ms)))
 
     def refused_ms(self, address: str, now_ms: int) -> int:
-        """Counts a connection of an address, unless it is refused. After how long it is closed; 0:
-        it is not refused."""
+        """Counts a connection of an address, unless it is refused. Returns after how long it is to
+        be closed, in ms; 0: it is not refused."""
         bound = self._quotas.connection_rate(address)
         if bound is None:
             return 0

@@ -15,7 +15,8 @@ ApiVersion = tuple[int, int]
 
 
 class CertificateFacts(Struct, frozen=True):
-    """`expires`: seconds since 1970. `reloads`, `failed_reloads`: how often it was read again."""
+    """The figures of a certificate. `expires`: seconds since 1970. `reloads`, `failed_reloads`:
+    how often it was read again."""
 
     listener: str
     expires: float
@@ -37,8 +38,8 @@ class SaslStats:
 
     def __init__(self) -> None:
         self.logins: Counter[tuple[str, str, bool, bool]] = Counter()
-        """By (listener, mechanism, whether it was a re-authentication, whether it succeeded). The
-        mechanism is empty where the client has not chosen one."""
+        """The logins by (listener, mechanism, whether it was a re-authentication, whether it
+        succeeded). The mechanism is empty where the client has not chosen one."""
         self.no_reauthentication = 0
         """Logins of clients that are not told how long their session lasts."""
         self.expired = 0
@@ -51,6 +52,7 @@ class ConnectionStats:
     __slots__ = (
         "_repeats",
         "accepted",
+        "blocked",
         "budget",
         "bytes_in",
         "bytes_out",
@@ -69,18 +71,20 @@ class ConnectionStats:
     def __init__(self) -> None:
         self.open = 0
         self.most = 0
-        """How many may be open: `max.connections`, or fewer for want of descriptors."""
+        """How many connections may be open: `max.connections`, or fewer for want of descriptors."""
+        self.blocked = 0
+        """Listening sockets whose clients wait, because nobody can be accepted."""
         self.accepted = 0
         self.refused = 0
         self.malformed = 0
         self.stalled = 0
         self.overdue = 0
         self.budget: ByteBudget | None = None
-        """What the connections hold; None without a listener."""
+        """The memory that the connections hold; None without a listener."""
         self.handshakes: Handshakes | None = None
-        """None without a TLS listener."""
+        """The handshakes of the TLS listeners; None without one."""
         self.certificates: Callable[[], Iterable[CertificateFacts]] = tuple
-        """Of the TLS listeners."""
+        """The certificates of the TLS listeners."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: Counter[ApiVersion] = Counter()

@@ -18,7 +18,7 @@ from groupd.protocol.wire.header import RequestHeader
 from groupd.protocol.wire.registry import Api, LongRequest, MalformedRequest
 
 AT_ONCE = 4000
-"""Items: takes about two milliseconds."""
+"""Items of a request that are decoded at once: they take about two milliseconds."""
 
 Decoded = tuple[Any, int]
 """(request, number of its items)."""
@@ -27,7 +27,7 @@ Done = Callable[[Decoded | Exception], None]
 
 
 class Decoder:
-    """`max_items`: the most items that a request may have."""
+    """Decodes long requests in a thread. `max_items`: the most items that a request may have."""
 
     def __init__(self, max_items: int) -> None:
         self._max_items = max_items
@@ -55,7 +55,7 @@ class Decoder:
             self._thread = ThreadPoolExecutor(1, "decoding")
         work, done = self._line.pop(next(iter(self._line)))
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        # Only now: if there is no thread to be had, the next request tries again.
+        # Set only now: if no thread can be started, the next request tries again.
         self._busy = True
         future.add_done_callback(partial(self._told, done))
 

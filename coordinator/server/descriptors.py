@@ -1,6 +1,5 @@
-"""File descriptors: a process that has none left can accept no connection and open no file, and no
-error tells it so (uvloop closes new connections silently). So fewer connections are allowed than
-there are descriptors.
+"""File descriptors: a process that has none left can accept no connection and open no file. So
+fewer connections are allowed than there are descriptors.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from contextlib import suppress
 import structlog
 
 RESERVED = 384
-"""For all but clients: the store, the admin port (`admin_http` has places for 240
-connections), workers, files."""
+"""Descriptors that are kept free of clients: for the store, the admin port (`admin_http` has places
+for 240 connections), workers, files."""
 
 log = structlog.get_logger("groupd.daemon")
 
@@ -28,7 +27,7 @@ def raise_limit(max_connections: int) -> None:
 
 
 def warn_if_few(max_connections: int) -> None:
-    """One line if the limit is too low for `max.connections`."""
+    """Writes one line to the log if the limit is too low for `max.connections`."""
     allowed = most_connections(max_connections)
     if allowed < max_connections:
         log.warning(

@@ -26,7 +26,7 @@ class Fairness(Struct, frozen=True):
 def fairness(
     config: CoordinatorConfig, stalls: LoopStalls, work: LongWork, clock: Clock
 ) -> Fairness:
-    """That of a process. `stalls`: the one that measures its loop; `work`: its broker's; `clock`:
+    """The fairness of a process. `stalls`: measures its loop; `work`: that of its broker; `clock`:
     that of the sockets."""
     budget = ByteBudget(limit_of(config), clock)
     return Fairness(RequestTurns(stalls), Decoder(config.request_max_items), work, budget)

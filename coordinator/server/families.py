@@ -36,7 +36,8 @@ def labelled(name: str, doc: str, label: str, values: Mapping[str, float]) -> Ga
 
 
 def text_steps(families: Collector) -> Generator[None, None, bytes]:
-    """What `generate_latest` makes of them, if they have no samples `_created`, as none of ours."""
+    """What `generate_latest` makes of the families. They must have no samples `_created`; ours have
+    none."""
     text = bytearray()
     for family in families.collect():
         parts = list(chunks(family.samples, SAMPLES_AT_ONCE)) or [[]]
@@ -50,7 +51,7 @@ def text_steps(families: Collector) -> Generator[None, None, bytes]:
 
 
 def _without_head(lines: bytes) -> list[bytes]:
-    """A family has one head, however many parts there are."""
+    """The lines without the head: a family has one head, however many parts there are."""
     return [line for line in lines.splitlines(keepends=True) if not line.startswith(b"#")]
 
 

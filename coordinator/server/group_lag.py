@@ -14,8 +14,8 @@ Ends = Callable[[str, int], tuple[int, int] | None]
 
 
 class OwnedSince:
-    """When members were last given partitions, as a timeline tells. `events`: of one group, oldest
-    first."""
+    """When members were last given partitions, as a timeline tells. `events`: those of one group,
+    oldest first."""
 
     def __init__(self, events: Iterable[Mapping[str, Any]]) -> None:
         self._everybody: int | None = None
@@ -28,7 +28,7 @@ class OwnedSince:
                 self._by_member.clear()
 
     def of(self, member_id: str) -> int | None:
-        """Wall-clock time in ms; None = not known."""
+        """The time for one member, as wall-clock time in ms; None = not known."""
         return self._by_member.get(member_id, self._everybody)
 
 

@@ -16,7 +16,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle, elapsed_ns
 
 SHARE_NS = 2_000_000
-"""How long handshakes are begun in one turn of the loop; at least one is."""
+"""Handshakes are begun for so long in one turn of the loop; at least one is begun."""
 
 
 class Shaking(Protocol):
@@ -27,12 +27,13 @@ class Shaking(Protocol):
         ...
 
     def too_late(self) -> None:
-        """It has had its time."""
+        """The handshake has had its time."""
         ...
 
 
 class Handshakes:
-    """`clock`: that of the sockets. `succeeded` and `failed` count."""
+    """The handshakes of a process. `clock`: that of the sockets. `succeeded` and `failed` count
+    those that have ended."""
 
     def __init__(
         self, config: CoordinatorConfig, clock: Clock, elapsed: Callable[[], int] = elapsed_ns
@@ -42,10 +43,10 @@ class Handshakes:
         self._clock = clock
         self._elapsed = elapsed
         self._deadlines: dict[Shaking, TimerHandle] = {}
-        """Of all connections that have not finished."""
+        """The timers of all connections that have not finished."""
         self._line: dict[Shaking, bool] = {}
         self._under_way: dict[Shaking, int] = {}
-        """When each began, in milliseconds; the oldest one first."""
+        """When each handshake under way began, in milliseconds; the oldest one first."""
         self._scheduled = False
         self._room: TimerHandle | None = None
         self.succeeded = 0
@@ -70,7 +71,7 @@ class Handshakes:
         self._schedule()
 
     def ended(self, connection: Shaking, succeeded: bool) -> None:
-        """A second call changes nothing."""
+        """The handshake is over. A second call changes nothing."""
         deadline = self._deadlines.pop(connection, None)
         if deadline is None:
             return
@@ -93,7 +94,7 @@ class Handshakes:
             if len(self._under_way) >= self._most:
                 self._make_room()
                 return
-            # The newest first: who comes behind thousands that stop halfway need not outlast them.
+            # The newest first: a client behind thousands that stop halfway need not outlast them.
             connection = next(reversed(self._line))
             del self._line[connection]
             self._under_way[connection] = self._clock.monotonic_ms()
@@ -103,7 +104,7 @@ class Handshakes:
         self._schedule()
 
     def _make_room(self) -> None:
-        """The oldest one goes when it has had a tenth of its time."""
+        """The oldest handshake ends when it has had a tenth of its time."""
         oldest = next(iter(self._under_way))
         due = self._under_way[oldest] + self._timeout_ms // 10
         if due <= self._clock.monotonic_ms():

@@ -83,8 +83,8 @@ class KafkaPorts:
         self._listeners: list[KafkaListener] = []
 
     async def open(self, listeners: Iterable[Listener]) -> Mapping[str, tuple[str, int]]:
-        """Listen. The bound addresses by name, in order. Raises CannotListen; then some ports may
-        be open."""
+        """Listen. Returns the bound addresses by name, in order. Raises CannotListen; then some
+        ports may be open."""
         bound: dict[str, tuple[str, int]] = {}
         rates = ConnectionRates(self._config, self._clock, self._metering.quotas)
         for listener in listeners:
@@ -135,9 +135,9 @@ class KafkaPorts:
             tls.reload()
 
     def _look_at_files(self) -> None:
+        self._arm()  # first: an error of one file must not end the looking
         for tls in self._tls.values():
             tls.look()
-        self._arm()
 
     def _arm(self) -> None:
         if self._tls:

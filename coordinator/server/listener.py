@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import Callable
 from socket import socket
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.server.acceptor import Acceptor
 from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -17,7 +19,6 @@ from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.requests import Requests
 
-BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0
 CLOSE_POLL_S = 0.01
 
@@ -60,42 +61,52 @@ class KafkaListener:
         self._stats = stats
         self._fairness = fairness
         self._endpoint = endpoint
-        self._wrap = wrap
+        self._wrap = wrap or _unwrapped
         stats.budget = fairness.budget
         stats.most = most_connections(config.max_connections)
         self._connections: OpenConnections[Connection] = OpenConnections(config, stats.most, of_all)
-        self._server: asyncio.Server | None = None
+        self._acceptors: list[Acceptor] = []
         self._sweep: TimerHandle | None = None
 
     async def start(self, host: str, port: int, flag: str = "--listen") -> tuple[str, int]:
         """Listens and returns the bound address. An empty `host`: all interfaces. `flag`: where the
         address comes from. Raises CannotListen."""
-        loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
+            for bound in await _bound(host, port):
+                self._listen(bound)
         except OSError as error:
             raise cannot_listen(host, port, flag, error) from error
         return self._listening()
 
     async def start_on(self, bound: socket) -> tuple[str, int]:
         """Like `start`, on a socket that is already bound."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, sock=bound, backlog=BACKLOG)
+        self._listen(bound)
         return self._listening()
 
+    def _listen(self, bound: socket) -> None:
+        acceptor = Acceptor(
+            bound,
+            self._endpoint.listener,
+            self._clock,
+            self._connections,
+            self._stats,
+            self._connection,
+            self._wrap,
+        )
+        self._acceptors.append(acceptor)
+        acceptor.start()
+
     def _listening(self) -> tuple[str, int]:
-        assert self._server is not None
         self._endpoint.metering.quotas.add_listener(self._forget_stored_replies)
         self._arm_sweep()
-        bound = self._server.sockets[0].getsockname()
-        return bound[0], bound[1]
+        return self._acceptors[0].address
 
     def close_listener(self) -> None:
         """Accepts no more connections; open ones stay."""
-        if self._server is not None:
-            self._server.close()
-            self._endpoint.metering.quotas.remove_listener(self._forget_stored_replies)
+        for acceptor in self._acceptors:
+            acceptor.close()
         if self._sweep is not None:
+            self._endpoint.metering.quotas.remove_listener(self._forget_stored_replies)
             self._sweep.cancel()
 
     def stop_reading(self) -> None:
@@ -119,8 +130,8 @@ class KafkaListener:
                 connection.abort()
         self._fairness.decoder.close()
 
-    def _connection(self) -> asyncio.Protocol:
-        made = self._make(
+    def _connection(self) -> Connection:
+        return self._make(
             self._config,
             self._clock,
             self._requests,
@@ -129,10 +140,9 @@ class KafkaListener:
             self._fairness,
             self._endpoint,
         )
-        return made if self._wrap is None else self._wrap(made)
 
     def _forget_stored_replies(self) -> None:
-        """Where each request counts, none may be answered from a stored reply."""
+        """Quotas have changed: where each request counts, none may get a stored reply."""
         for connection in self._connections:
             connection.stored_replies.clear()
 
@@ -154,3 +164,17 @@ class KafkaListener:
                 else:
                     connection.close()
         self._arm_sweep()
+
+
+async def _bound(host: str, port: int) -> list[socket]:
+    """Sockets that are bound to the addresses of `host` and do not listen yet. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)
+    try:
+        return [socket(fileno=os.dup(one.fileno())) for one in server.sockets]
+    finally:
+        server.close()
+
+
+def _unwrapped(connection: Connection) -> asyncio.Protocol:
+    return connection

@@ -39,7 +39,7 @@ log = structlog.get_logger("groupd.log")
 
 
 def _later(seconds: float, call: Callable[[], None]) -> None:
-    """On a thread: the event loop may stand still, and a replay has no loop in real time."""
+    """Calls on a thread: the event loop may stand still, and a replay has no loop in real time."""
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()
@@ -188,7 +188,7 @@ class _Room:
 
 
 def _length(text: str) -> int:
-    """How long `text` is in JSON, where it needs most."""
+    """The length of `text` as JSON with all escapes, the longest form that it can have there."""
     return len(json.dumps(text)) - 2
 
 

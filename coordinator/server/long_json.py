@@ -63,7 +63,7 @@ class _Page:
         self.body.write(text.encode())
 
     def list_of(self, name: str, value: Any) -> Steps:
-        """A list, with the limits of the page; anything else as it is."""
+        """Encodes a list within the limits of the page; anything else as it is."""
         if not isinstance(value, list | Iterator | Pairs):
             yield from self._value(value)
             return
@@ -90,7 +90,7 @@ class _Page:
         self.write(closing)
 
     def _value(self, value: Any) -> Steps:
-        """Whatever its size is, with stops in it if it is long."""
+        """Encodes a value of any size, with stops in between if it is long."""
         weight = _weight(value)
         if weight <= SLICE_ITEMS or isinstance(value, str):
             self.write(_text(value))
@@ -124,7 +124,7 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _weight(value: Any) -> int:
-    """How many values it is made of, counted as far as it matters here; at least 1. Long texts
+    """How many values `value` is made of, counted as far as it matters here; at least 1. Long texts
     weigh more."""
     if isinstance(value, str):
         return 1 + len(value) // 1024

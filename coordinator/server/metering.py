@@ -34,7 +34,7 @@ _BETWEEN_BROKERS = ((write_txn_markers.API.key, 0), (add_partitions_to_txn.API.k
 
 
 class Metering:
-    """Of all connections of a process. `clock`: that of the broker."""
+    """Counts what the connections of a process use of their quotas. `clock`: the broker's."""
 
     __slots__ = ("clock", "elapsed_ns", "quotas")
 
@@ -44,13 +44,13 @@ class Metering:
         self.elapsed_ns = elapsed_ns
 
     def of(self, principal: str, header: RequestHeader, size: int) -> RequestMeter | None:
-        """For a request that begins now, of `size` bytes; None: no quota is for its client."""
+        """The meter of a request of `size` bytes that begins now; None: its client has no quota."""
         limits = self.quotas.of(principal, header.client_id or "")
         return None if limits is None else RequestMeter(self, limits, header, size)
 
 
 class RequestMeter:
-    """What one request uses."""
+    """Counts what one request uses."""
 
     __slots__ = ("_header", "_limits", "_metering", "_since_ns", "_size", "_used_ns")
 
@@ -75,14 +75,14 @@ class RequestMeter:
         self._since_ns = self._metering.elapsed_ns()
 
     def stop(self) -> None:
-        """It is not worked on for a while."""
+        """The request is not worked on for a while."""
         if self._since_ns is not None:
             self._used_ns += self._metering.elapsed_ns() - self._since_ns
             self._since_ns = None
 
     @coroutine
     def timed(self, work: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
-        """`work`, whose steps count."""
+        """Runs `work` and counts the time that its steps take."""
         go: Callable[[Any], Any] = work.send
         argument: Any = None
         while True:
@@ -99,8 +99,8 @@ class RequestMeter:
                 go, argument = work.throw, error
 
     def settle(self, reply: Any) -> int:
-        """The request is about to be answered with `reply`; None: it has no reply. How long its
-        client has to wait, in ms: the longest of what its quotas say."""
+        """The request is about to be answered with `reply`; None: it has no reply. Returns how long
+        its client has to wait, in ms: the longest of what its quotas say."""
         quotas, limits = self._metering.quotas, self._limits
         waits = []
         if isinstance(reply, Throttled):
@@ -128,8 +128,8 @@ class RequestMeter:
         )
 
     def framed(self, reply: Any, size: int) -> None:
-        """The reply has `size` bytes. Those of a Fetch that has not been refused count; its records
-        have been counted."""
+        """The reply has `size` bytes. They count if it answers a Fetch that has not been refused;
+        the bytes of its records have been counted already."""
         limit = self._limits.fetch
         if limit is not None and isinstance(reply, FetchReply) and not reply.throttle_ms:
             self._metering.quotas.sent(limit, size - reply.counted)
@@ -147,7 +147,7 @@ class Mute:
         self._timer: TimerHandle | None = None
 
     def for_ms(self, throttle_ms: int) -> None:
-        """From now on for so long at least."""
+        """Mutes the connection from now on, for so long at least."""
         self._until_ms = max(self._until_ms, self._clock.monotonic_ms() + throttle_ms)
         if self._timer is None:
             self._timer = self._clock.call_at(self._until_ms, self._ring)
@@ -167,8 +167,8 @@ class Mute:
 
 
 def _nothing() -> None:
-    """For a connection that has ended."""
+    """Does nothing: stands in for `end` once the connection has ended."""
 
 
 UNMETERED = Metering(Quotas(CoordinatorConfig(), lambda: 0), SystemClock(), elapsed_ns)
-"""Where there are no quotas."""
+"""Counts nothing: there are no quotas."""

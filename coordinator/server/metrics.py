@@ -36,7 +36,7 @@ class MetricsRegistry(CollectorRegistry):
         self._long: list[GroupMetrics | TransactionMetrics] = []
 
     def register_long(self, collector: GroupMetrics | TransactionMetrics) -> None:
-        """A collector that has a long part."""
+        """Registers a collector that has a long part."""
         self.register(collector)
         self._long.append(collector)
 
@@ -72,8 +72,9 @@ class CoordinatorCollector(Collector):
         stats = self._connections
         yield gauge("groupd_connections_open", "Open client connections.", stats.open)
         yield gauge("groupd_connections_allowed", "Most open connections.", stats.most)
+        yield gauge("groupd_acceptors_blocked", "Sockets where clients wait.", stats.blocked)
         yield total("groupd_connections_accepted", "Accepted connections.", stats.accepted)
-        yield total("groupd_connections_refused", "Refused: too many.", stats.refused)
+        yield total("groupd_connections_refused", "Closed as they came.", stats.refused)
         yield total(
             "groupd_connections_malformed", "Closed for malformed requests.", stats.malformed
         )

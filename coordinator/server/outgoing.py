@@ -15,9 +15,10 @@ LINGER_MS = 5000
 
 
 class Outgoing:
-    """`draining`: so many bytes are unsent that no request is started. Then the client has to take
-    a quarter of them in each `write_stall_timeout_ms`, else `stalled()` is called: so the time in
-    which it has to read does not grow with what it has asked for."""
+    """Sends the replies of one connection. `draining`: so many bytes are unsent that no request is
+    started. Then the client has to take a quarter of them in each `write_stall_timeout_ms`, else
+    `stalled()` is called: so the time in which it has to read does not grow with what it has asked
+    for."""
 
     __slots__ = (
         "_account",
@@ -51,7 +52,7 @@ class Outgoing:
         self._due = 0
         """The client must have read so many bytes when the timer rings."""
         self._mark = 0
-        """The bytes that it had read when the timer was set."""
+        """The bytes that the client had read when the timer was set."""
         self._timer: TimerHandle | None = None
         self.draining = False
 
@@ -83,7 +84,7 @@ class Outgoing:
         self._watch()
 
     def finish(self) -> None:
-        """After what has been written comes the end. A client that does not end its side too is
+        """Ends our side behind what has been written. A client that does not end its side too is
         dropped after a while."""
         assert self._transport is not None
         if not self._transport.can_write_eof():
@@ -123,4 +124,4 @@ class Outgoing:
 
 
 def _nothing() -> None:
-    """For a connection that has ended."""
+    """Does nothing: stands in for `stalled` once the connection has ended."""

@@ -19,14 +19,14 @@ LAST_CHARACTER = "\U0010ffff"
 
 
 class Window(Struct, frozen=True):
-    """What a request wants to see. `after` None: from the beginning."""
+    """The part of a list that a request wants to see. `after` None: from the beginning."""
 
     after: str | None
     limit: int
 
 
 def window(request: HttpRequest) -> Window:
-    """Raises BadRequest."""
+    """The window that the request asks for. Raises BadRequest."""
     text = request.query.get("limit", str(LISTED_MAX))
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
     if not 1 <= number <= LISTED_MAX:

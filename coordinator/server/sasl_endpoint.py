@@ -4,7 +4,6 @@ and counters."""
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,43 +20,10 @@ from groupd.coordinator.security.sasl.enabled import (
 from groupd.coordinator.security.sasl.mechanism import Rejected, Step
 from groupd.coordinator.security.sasl.scram import FindCredential
 from groupd.coordinator.server.connection_stats import SaslStats
-
-WINDOW_MS = 10_000
-"""In which failed authentications of an address are counted."""
+from groupd.coordinator.server.recent_failures import RecentFailures
 
 ADDRESSES_MAX = 10_000
-"""Addresses that are counted; with more of them the count begins again."""
-
-
-class LoginFailures:
-    """How often the clients of an address have failed to log in lately. `limit`: in a window; 0: no
-    limit."""
-
-    def __init__(self, limit: int, clock: Clock) -> None:
-        self._limit = limit
-        self._clock = clock
-        self._until_ms = 0
-        self._failed: Counter[str] = Counter()
-
-    def add(self, host: str) -> None:
-        self._begin_window()
-        if host in self._failed or len(self._failed) < ADDRESSES_MAX:
-            self._failed[host] += 1
-        else:
-            self._failed.clear()
-
-    def too_many(self, host: str) -> bool:
-        """Whether `host` may not log in before the window is over."""
-        if not (self._limit and self._failed):
-            return False
-        self._begin_window()
-        return self._failed[host] >= self._limit
-
-    def _begin_window(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._until_ms:
-            self._failed.clear()
-            self._until_ms = now_ms + WINDOW_MS
+"""Addresses whose failed logins are remembered."""
 
 
 class Judge:
@@ -90,8 +56,8 @@ def _tell(done: Callable[[Step], None], future: asyncio.Future[Step]) -> None:
 
 
 class SaslEndpoint:
-    """Of one listener. `config`: as it holds there. `stats`, `failures` and `judge` are those of
-    all listeners."""
+    """What the connections of one listener share. `config`: the settings as they hold there.
+    `stats`, `failures` and `judge` are those of all listeners."""
 
     def __init__(
         self,
@@ -101,26 +67,30 @@ class SaslEndpoint:
         versions: AnswerVersions,
         clock: Clock,
         stats: SaslStats,
-        failures: LoginFailures,
+        failures: RecentFailures,
         judge: Judge,
     ) -> None:
         self.listener = listener
         self.config = config
         self.clock = clock
         self.stats = stats
-        self.failures = failures
+        self._failures = failures
         self.judge = judge
         self._enabled = enabled
         self._versions = versions
 
     def limit_reached(self, host: str) -> str | None:
-        """What forbids `host` to log in now; None if it may."""
-        if self.failures.too_many(host):
+        """The limit that keeps `host` from logging in now; None if it may."""
+        if self._failures.waits_s(_address(host)):
             return "groupd.authentication.failures.per.ip"
         return None
 
+    def count_failure(self, host: str) -> None:
+        """A client of `host` has failed to log in."""
+        self._failures.add(_address(host))
+
     def authenticator(self, before: Identity | None = None) -> Authenticator:
-        """`before`: who the client is, if it authenticates again."""
+        """A new login. `before`: who the client is, if it authenticates again."""
         return Authenticator(self._enabled.by_name, self._versions, self.clock.now, before)
 
     def close(self) -> None:
@@ -128,8 +98,9 @@ class SaslEndpoint:
 
 
 class SaslEndpoints:
-    """Those of all SASL listeners of a broker. `credential`: of SCRAM users. `secret`: for the
-    salts of unknown ones. Raises ConfigError for a listener that cannot be served."""
+    """The endpoints of all SASL listeners of a broker. `credential`: finds those of SCRAM users.
+    `secret`: for the salts of unknown ones. Raises ConfigError for a listener that cannot be
+    served."""
 
     def __init__(
         self,
@@ -144,7 +115,11 @@ class SaslEndpoints:
         self._judge = Judge()
         self._by_listener: dict[str, SaslEndpoint] = {}
         sources = Sources(credential, secret, lambda: clock.now().wall_ms)
-        failures = LoginFailures(config.authentication_failures_per_ip, clock)
+        failures = RecentFailures(
+            config.authentication_failures_per_ip,
+            ADDRESSES_MAX,
+            lambda: clock.monotonic_ms() / 1000,
+        )
         try:
             for listener in listeners:
                 if not listener.protocol.sasl:
@@ -165,10 +140,14 @@ class SaslEndpoints:
             raise
 
     def of(self, listener: str) -> SaslEndpoint | None:
-        """None: the clients of that listener do not have to say who they are."""
+        """The endpoint of a listener; None: its clients do not have to say who they are."""
         return self._by_listener.get(listener)
 
     def close(self) -> None:
         for endpoint in self._by_listener.values():
             endpoint.close()
         self._judge.close()
+
+
+def _address(host: str) -> str:
+    return host.removeprefix("/")

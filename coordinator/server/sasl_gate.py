@@ -33,7 +33,7 @@ from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.wire.api import sasl_handshake
 
 REAUTHENTICATION_PAUSE_MS = 1000
-"""A client may begin to authenticate again so long after it did so last."""
+"""A client that began to authenticate again may do so once more after this time."""
 
 _HANDSHAKE = sasl_handshake.API.key.to_bytes(2, "big")
 
@@ -61,7 +61,7 @@ class GatedConnection(Protocol):
         ...
 
     def limit_frames(self, most: int) -> None:
-        """From now on frames may have so many bytes."""
+        """From now on frames may have at most `most` bytes."""
         ...
 
     def write(self, data: bytes | bytearray) -> None:
@@ -78,8 +78,7 @@ class GatedConnection(Protocol):
 
 
 class SaslGate:
-    """Of one connection, from when it is accepted. `access(principal, host)`: what a client may do
-    that is known."""
+    """The login of one connection, from the moment when it is accepted."""
 
     __slots__ = (
         "_authenticator",
@@ -101,7 +100,7 @@ class SaslGate:
         self._endpoint = endpoint
         self._connection = connection
         self._authenticator: Authenticator | None = None
-        """Of the login under way; None: the client is known."""
+        """The login under way; None: the client is known."""
         self._identity: Identity | None = None
         self._begun_ms: int | None = None
         """When the client began to authenticate again."""
@@ -119,8 +118,8 @@ class SaslGate:
         return self._authenticator is not None
 
     def takes(self, frame: bytes) -> bool:
-        """Whether the frame is the gate's; then it is worked on. Requests that came before it have
-        been answered."""
+        """Works on the frame if it is the gate's, and says whether it is. Requests that came before
+        it have been answered."""
         if self._authenticator is not None:
             if self._connection.account.incoming == len(frame):
                 self._connection.account.started()
@@ -146,7 +145,7 @@ class SaslGate:
         """The connection has ended."""
         if self._authenticator is not None and self._authenticator.tokens:
             # The client left in the middle: it may have learned that its guess was wrong.
-            self._endpoint.failures.add(self._connection.host)
+            self._endpoint.count_failure(self._connection.host)
         for timer in (self._deadline, self._delay, self._expiry):
             if timer is not None:
                 timer.cancel()
@@ -192,7 +191,7 @@ class SaslGate:
                 connection.abort()
 
     def _run(self, work: Callable[[], Step], size: int) -> None:
-        """In a thread, once there is room for what it holds meanwhile."""
+        """Runs `work` in a thread, once there is room for the `size` bytes that it holds."""
         connection = self._connection
         if connection.closed:
             return
@@ -227,7 +226,7 @@ class SaslGate:
             self._expiry = endpoint.clock.call_at(self._ends_ms, connection.stored_replies.stop)
 
     def _part(self, frame: bytes | bytearray | None) -> None:
-        """The delay of a failed login is over."""
+        """The delay of a failed login is over: sends `frame`, if there is one, and closes."""
         if frame is not None:
             self._connection.write(frame)
         self._connection.finish()
@@ -248,7 +247,7 @@ class SaslGate:
         assert self._authenticator is not None
         self._end_login()
         self._count(succeeded=False)
-        self._endpoint.failures.add(self._connection.host)
+        self._endpoint.count_failure(self._connection.host)
         log.info(
             "authentication failed",
             client=self._connection.host,

@@ -51,7 +51,7 @@ class Scrapes:
         self._work = work
         self._registry: MetricsRegistry | None = None
         self._scrape: asyncio.Future[HttpReply] | None = None
-        """The one that is under way."""
+        """The scrape that is under way."""
 
     def add(self, make: Callable[[], Collector]) -> None:
         """Adds a collector; call it before the first scrape."""
@@ -83,7 +83,7 @@ class Scrapes:
         return await self.shared(self._page)
 
     async def shared(self, scrape: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
-        """What `scrape` gives. One that is under way serves all that ask meanwhile."""
+        """The reply of `scrape`. A scrape that is under way serves all who ask meanwhile."""
         if self._scrape is None:
             self._scrape = asyncio.ensure_future(scrape())
             self._scrape.add_done_callback(self._scraped)
@@ -96,7 +96,7 @@ class Scrapes:
         return await self.exposed(await self.prepared())
 
     async def exposed(self, families: Collector) -> HttpReply:
-        """As text for Prometheus, made in slices."""
+        """The families as text for Prometheus, made in slices."""
         from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
         from groupd.coordinator.server.families import text_steps

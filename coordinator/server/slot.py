@@ -36,14 +36,14 @@ class Client(Protocol):
     closed: bool
     host: str
     session: ClientSession
-    """Who the client is. There once the connection is made."""
+    """Who the client is; set once the connection is made."""
     software: tuple[str, str]
     """Name and version of the client's library from ApiVersions; "" if the client sent none."""
     long_work: LongWork
     """Encodes long replies in slices."""
     stored_replies: StoredReplies
     account: Account
-    """What the connection holds in memory."""
+    """The memory that the connection holds."""
 
     def slot_done(self, slot: Slot) -> None:
         """`slot` has its reply: sends every reply that is ready, in order."""
@@ -103,11 +103,11 @@ class Slot(Waiter):
         self.frame: bytes | bytearray = b""
         """The reply, once it is done."""
         self.size = 0
-        """What it counts for in the memory of its connection."""
+        """The bytes that the slot counts for in the memory of its connection."""
         self.reserved = 0
-        """The part of that for a reply that is being made."""
+        """The part of `size` for a reply that is being made."""
         self.lane: str | None = None
-        """Set when `request_frame` is not kept."""
+        """The lane of the request; set when `request_frame` is not kept."""
         self.lease: Lease | None = None
         self.rights: tuple[Access, int] | None = None
         """The client's rights, and their version when the request was handled; None: its rights do
@@ -119,7 +119,7 @@ class Slot(Waiter):
         self.throttle_ms = 0
         """How long the client has to wait after this request."""
         self.stand_in: Waiter | None = None
-        """What a layer has given to the broker in place of this slot."""
+        """The waiter that a layer has given to the broker in place of this slot."""
 
     def may_repeat(self, lease: Lease) -> None:
         if self.meter is not None and self.meter.counts_requests:
@@ -189,7 +189,7 @@ class Slot(Waiter):
             self.connection.slot_done(self)
 
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray | None:
-        """The body; None if it is long and comes later."""
+        """The body of the reply; None if it is long and comes later."""
         version = self.header.api_version
         if self.api.steps is None:
             return self.api.encode(reply, version, self.throttle_ms)
@@ -253,7 +253,7 @@ class Slot(Waiter):
             connection.slot_done(self)
 
     def _cannot_send(self, error: Exception) -> None:
-        """A bug of ours, or no memory."""
+        """Drops the connection after a bug of ours, or for want of memory."""
         version = self.header.api_version
         log.error("reply cannot be sent", api=self.api.name, version=version, exc_info=error)
         self.lose()

@@ -18,7 +18,7 @@ ENTRIES_MAX = 1024
 cleared."""
 
 BYTES_MAX = 256 * 1024
-"""And so many bytes of requests and replies."""
+"""At most so many bytes of requests and replies are stored; beyond it the table is cleared."""
 
 
 class StoredReply:
@@ -52,9 +52,9 @@ class StoredReplies:
         self._stats = stats
         self._stored: dict[bytes, StoredReply] = {}
         self._size = 0
-        """Bytes that were stored since it was empty."""
+        """Bytes that were stored since the table was empty."""
         self._last: StoredReply | None = None
-        """The one that was used last; nearly always the only one."""
+        """The stored reply that was used last; nearly always the only one."""
         self._stopped = False
 
     def __len__(self) -> int:

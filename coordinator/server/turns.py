@@ -19,7 +19,7 @@ from groupd.coordinator.runtime.clock import elapsed_ns
 from groupd.coordinator.runtime.loop_stalls import INTERVAL_S, LoopStalls
 
 BUDGET_NS = 4_000_000
-"""What the requests of one turn may take."""
+"""The time that the requests of one turn may take."""
 
 SHARE_NS = 300_000
 """How long a connection may still start requests in a turn that has used up its budget. A dozen
@@ -36,8 +36,8 @@ class Starter(Protocol):
 
 
 class RequestTurns:
-    """The line. `stalls`: the timer that tells how old a turn of the loop is. `elapsed()`: the time
-    in nanoseconds."""
+    """The line of the connections. `stalls`: the timer that tells how old a turn of the loop is.
+    `elapsed()`: the time in nanoseconds."""
 
     __slots__ = ("_line", "_scheduled", "_stalls", "elapsed")
 
@@ -48,7 +48,7 @@ class RequestTurns:
         self._scheduled = False
 
     def until(self) -> int:
-        """When a connection that begins to start requests now has to get in line, by `elapsed`."""
+        """The time, by `elapsed`, until which a connection may start requests from now on."""
         old_ns = self._stalls.rang_ns + _OLD_NS
         return max(old_ns, self.elapsed() + SHARE_NS)
 
@@ -68,7 +68,7 @@ class RequestTurns:
         self._line.pop(connection, None)
 
     def _schedule(self) -> None:
-        """Once in each turn: who starts some requests may get in line again while `_next` runs."""
+        """Runs `_next` once in each turn: a connection may get in line again while it runs."""
         if self._line and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._next)

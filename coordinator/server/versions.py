@@ -25,7 +25,7 @@ def software_of(request: ApiVersionsRequest) -> tuple[str, str]:
 
 
 class VersionsAnswer:
-    """What `broker` tells its clients."""
+    """Answers ApiVersions with what `broker` serves."""
 
     def __init__(self, broker: Broker, cluster_id: str) -> None:
         self._broker = broker

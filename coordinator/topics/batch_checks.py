@@ -30,10 +30,10 @@ _NO_TIMESTAMP = -1
 _INT64_MAX = 2**63 - 1
 
 UNPACKED_FACTOR = 1024
-"""A compressed batch may unpack to so many times its size. Equal records of a kilobyte reach 200
+"""A compressed batch may unpack to this many times its size. Equal records of a kilobyte reach 200
 times, equal records of 10 KB 750 times; gzip cannot reach more than 1032 times."""
 UNPACKED_ALWAYS_BYTES = 4 << 20
-"""Whatever its size is, it may unpack to this."""
+"""Whatever its size is, a batch may unpack to this many bytes."""
 
 
 def produced_batch(records: bytes | None, api_version: int) -> BatchHeader:

@@ -48,14 +48,14 @@ from groupd.storage.log import Catalogue
 log = structlog.get_logger("groupd.configs")
 
 _MOST = 10_000
-"""Nodes; only those that exist may have configs."""
+"""The most nodes that may have configs. Only nodes that exist may have some."""
 
 CLUSTER = ""
 """The name of the cluster-wide default, as a resource."""
 
 
 class BrokerConfigs(Overrides):
-    """Overrides by node id as text, and of the cluster."""
+    """Overrides by the node's id as text, and those of the cluster."""
 
     def __init__(self, store: Catalogue, config: CoordinatorConfig, layout: Layout) -> None:
         super().__init__(
@@ -110,7 +110,8 @@ class BrokerConfigs(Overrides):
 
     @property
     def topic_synonyms(self) -> Mapping[str, tuple[ConfigSynonym, ...]]:
-        """Those of each topic config, as they are now; after a change it is another mapping."""
+        """The synonyms of each topic config, as they are now; after a change it is another
+        mapping."""
         if self._topic_synonyms is None:
             self._topic_synonyms = {
                 key.name: () if key.broker_key is None else self.synonyms(key.broker_key)
@@ -163,7 +164,7 @@ class BrokerConfigs(Overrides):
         return DYNAMIC_CONFIGS.keys[key].described(value, source, (synonym,))
 
     def names(self) -> list[str]:
-        """All nodes."""
+        """The ids of all nodes, as text."""
         return [str(node_id) for node_id in self._layout.broker_ids]
 
     def check_altered(self, name: str) -> None:

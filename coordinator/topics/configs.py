@@ -55,7 +55,7 @@ from groupd.protocol.messages.topics import (
 from groupd.storage.log import LogError
 
 _DESCRIBED_WEIGHT = 10
-"""To find a resource, and what is set on it, counts as so many items (`Pace`)."""
+"""Finding a resource, and what is set on it, counts as this many items (`Pace`)."""
 
 _GUARDS = {
     RESOURCE_GROUP: (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),

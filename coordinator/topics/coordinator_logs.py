@@ -57,10 +57,10 @@ class NoCoordinatorLogs:
         return None
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
-        """Nothing ever happens here."""
+        """Does nothing, because nothing ever happens here."""
 
     def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
-        """Nothing to forget."""
+        """Does nothing, because no waiter was kept."""
 
 
 class CoordinatorLog:

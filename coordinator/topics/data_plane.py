@@ -29,6 +29,7 @@ from groupd.coordinator.topics.fetch import Fetch, Wait, wait_for_event
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
 from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.log_sizes import LogSizes
 from groupd.coordinator.topics.markers import TransactionMarkers
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce import Produce
@@ -56,8 +57,8 @@ class DataPlane:
     `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
     `offsets_leader(partition)`: the node that serves a shard, by default this one. `elapsed`
     measures long polls and the use of fetch sessions, which are a matter between sockets and stay
-    in real time when `now` does not. `work` takes what is long. `quotas`: of its
-    clients, by default none. `wait` is for tests.
+    in real time when `now` does not. `work` takes what is long. `quotas`: those of its clients, by
+    default none. `wait` is for tests.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class DataPlane:
         )
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
+        self.log_sizes = LogSizes(store)
         self.fetch_sessions = FetchSessions(config, new_id)
         self.fetch = Fetch(
             self.partitions,

@@ -56,8 +56,8 @@ WAITED_FOR_MAX = 250_000
 """Limit on the partitions that all waiting requests wait for together."""
 
 UNWATCHED_MS = 100
-"""So often a request looks for records for which there was no room to wait. Answered at once, its
-client would only ask again."""
+"""How long a request rests before it reads again, if there was no room to wait for its partitions.
+If it were answered at once, its client would only ask again."""
 
 Watched = tuple[ReadableLog, int]
 """A log and the high watermark that was seen."""
@@ -228,12 +228,12 @@ class _Admission:
         self._may_read: dict[str, bool] = {}  # by topic
         self._refused: dict[FetchTarget, ErrorCode] = {}
         self._replica: bool | None = None
-        """For a replica: whether it may read everything."""
+        """Whether a replica may read everything; None if a consumer asks."""
         if request.replica_id >= 0:
             self._replica = context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
 
     def topic(self, target: FetchTarget) -> Topic:
-        """Raises ApiError."""
+        """The topic that may be read. Raises ApiError."""
         code = self._refused.get(target)
         if code is not None:
             raise ApiError(code)
@@ -320,7 +320,7 @@ class _Reading:
             self.answers.append((target, answer))
 
     def _code(self, error: ApiError | LogError) -> ErrorCode:
-        """As in Kafka, consumers stop at damage with an error, and ask again after a failure."""
+        """Kafka's code for the error: consumers stop at damage, but ask again after a failure."""
         code = self._partitions.refusal(error).code
         return ErrorCode.CORRUPT_MESSAGE if isinstance(error, LogCorrupt) else code
 

@@ -165,7 +165,7 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """Of all sessions."""
+        """How many partitions all sessions have together."""
         return self._partitions
 
     async def begin(
@@ -192,7 +192,7 @@ class FetchSessions:
         try:
             await _update(session.targets, named, request.forgotten, pace)
         finally:
-            # Also what a client has named that is gone by now.
+            # What the client has named counts, also if it has gone by now.
             ended = self._sessions.get(session.session_id) is not session
             if not ended:
                 self._partitions += len(session.targets) - session.counted
@@ -265,7 +265,7 @@ class FetchContext:
         session: FetchSession | None = None,
         epoch: int = NO_SESSION_EPOCH,
     ) -> None:
-        """`epoch`: that of the session when it took the request."""
+        """`epoch`: the session's epoch when it took the request."""
         self.targets = list(targets.values())
         self._named = targets
         self._sessions = sessions
@@ -326,7 +326,7 @@ class FetchContext:
 
 
 async def _targets(topics: Iterable[FetchDataTopic], pace: Pace) -> dict[TargetKey, FetchTarget]:
-    """In the order of the request; of a partition that is named twice the last mention counts."""
+    """The partitions of a request, in its order. If one is named twice, the last mention counts."""
     found: dict[TargetKey, FetchTarget] = {}
     for topic in topics:
         if pace.due():

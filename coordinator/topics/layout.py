@@ -48,11 +48,11 @@ class Layout:
         self._offsets_leader = offsets_leader or (lambda partition: node_id)
 
     def nodes_on(self, listener: str) -> tuple[Node, ...]:
-        """As clients of that listener see them."""
+        """The nodes, with the addresses that clients of that listener see."""
         return tuple([node.on(listener) for node in self.nodes])
 
     def runs(self, topic: Topic, start: int, end: int) -> tuple[PartitionRun, ...]:
-        """Where the partitions from `start` to below `end` lie."""
+        """The nodes of the partitions from `start` to below `end`."""
         if start >= end:
             return ()
         if topic.name not in (OFFSETS_TOPIC, COMPACTED_TOPIC):
@@ -96,7 +96,8 @@ class NewPartitions:
         self._left = MAX_PARTITIONS_PER_REQUEST
 
     def take(self, partitions: int) -> None:
-        """Raises ApiError POLICY_VIOLATION, for the whole request."""
+        """Count partitions. Raises ApiError POLICY_VIOLATION, for the whole request, if there are
+        too many."""
         self._left -= max(0, partitions)
         if self._left < 0:
             raise ApiError(

@@ -116,8 +116,9 @@ class TransactionMarkers:
 async def write_txn_markers(
     target: MarkerTarget, work: LongWork, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersReply:
-    """For coordinators elsewhere, and for operators who end a hanging transaction. Raises ApiError
-    CLUSTER_AUTHORIZATION_FAILED, and UNKNOWN_SERVER_ERROR for a marker of no producer, as Kafka."""
+    """WriteTxnMarkers, for coordinators elsewhere and for operators who end a hanging transaction.
+    Raises ApiError CLUSTER_AUTHORIZATION_FAILED and, for a marker of no producer,
+    UNKNOWN_SERVER_ERROR, as Kafka."""
     check_cluster_access(context, Operation.CLUSTER_ACTION, instead=Operation.ALTER)
     pace = Pace(work)
     for asked in request.markers:

@@ -12,7 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
+from groupd.coordinator.core.types import (
+    CLUSTER_NAME,
+    Operation,
+    RequestContext,
+    Resource,
+)
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.catalogue import Topic
@@ -38,25 +43,6 @@ from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
 from groupd.protocol.messages.lazily import Lazily
 from groupd.storage.log import LogError
 
-_TOPIC_OPERATIONS = (
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-_CLUSTER_OPERATIONS = (
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-    Operation.IDEMPOTENT_WRITE,
-)
 _BROKERS, _CONTROLLERS = 1, 2
 
 
@@ -109,7 +95,7 @@ async def _asked_topics(
     pace: Pace,
     mutations: Mutations,
 ) -> Sequence[TopicInfo]:
-    """Each once, also one that is asked for twice."""
+    """The topics that the request names, each once, also if it is named twice."""
     infos: dict[tuple[str | None, TopicId], TopicInfo] = {}
     for name, topic_id in request.topics or ():
         if pace.due():
@@ -230,7 +216,7 @@ def _info(
         topic_id=topic.topic_id,
         internal=topic.internal,
         partitions=plane.layout.runs(topic, first, end),
-        authorized_operations=_topic_operations(context, topic.name)
+        authorized_operations=context.authorized_operations(Resource.TOPIC, topic.name)
         if with_operations
         else OPERATIONS_NOT_ASKED,
     )
@@ -244,7 +230,7 @@ def _missing(
         name=name,
         error=code,
         internal=name in INTERNAL_TOPICS,
-        authorized_operations=_topic_operations(context, name)
+        authorized_operations=context.authorized_operations(Resource.TOPIC, name)
         if with_operations
         else OPERATIONS_NOT_ASKED,
     )
@@ -254,26 +240,13 @@ def _may_describe(context: RequestContext, name: str) -> bool:
     return context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
 
 
-def _topic_operations(context: RequestContext, name: str) -> int:
-    """The bit field of what the principal may do with a topic."""
-    return sum(
-        1 << operation
-        for operation in _TOPIC_OPERATIONS
-        if context.sees(operation, Resource.TOPIC, name)
-    )
-
-
 def _cluster_operations(context: RequestContext, asked: bool) -> int:
     """The bit field of what the principal may do with the cluster, if the request asks for it."""
     if not asked:
         return OPERATIONS_NOT_ASKED
     if not context.sees(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return 0
-    return sum(
-        1 << operation
-        for operation in _CLUSTER_OPERATIONS
-        if context.sees(operation, Resource.CLUSTER, CLUSTER_NAME)
-    )
+    return context.authorized_operations(Resource.CLUSTER, CLUSTER_NAME)
 
 
 # DescribeTopicPartitions --------------------------------------------------------------------

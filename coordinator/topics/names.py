@@ -24,7 +24,7 @@ TRANSACTIONS_LOG = f"{TRANSACTIONS_TOPIC}-0"
 """The store's name of the transaction coordinator's log."""
 
 OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
-"""Where the store remembers with how many shards it was made."""
+"""The key under which the store remembers with how many shards it was made."""
 
 INTERNAL_TOPICS = frozenset(
     {OFFSETS_TOPIC, COMPACTED_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"}
@@ -37,7 +37,7 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 offsets_log_name = partitioning.offsets_log_name
 
 LEADER_EPOCH = 0
-"""Of every partition: it has had one leader."""
+"""The leader epoch of every partition, which has always had the same leader."""
 
 MAX_NAME_LENGTH = 249
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -76,7 +76,7 @@ def log_name(topic_id: TopicId, partition: int) -> str:
 
 
 def stored_log_name(topic: str, topic_id: TopicId, partition: int) -> str:
-    """As `log_name`, for the topics of the coordinators' logs too."""
+    """The same as `log_name`, but it knows the topics of the coordinators' logs, too."""
     if topic == OFFSETS_TOPIC:
         return partitioning.offsets_log_name(partition)
     if topic == COMPACTED_TOPIC:

@@ -42,7 +42,7 @@ class ReadableLog(Protocol):
     def high_watermark(self) -> int: ...
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided; not above the high watermark."""
+        """The offset below which every transaction is decided; not above the high watermark."""
         ...
 
     @property
@@ -57,20 +57,21 @@ class ReadableLog(Protocol):
     def producers(self) -> ProducerStates: ...
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        """Aborted transactions, as (producer id, first offset), that have records in what `read`
-        gave last, which is this range."""
+        """Aborted transactions, as (producer id, first offset), that have records in this range,
+        which is what `read` gave last."""
         ...
 
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
-        """Batches below the high watermark, as `PartitionLogs.read`. Raises LogError."""
+        """Batches below the high watermark; the rest is as in `PartitionLogs.read`. Raises
+        LogError."""
         ...
 
     async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
-        """As `PartitionLogs.first_at_or_after`. Raises LogError."""
+        """See `PartitionLogs.first_at_or_after`. Raises LogError."""
         ...
 
     async def with_max_timestamp(self) -> StoredBatch | None:
-        """As `PartitionLogs.with_max_timestamp`. Raises LogError."""
+        """See `PartitionLogs.with_max_timestamp`. Raises LogError."""
         ...
 
     def add_waiter(self, event: asyncio.Event) -> None:
@@ -142,8 +143,8 @@ class PartitionLog:
         )
 
     def stage_marker(self, marker: Marker, timestamp_ms: int) -> Append:
-        """As `stage` for the end of a transaction. Raises ApiError INVALID_PRODUCER_EPOCH or
-        TRANSACTION_COORDINATOR_FENCED."""
+        """The same as `stage` for the marker of a transaction. Raises ApiError
+        INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED."""
         self.producers.check_marker(marker)
         self.producers.marked(marker, self.next_offset, timestamp_ms)
         payload = encode_marker(

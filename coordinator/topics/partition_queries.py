@@ -54,7 +54,7 @@ _MIN_VERSIONS = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""From which version of ListOffsets on an offset may be asked for by this name."""
+"""The first version of ListOffsets in which each of these special timestamps may be asked for."""
 
 
 async def answer_each(

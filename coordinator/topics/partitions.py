@@ -76,7 +76,7 @@ class Partitions:
         return topic
 
     def resolve_name(self, name: str, partition: int) -> Topic:
-        """As `resolve` for APIs that know names only."""
+        """The same as `resolve`, for APIs that only know names."""
         topic = self._catalogue.topic(name)
         if topic is None or not 0 <= partition < topic.partitions:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -109,8 +109,8 @@ class Partitions:
         return await asyncio.shield(task)
 
     async def readable(self, topic: Topic, partition: int) -> ReadableLog:
-        """As `open`, and the topics of the coordinators' logs too. Raises ApiError
-        NOT_LEADER_OR_FOLLOWER for one that is not served now."""
+        """The same as `open`, but it also gives the topics of the coordinators' logs. Raises
+        ApiError NOT_LEADER_OR_FOLLOWER for one of those that is not served now."""
         if not topic.internal:
             return await self.open(topic, partition)
         is_transactions = topic.name == TRANSACTIONS_TOPIC
@@ -135,7 +135,7 @@ class Partitions:
         try:
             await self._logs.truncate_before(log.name, offset)
         except LogError:
-            self.drop(log)  # whether it was done only the store knows
+            self.drop(log)  # only the store knows whether it was done
             raise
         # It may have been opened anew meanwhile, with the start offset of before.
         log = await self.open(topic, partition)
@@ -154,7 +154,7 @@ class Partitions:
 
     def refusal(self, error: ApiError | LogError) -> ApiError:
         """The error that a client gets for its partition. Damage is logged for the operator, each
-        once: clients only see an error code, and ask again."""
+        once: clients only see an error code and ask again."""
         if isinstance(error, LogCorrupt) and (reason := str(error)) not in self._damage:
             self._damage.add(reason)
             log.error("a partition is damaged", reason=reason)
@@ -179,7 +179,7 @@ class Partitions:
     def _opened(self, name: str, task: asyncio.Task[PartitionLog]) -> None:
         del self._opening[name]
         if not task.cancelled():
-            task.exception()  # every waiter may have been cancelled; the failure is not lost news
+            task.exception()  # seen here, because every waiter may have been cancelled
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
         gone = {topic_id for _, topic_id in delta.deleted}

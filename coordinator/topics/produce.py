@@ -41,8 +41,8 @@ from groupd.storage.log import LogError
 
 
 class _Begun(Struct, frozen=True):
-    """A request, or a part of it, whose batches have their offsets. `append`: the write of those in
-    `staged`; its result is why it failed, or None."""
+    """A request, or a part of it, whose batches have their offsets. `append`: the task that writes
+    the batches of `staged`; its result is why that failed, or None."""
 
     grouped: list[tuple[ProduceTopic, list[ProduceEntry]]]
     entries: list[ProduceEntry]
@@ -74,8 +74,8 @@ class Produce:
         self._order = ArrivalOrder()
 
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
-        """None for acks=0. Raises ApiError for transactional batches that the client may not
-        send; for acks=0 whenever anything has failed."""
+        """The reply; None for acks=0. Raises ApiError for transactional batches that the client may
+        not send; for acks=0 whenever anything has failed."""
         if not is_long_produce(request):
             self._transactions.check_access(context, request)
             begun = [await self._begin(context, request)]
@@ -90,7 +90,7 @@ class Produce:
         return None
 
     async def _begin_long(self, context: RequestContext, request: ProduceRequest) -> list[_Begun]:
-        """The request in parts, with turns for others in between. No other request of its
+        """Begins a long request in parts, with turns for others in between. No other request of its
         connection starts meanwhile, so nothing gets in between that should come later."""
         pace = Pace(self._work)
         for part, _ in _parts(request):
@@ -185,8 +185,8 @@ class Produce:
         unchecked: list[ProduceEntry],
         transactional: list[ProduceEntry],
     ) -> list[ProduceEntry]:
-        """Open logs, finish checks and verify transactions first; later requests wait for that.
-        What is to be appended."""
+        """Open logs, finish checks and verify transactions before anything is appended; later
+        requests wait for that. Returns the entries to be appended."""
         opening, verifying = self._order.enter(logs), self._order.enter(queues)
         try:
             try:
@@ -220,8 +220,8 @@ class Produce:
             entry.fail(self._partitions.refusal(failed))
 
     def _stage(self, entries: list[ProduceEntry]) -> list[ProduceEntry]:
-        """Assign offsets; those that are to be appended. Nothing is awaited in here: order
-        depends on it."""
+        """Assign offsets; returns the entries to be appended. Nothing is awaited in here, because
+        the order of offsets depends on it."""
         now_ms = self._now().wall_ms
         for entry in entries:
             if not entry.failed:

@@ -42,10 +42,10 @@ _Wrong = (ApiError, CorruptBatch, UnpacksTooLarge)
 
 class ProduceEntry(Struct):
     """In the end exactly one of these is set: `append` (the batch is written), `duplicate_of` (the
-    last offset of the first append of the same batch), or an error in `result`. `header`: of the
-    one batch. The outcome of its check is the batch to append, `checked`, or a `refusal`.
-    `transactional`: the header of a transactional batch; `verified_by`: the log that `verification`
-    belongs to."""
+    last offset of the first append of the same batch), or an error in `result`. `header`: that of
+    the one batch. The outcome of its check is either `checked`, the batch to append, or a
+    `refusal`. `transactional`: the header of a transactional batch; `verified_by`: the log that
+    `verification` belongs to."""
 
     asked: ProducePartition
     result: ProducedPartition
@@ -97,8 +97,8 @@ class BatchChecking:
         self._unpacking = Unpacking(work)
 
     def start(self, entries: Sequence[ProduceEntry], now_ms: int) -> list[ProduceEntry]:
-        """Check what does not take long; the entries that are left for `finish`. `now_ms`: wall
-        clock, for the timestamps."""
+        """Check what does not take long; returns the entries that are left for `finish`. `now_ms`:
+        wall clock, for the timestamps."""
         room, left = AT_ONCE_BYTES, []
         for entry in entries:
             assert entry.topic is not None
@@ -119,7 +119,7 @@ class BatchChecking:
         return left
 
     async def finish(self, entries: Sequence[ProduceEntry]) -> None:
-        """The checks that `start` has left."""
+        """Do the checks that `start` has left."""
         for entry in await self._unpacking.work.run(_small_ones(entries)):
             check = entry.check
             assert check is not None
@@ -132,7 +132,7 @@ class BatchChecking:
 
 
 def _first_step(entry: ProduceEntry) -> int:
-    """How many bytes were looked at."""
+    """Check one batch as far as it goes in one step; returns how many bytes were looked at."""
     check = entry.check
     assert check is not None
     try:
@@ -152,7 +152,8 @@ def _first_step(entry: ProduceEntry) -> int:
 
 
 def _small_ones(entries: Sequence[ProduceEntry]) -> Steps[list[ProduceEntry]]:
-    """Checks them, and returns those that unpack to much."""
+    """Check the batches that unpack to little, and return the entries whose batches unpack to
+    much."""
     large = []
     for entry in entries:
         yield  # what waits in line holds nothing unpacked

@@ -19,8 +19,8 @@ BLOCK_SIZE = 1000
 
 
 def _may_write(context: RequestContext) -> bool:
-    """Whoever may write to any topic may do it idempotently (KIP-679). A denial is logged as one
-    of IDEMPOTENT_WRITE on the cluster."""
+    """Whether the client may write to any topic: then it may also write idempotently (KIP-679). A
+    denial is logged as one of IDEMPOTENT_WRITE on the cluster."""
     asked = Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
     return (
         context.sees(*asked)
@@ -51,7 +51,8 @@ class ProducerIds:
     async def init(
         self, context: RequestContext, request: InitProducerIdRequest
     ) -> InitProducerIdReply:
-        """For a request without a transactional id; the transaction coordinator answers others."""
+        """The reply to a request without a transactional id; the transaction coordinator answers
+        others."""
         if not _may_write(context):
             return InitProducerIdReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):

@@ -30,11 +30,11 @@ TURN_RECORDS = 2000
 """Records, or headers of records, between two turns for others: about a millisecond."""
 
 ITEMS_FACTOR = 32
-"""A batch may have so many records and headers for each of its bytes, so that the time for them
+"""A batch may have this many records and headers for each of its bytes, so that the time for them
 grows with what was sent. A record adds a byte to a compressed batch, as its offset is a new one;
 equal headers add nothing."""
 ITEMS_ALWAYS = 50_000
-"""Whatever its size is, it may have so many."""
+"""Whatever its size is, a batch may have this many records and headers."""
 
 _NAMED_TURN_RECORDS = 500
 _NO_TIMESTAMP = -1
@@ -42,8 +42,8 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class ProducedRecords(Struct, frozen=True):
-    """Of all records of a batch: least and largest timestamp, relative to the base timestamp, and
-    whether one has no key."""
+    """Facts about the records of a batch: their least and largest timestamp, relative to the base
+    timestamp, and whether one has no key."""
 
     least_delta_ms: int
     largest_delta_ms: int
@@ -115,7 +115,8 @@ class _Rules:
         return earliest_ms <= timestamp_ms <= min(self.latest_ms, _INT64_MAX)
 
     def kept_by_all(self, header: BatchHeader, found: ProducedRecords) -> bool:
-        """Without looking at single records. False if some may break a rule."""
+        """Whether all records keep the rules, told without looking at single records. False if some
+        may break one."""
         base_ms = header.base_timestamp_ms
         return (
             not header.is_log_append_time
@@ -132,7 +133,8 @@ class _Rules:
     def broken_by(
         self, header: BatchHeader, index: int, record: RawRecord
     ) -> tuple[ErrorCode, str] | None:
-        """The code of the rule and what to say of it. `index`: of the record in its batch."""
+        """The code of the rule that the record breaks, and what to say of it; None if it breaks
+        none. `index`: the record's place in its batch."""
         _, time_delta_ms, _, key_size, value_size, *_ = record
         timestamp_ms = header.base_timestamp_ms + time_delta_ms
         if header.is_log_append_time:

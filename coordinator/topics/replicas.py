@@ -164,7 +164,7 @@ async def describe_log_dirs(
     as in Kafka."""
     check_cluster_access(context, Operation.DESCRIBE)
     try:
-        sizes = await plane.store.log_sizes()
+        sizes = await plane.log_sizes.of_all()
     except LogError:
         failed = LogDir(LOG_DIR, error=ErrorCode.KAFKA_STORAGE_ERROR)
         return DescribeLogDirsReply(log_dirs=(failed,))

@@ -2,7 +2,8 @@
 
 Pushed metrics are counted, not read: payloads stay compressed and are dropped. Rules, order of the
 checks and codes are those of Kafka's ClientMetricsManager. A client is forgotten when it has been
-silent for three push intervals; when there are too many, the one that was silent longest goes.
+silent for three push intervals, or for a minute if that is longer; when there are too many, the one
+that was silent longest goes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CLIENT_ID_SHOWN = 200
 """Characters of a client id that are kept."""
 
 FORGOTTEN_AFTER_MS = 60_000
-"""At least."""
+"""A client is not forgotten for its silence before this much time has passed."""
 
 ZSTD, LZ4, GZIP, SNAPPY = 4, 3, 1, 2
 _COMPRESSIONS = (ZSTD, LZ4, GZIP, SNAPPY)
@@ -63,7 +64,7 @@ class TelemetryClient(Struct):
 
 
 class Telemetry:
-    """`new_id()`: 16 random bytes."""
+    """The clients that push metrics. `new_id()`: 16 random bytes."""
 
     def __init__(
         self,
@@ -146,7 +147,7 @@ class Telemetry:
         return ErrorCode.NONE
 
     def _client(self, asked: bytes, context: RequestContext, now_ms: int) -> TelemetryClient:
-        """The client with that id, of the subscriptions as they are."""
+        """The client with that id, with the subscriptions as they are now."""
         self._forget(now_ms)
         client = self._clients.get(asked)
         if client is None or client.version != self._subscriptions.version:
@@ -221,7 +222,7 @@ class Telemetry:
 
 
 def shown_id(client: bytes) -> str:
-    """As Kafka writes ids: URL-safe base64 without padding."""
+    """The id as Kafka writes it: URL-safe base64 without padding."""
     return urlsafe_b64encode(client).decode().rstrip("=")
 
 

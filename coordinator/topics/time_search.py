@@ -61,7 +61,8 @@ class TimeSearch:
         return found
 
     async def _in_row(self, payload: bytes, timestamp_ms: int, start_offset: int) -> Found | None:
-        """The first record of the batches of one row that is at or after both."""
+        """The first record in the batches of one row that is not before this time and this
+        offset."""
         for header, batch in await self._unpacking.work.run(_candidates(payload, timestamp_ms)):
 
             def steps(records: Plain, header: BatchHeader = header) -> Steps[Found | None]:
@@ -80,7 +81,7 @@ class TimeSearch:
 
 
 def _candidates(payload: bytes, timestamp_ms: int) -> Steps[list[Batch]]:
-    """The batches of a row that reach up to a time."""
+    """The batches of a row that may hold a record of this time or later."""
     found = []
     for count, batch in enumerate(iter_batches(payload), 1):
         if batch.header.max_timestamp_ms >= timestamp_ms:

@@ -59,8 +59,8 @@ _TopicKey = tuple[str | None, TopicId]
 """A topic as DeleteTopics names it: by name, or (from v6) with name None by id."""
 
 STRICT_CREATE_TOPICS, STRICT_DELETE_TOPICS, STRICT_CREATE_PARTITIONS = 6, 5, 3
-"""From these versions on, what a quota does not allow is refused. Clients before them do not know
-the error, so they have to wait afterwards (KIP-599)."""
+"""From these versions on, a request is refused if a quota does not allow it. Older clients do not
+know that error, so they are served and have to wait afterwards (KIP-599)."""
 
 _NAMED_TWICE = "Duplicate topic name."
 _TOPIC_NAMED_TWICE = "Duplicate topic name or id."

@@ -63,7 +63,7 @@ class TransactionCoordinator:
         markers: MarkerTarget,
         on_first_id: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_first_id()` is called when there is a record in the log, maybe more than once."""
+        """`on_first_id()` is called when there is a record in the log, perhaps more than once."""
         self.counts: Counter[str] = Counter()
         """committed, aborted, timed_out, expired: since the start."""
         self.log = StateLog(config, logs, writer, clock, self._loaded, self._applied)
@@ -140,7 +140,8 @@ class TransactionCoordinator:
     # Requests -----------------------------------------------------------------------------
 
     async def init_producer_id(self, request: InitProducerIdRequest) -> Answer:
-        """With a transactional id. An error is in the answer, here and below."""
+        """InitProducerId with a transactional id. Here and in the methods below an error is in the
+        answer."""
         return await self._step(
             lambda table, now_ms, fresh_id: table.init_producer_id(request, now_ms, fresh_id)
         )
@@ -157,7 +158,7 @@ class TransactionCoordinator:
         )
 
     def check(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
-        """Which partitions are in the open transaction; adds nothing."""
+        """Tells for each partition whether it is in the open transaction; adds nothing."""
         try:
             return self.log.serving().verify(write)
         except ApiError as error:
@@ -166,7 +167,7 @@ class TransactionCoordinator:
     async def verify(
         self, write: TransactionalWrite, *, add: bool
     ) -> dict[TopicPartition, ErrorCode]:
-        """See `TransactionVerifier`. A change that is just pending is waited for, shortly."""
+        """See `TransactionVerifier`. If a change is pending this waits for it, but not for long."""
         until_ms = self._clock.now().monotonic_ms + VERIFY_WAIT_MS
         while True:
             if add:
@@ -239,7 +240,8 @@ class TransactionCoordinator:
         self._expire_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
 
     async def _forget_unused(self, table: TransactionTable) -> None:
-        """Some ids at a time, with turns for others in between."""
+        """Forget ids that were not used for long, some at a time, with turns for others in
+        between."""
         ids = list(table.entries)
         for start in range(0, len(ids), CHUNK):
             if not self.log.serves(table):

@@ -39,7 +39,7 @@ _RESULT = {
     TransactionState.PREPARE_ABORT: False,
     TransactionState.COMPLETE_ABORT: False,
 }
-"""Whether a state is that of a commit."""
+"""Whether the state belongs to a commit."""
 
 _DONE = Answer()
 

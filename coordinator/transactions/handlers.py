@@ -104,7 +104,7 @@ class TransactionHandlers:
     async def add_partitions(
         self, context: RequestContext, request: AddPartitionsToTxnRequest
     ) -> AddPartitionsToTxnReply:
-        """Many transactions at once from brokers, one from a client."""
+        """AddPartitionsToTxn: brokers send many transactions at once, a client one."""
         if context.api_version >= _BROKERS_FROM and not context.allows(
             Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
         ):
@@ -186,7 +186,7 @@ class TransactionHandlers:
         return AddOffsetsToTxnReply(_known(code, context, fenced_from=2))
 
     async def end(self, context: RequestContext, request: EndTxnRequest) -> EndTxnReply:
-        """v5 is for clients of transaction version 2."""
+        """EndTxn; its v5 is for clients of transaction version 2."""
         if not _may_write(context, request.transactional_id):
             return EndTxnReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         version = EPOCH_BUMPS if context.api_version >= 5 else 0
@@ -200,7 +200,7 @@ class TransactionHandlers:
     async def describe(
         self, context: RequestContext, request: DescribeTransactionsRequest
     ) -> DescribeTransactionsReply:
-        """Each id once, also one that is asked for twice."""
+        """DescribeTransactions. An id that is asked for twice is answered once."""
         pace = Pace(self._work)
         found: dict[str, DescribedTransaction] = {}
         for name in request.transactional_ids:
@@ -270,7 +270,7 @@ def _added(
     code: ErrorCode,
     others: Mapping[TopicPartition, ErrorCode] | None = None,
 ) -> AddedTransaction:
-    """`code` for every partition, but where there is one in `others`."""
+    """The answer for one transaction: each partition has its code in `others`, or else `code`."""
     codes = others or {}
 
     def topic(asked: TxnTopic) -> AddedTopic:

@@ -42,12 +42,13 @@ NEEDS_NO_MARKER = frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
-"""The partition does not exist any more (this node knows all of them), or it has seen a later epoch
-of the producer, which it can only have after the end of this transaction."""
+"""With these codes no marker is needed: the partition does not exist any more (this node knows all
+of them), or it has seen a later epoch of the producer, which it can only have after the end of this
+transaction."""
 
 
 class MarkerSender:
-    """`begin(id)` for each transaction that is prepared."""
+    """Ends transactions: call `begin(id)` for each one that is prepared."""
 
     def __init__(self, state_log: StateLog, target: MarkerTarget, clock: Clock) -> None:
         self._log = state_log
@@ -150,7 +151,7 @@ class MarkerSender:
 
 
 def marker_of(metadata: TransactionMetadata, coordinator_epoch: int) -> Marker:
-    """Of a prepared transaction."""
+    """The marker that ends a prepared transaction."""
     return Marker(
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,

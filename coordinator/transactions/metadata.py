@@ -87,14 +87,15 @@ class TransactionMetadata(Struct, frozen=True):
 
     @property
     def bumps_epoch(self) -> bool:
-        """The transaction that ends now was written under version 2."""
+        """Whether the transaction that ends now was written under version 2."""
         return self.client_version >= EPOCH_BUMPS
 
     def initialised(
         self, timeout_ms: int, expected_epoch: int | None, now_ms: int
     ) -> TransactionMetadata:
-        """The next epoch for InitProducerId (KIP-360). `expected_epoch`: what the producer
-        believes; its last one means that it did not get our answer. Raises PRODUCER_FENCED."""
+        """The value with the next epoch, for InitProducerId (KIP-360). `expected_epoch`: what the
+        producer believes to be its epoch; if that is `last_producer_epoch`, it did not get our
+        answer. Raises PRODUCER_FENCED."""
         retried = expected_epoch == self.last_producer_epoch != NO_EPOCH
         if (
             expected_epoch is not None
@@ -112,7 +113,7 @@ class TransactionMetadata(Struct, frozen=True):
     def rotated(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, record_last: bool
     ) -> TransactionMetadata:
-        """A new producer id for InitProducerId, because epochs have run out."""
+        """The value with a new producer id for InitProducerId, because epochs have run out."""
         last = self.producer_epoch if record_last else NO_EPOCH
         return self._emptied(
             timeout_ms,
@@ -135,7 +136,7 @@ class TransactionMetadata(Struct, frozen=True):
     def with_partitions(
         self, added: Iterable[TopicPartition], client_version: int, now_ms: int
     ) -> TransactionMetadata:
-        """Ongoing, with `added`."""
+        """The value with `added` in an ongoing transaction, which begins now if there was none."""
         ongoing = self.state is TransactionState.ONGOING
         return self._changed(
             state=TransactionState.ONGOING,
@@ -148,8 +149,8 @@ class TransactionMetadata(Struct, frozen=True):
     def prepared(
         self, *, commit: bool, client_version: int, next_producer_id: int, now_ms: int
     ) -> TransactionMetadata:
-        """The decision. From a state without a transaction (an abort under version 2 only) it
-        starts now."""
+        """The value after the decision. If there was no transaction (an abort under version 2
+        only), it begins now."""
         state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         epoch, last = self.producer_epoch, self.last_producer_epoch
         if client_version >= EPOCH_BUMPS:
@@ -165,8 +166,8 @@ class TransactionMetadata(Struct, frozen=True):
         )
 
     def fenced(self) -> TransactionMetadata:
-        """With the epoch that fences the producer, for an abort under version 1. No producer gets
-        it."""
+        """The value with the epoch that fences the producer, for an abort under version 1. No
+        producer gets that epoch."""
         return replace(
             self,
             producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
@@ -174,7 +175,7 @@ class TransactionMetadata(Struct, frozen=True):
         )
 
     def completed(self, now_ms: int) -> TransactionMetadata:
-        """Every partition has its marker."""
+        """The value at the end of the transaction, when every partition has its marker."""
         assert self.state in PREPARED
         committed = self.state is TransactionState.PREPARE_COMMIT
         producer_id, epoch = self.producer_id, self.producer_epoch

@@ -77,13 +77,13 @@ class StateLog:
         self._reload = Reload(clock, self, "transactions")
         self._flush_waiters: list[asyncio.Future[None]] = []
         self.readers: set[asyncio.Event] = set()
-        """Set whenever the high watermark moves or the state changes."""
+        """Events that are set whenever the high watermark moves or the state changes."""
         self.view = StateLogView(self)
 
     @property
     def coordinator_epoch(self) -> int:
-        """Of the markers: 0 at the first start, as in Kafka. Grows whenever the log changes hands,
-        so that markers of a former owner are fenced."""
+        """The coordinator epoch of markers: 0 at the first start, as in Kafka. It grows whenever
+        the log changes hands, so that markers of a former owner are fenced."""
         return self._owner_epoch - _FIRST_OWNER_EPOCH
 
     @property
@@ -91,7 +91,7 @@ class StateLog:
         return self._journal.durable_offset
 
     def serving(self) -> TransactionTable:
-        """Raises ApiError while the table cannot be asked."""
+        """The table. Raises ApiError while it cannot be asked."""
         if self.state is not CoordinatorState.ACTIVE:
             raise ApiError(REFUSALS[self.state])
         return self.table
@@ -228,14 +228,15 @@ def _is_ongoing(change: Change) -> bool:
 
 
 def _looked_at(future: asyncio.Future[None]) -> None:
-    """Its result may not be awaited any more; a failure is in the log of the program already."""
+    """Look at the future's error, because nobody may await it any more; the program's log has the
+    failure already."""
     if not future.cancelled():
         future.exception()
 
 
 async def _load_table(table: TransactionTable, logs: PartitionLogs, state: LogState) -> int:
-    """Replay the log into a fresh `table`; how many records were applied. Raises LogError, and
-    LoadFailed for what cannot be decoded: skipping a decision would undo it."""
+    """Replay the log into a fresh `table`; returns how many records were applied. Raises LogError,
+    and LoadFailed for what cannot be decoded: skipping a decision would undo it."""
     offset, applied = state.start_offset, 0
     while offset < state.next_offset:
         batches = await logs.read(state.name, offset, _READ_BYTES)

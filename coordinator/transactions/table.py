@@ -42,9 +42,9 @@ _FENCING = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 class Entry:
-    """One transactional id. `pending`: the state that it is going to, None if it rests;
-    `unmarked`: partitions that still lack the marker of a prepared end; `offset`: of its newest
-    record in the log."""
+    """One transactional id. `pending`: the state that a change under way leads to, None if there is
+    none; `unmarked`: partitions that still lack the marker of a prepared end; `offset`: that of its
+    newest record in the log."""
 
     __slots__ = ("metadata", "offset", "pending", "unmarked")
 
@@ -56,7 +56,7 @@ class Entry:
 
 
 class TransactionTable:
-    """See the module."""
+    """All transactional ids, as the module describes them."""
 
     def __init__(self, config: CoordinatorConfig) -> None:
         self._config = config
@@ -124,7 +124,8 @@ class TransactionTable:
         return TransactionMetadata(fresh_id, NO_EPOCH, request.transaction_timeout_ms, now_ms)
 
     def add_partitions(self, write: TransactionalWrite, client_version: int, now_ms: int) -> Step:
-        """AddPartitionsToTxn, AddOffsetsToTxn, and the implicit add of version 2."""
+        """AddPartitionsToTxn, AddOffsetsToTxn, and the addition that a write of version 2 makes by
+        itself."""
         entry = self._entry(write.transactional_id)
         if entry.pending is not None:
             # First of all: the producer may already use an id that is on its way to the log.
@@ -175,7 +176,7 @@ class TransactionTable:
         return entry
 
     def count_states(self) -> Generator[None, None, dict[TransactionState, int]]:
-        """How many ids are in each state. With stops."""
+        """How many ids are in each state. A generator that stops where other work may run."""
         found = dict.fromkeys(TransactionState, 0)
         for entries in chunks(list(self.entries.values()), WORK_ITEMS):
             for entry in entries:
@@ -196,7 +197,8 @@ class TransactionTable:
     def abort_timed_out(
         self, transactional_id: str, now_ms: int, fresh_id: int | None
     ) -> Change | None:
-        """None if it has ended meanwhile."""
+        """Begin to abort a transaction that has been open for too long; None if it has ended
+        meanwhile."""
         entry = self.entries.get(transactional_id)
         if entry is None or not _times_out(entry, now_ms):
             return None

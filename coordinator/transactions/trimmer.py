@@ -18,14 +18,15 @@ log = structlog.get_logger("groupd.transactions")
 
 RECORDS_MIN = 10_000
 RECORDS_PER_ID = 4
-"""A log is trimmed once it has more records than both allow."""
+"""A log is trimmed once it has more records than `RECORDS_MIN`, and more than this many for each
+id."""
 
 CHUNK = 200
 """Ids that are worked on before other work gets a turn."""
 
 
 class Trimmer:
-    """`due()` is cheap; `trim()` is one pass."""
+    """Trims the log. `due()` is cheap; `trim()` is one pass."""
 
     __slots__ = ("_busy", "_failed_at", "_log", "_logs", "records_min")
 
@@ -37,7 +38,7 @@ class Trimmer:
         self.records_min = RECORDS_MIN
 
     def due(self) -> bool:
-        # After a failure not before as many records again: each pass writes every id.
+        # After a failed pass it waits for as many records again: each pass writes every id.
         records = self._log.durable_offset - max(self._log.start_offset, self._failed_at)
         ids = len(self._log.table.entries)
         return not self._busy and records > max(self.records_min, RECORDS_PER_ID * ids)

@@ -136,7 +136,7 @@ class Channel(asyncio.Protocol):
         return future
 
     async def call(self, operation: WorkerOperation, body: bytes = b"") -> bytes:
-        """As `start_call`, waiting for the answer."""
+        """Does what `start_call` does, and waits for the answer."""
         return await self.start_call(operation, body)
 
     def _received(self, frame: bytes) -> None:

@@ -63,20 +63,20 @@ class Cluster:
                 raise result
 
     async def start(self) -> None:
-        """Until every worker serves. Raises DaemonFailed if one cannot be started."""
+        """Start all workers and wait until they serve. Raises DaemonFailed if one cannot."""
         for link in self.links:
             link.supervise()
         for link in self.links:
             await link.first_served()
 
     async def stop(self) -> None:
-        """In order; the main process's writer must still be at work."""
+        """Stops the workers in order; the main process's writer must still be at work."""
         await asyncio.gather(*(link.stop(STOP_TIMEOUT_S) for link in self.links))
         for link in self.links:
             link.worker.bound.close()
 
     def not_ready(self) -> str | None:
-        """Why not all of it serves; None if it does."""
+        """Why not every worker serves; None if all do."""
         for link in self.links:
             name = f"worker {link.node_id}"
             if not link.serving:
@@ -95,8 +95,9 @@ class Cluster:
 
     @property
     def nodes(self) -> list[Node]:
-        """Also workers that are down: they come back with the same address, and an admin client
-        that asks all nodes for their groups must not believe that some are gone."""
+        """The nodes of all workers, also of those that are down: they come back with the same
+        address, and an admin client that asks all nodes for their groups must not believe that some
+        are gone."""
         return [link.worker.node for link in self.links]
 
     def offsets_leader(self, partition: int) -> int:

@@ -1,7 +1,7 @@
 """The admin port of a daemon with workers: it speaks for all of them.
 
-Groups are asked of the worker that has them. Of a worker that is just away there are no metrics,
-its groups are not in the list, and a question for one of them is answered 503.
+Groups are asked of the worker that has them. While a worker is away, its metrics are
+missing, its groups are not in the list, and a question for one of them is answered 503.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class ClusterCollector(Collector):
 
 
 class ClusterRoutes:
-    """`metrics`, `groups` and `events`, as routes of `AdminRoutes`. `ends`: of the logs, which the
-    main process has. `work`: makes long pages."""
+    """`metrics`, `groups` and `events`, as routes of `AdminRoutes`. `ends`: those of the logs,
+    which the main process has. `work`: makes long pages."""
 
     def __init__(
         self, cluster: Cluster, node_id: int, scrapes: Scrapes, ends: Ends, work: LongWork
@@ -154,7 +154,8 @@ class ClusterRoutes:
         return paged(request, wanted, page, "group_id", "")
 
     async def _offsets(self, link: WorkerLink, request: HttpRequest) -> HttpReply:
-        """One page of the worker's after the other, with the lag. Raises LogError, TimeoutError."""
+        """A page made of the worker's pages, asked for one after the other, with the lag. Raises
+        LogError, TimeoutError."""
         wanted = window(request)
         after = wanted.after
         if after is not None:
@@ -179,7 +180,7 @@ class ClusterRoutes:
         return await self._work.run(offsets_page(request, wanted, shown, more))
 
     async def _all(self, ask: Callable[[WorkerLink], Awaitable[T]]) -> list[tuple[WorkerLink, T]]:
-        """The answers of those that give one in time."""
+        """The answers of the workers that give one in time."""
 
         async def one(link: WorkerLink) -> tuple[WorkerLink, T] | None:
             try:
@@ -193,7 +194,7 @@ class ClusterRoutes:
 
 
 class _Groups:
-    """The groups of one worker. `rows`: those that it has told and that are not on the page yet."""
+    """The groups of one worker. `rows`: those that it has sent and that are not on the page yet."""
 
     def __init__(self, link: WorkerLink, after: str | None) -> None:
         self.rows: deque[dict[str, Any]] = deque()
@@ -207,7 +208,8 @@ class _Groups:
         return group_id
 
     async def fetch(self) -> None:
-        """Afterwards there are no rows if there are no more, or if the worker is away."""
+        """Asks for more rows. Afterwards there are none if there are no more, or if the worker is
+        away."""
         if not self._more:
             return
         try:

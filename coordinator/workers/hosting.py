@@ -47,8 +47,8 @@ class WorkerOptions(Struct, frozen=True):
 
 
 class Hosting:
-    """`launch` before the store is opened, since processes take their time to start; `attach` once
-    there is what workers ask for; then `cluster.start`."""
+    """The workers of a daemon. Call `launch` before the store is opened, since processes take their
+    time to start; `attach` once there is what workers ask for; then `cluster.start`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Hosting:
         self._options = options
         self._config = config
         self._operations: dict[int, Mapping[WorkerOperation, Handle]] = {}
-        """What answers a worker, by node id."""
+        """The handlers of what a worker asks, by node id."""
         self._data_plane: DataPlane
         self._verifier: TransactionVerifier
         self.frontend: MainFrontend
@@ -83,7 +83,8 @@ class Hosting:
         data_plane: DataPlane,
         verifier: TransactionVerifier,
     ) -> MainFrontend:
-        """What takes the requests of the main process's own clients."""
+        """Connects the workers with what they ask for. Returns the front end that takes the
+        requests of the main process's own clients."""
         self._data_plane = data_plane
         self._verifier = verifier
         self.frontend = MainFrontend(broker, data_plane.catalogue.cluster_id, self.cluster)
@@ -103,7 +104,7 @@ class Hosting:
         return self.frontend
 
     def add_routes(self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends, work: LongWork) -> None:
-        """The routes of the admin port that speak for all nodes."""
+        """Adds the routes of the admin port that speak for all nodes."""
         cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes, ends, work)
         routes.add("metrics", cluster_routes.metrics)
         routes.add("groups", cluster_routes.groups)
@@ -125,7 +126,7 @@ class Hosting:
         )
 
     def _serve(self, worker: WorkerNode, operation: WorkerOperation, body: bytes) -> Answer:
-        """What a worker asks."""
+        """The answer to what a worker asks."""
         handle = self._operations[worker.node.node_id].get(operation)
         if handle is None:
             raise ValueError(f"{operation.name} is not for the main process")
@@ -146,7 +147,7 @@ async def launch(
     broker: Callable[[], Broker],
     clock: Clock,
 ) -> Hosting:
-    """Ports are bound and processes are on their way. Raises CannotListen, ConfigError."""
+    """Binds the ports and starts the processes. Raises CannotListen, ConfigError."""
     shards = config.offsets_topic_num_partitions
     if options.count > shards:
         raise ConfigError(f"--workers {options.count}: there are {shards} shards only")

@@ -94,11 +94,11 @@ class WorkerLink:
         self._stopping = asyncio.Event()
         self._backoff_ms = 0
         self._served_once = False
-        """In any life."""
+        """Whether the worker has served, in any life."""
         self._settled = asyncio.Event()
-        """It has served once, or is given up."""
+        """Set when the worker has served once, or is given up."""
         self._failures = 0
-        """Lives in a row in which it did not get as far as to serve."""
+        """Lives in a row in which the worker did not get as far as to serve."""
         self._last_reason = ""
         self._reason = ""
         self._task: asyncio.Task[None] | None = None
@@ -130,14 +130,14 @@ class WorkerLink:
         )
 
     async def first_served(self) -> None:
-        """Waits until it has served once. Raises DaemonFailed when it is given up."""
+        """Waits until the worker has served once. Raises DaemonFailed when it is given up."""
         await self._settled.wait()
         if not self._served_once:
             raise DaemonFailed(f"worker {self.node_id} cannot be started{self.trouble}")
 
     @property
     def trouble(self) -> str:
-        """What to add to the news that it does not serve."""
+        """What to add to the news that the worker does not serve."""
         return f": {self._last_reason} ({self._failures} times in a row)" if self._failures else ""
 
     async def _supervise(self) -> None:
@@ -164,7 +164,8 @@ class WorkerLink:
             await self._pause(self._backoff_ms)
 
     async def _one_life(self) -> int | None:
-        """Until the worker has ended and its process is gone: how long it has served, if it has."""
+        """Runs one life of the worker, until its process is gone. Returns for how long it has
+        served, in ms; None: it has not."""
         since_ms: int | None = None
         self._reason = ""
         self.state = WorkerState.STARTING
@@ -215,7 +216,7 @@ class WorkerLink:
             self._reason = self._reason or f"exit code {code}"
 
     async def _pause(self, delay_ms: int) -> None:
-        """Or until it is stopped."""
+        """Waits for so long, or until the link is stopped."""
         if delay_ms:
             at_ms = self._clock.now().monotonic_ms + delay_ms
             over = asyncio.Event()
@@ -227,7 +228,7 @@ class WorkerLink:
                 one.cancel()
 
     async def stop(self, timeout_s: float) -> None:
-        """In order: what is under way is answered. Kills what takes longer."""
+        """Stops the worker in order: what is under way is answered. Kills it if it takes longer."""
         self._stopping.set()
         channel = self._channel
         if channel is not None and self._start_sent:

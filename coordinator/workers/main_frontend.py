@@ -121,7 +121,7 @@ class MainFrontend(Frontend):
         return answer
 
     def close(self) -> None:
-        """After the last request."""
+        """Call it after the last request."""
         self._decoder.close()
 
     def _submit(self, waiter: Waiter, header: RequestHeader, host: str) -> None:

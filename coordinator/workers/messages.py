@@ -103,7 +103,7 @@ class TopicNews(Struct, frozen=True):
         return cls(versions, tuple(topics), delta.created, delta.changed, delta.deleted)
 
     def after(self, before: MetadataImage) -> MetadataDelta:
-        """`before`: the image after the last news, or that of the start."""
+        """The news as a delta. `before`: the image after the last news, or that of the start."""
         gone = {name for name, _ in self.deleted}
         topics = {name: topic for name, topic in before.by_name.items() if name not in gone}
         topics |= {topic.name: topic for topic in self.topics}
@@ -149,7 +149,7 @@ class AdminQuestion(Struct, frozen=True):
 
 
 class AdminAnswer(Struct, frozen=True):
-    """As `HttpReply`."""
+    """The answer to an `AdminQuestion`, with the fields of `HttpReply`."""
 
     status: int
     content_type: str
@@ -199,8 +199,8 @@ CALLS: Mapping[WorkerOperation, CallTypes] = {
     WorkerOperation.TRUNCATE_BEFORE: CallTypes(LogPlace, None),
     WorkerOperation.REPLACE: CallTypes(Replacement, None),
     WorkerOperation.DELETE: CallTypes(list[str], None),
-    # Worker -> main: what only the main process can answer. The frame of the reply, empty if there
-    # is none; whether logs of shards are in the open transaction of a producer.
+    # Worker -> main: what only the main process can answer. FORWARD gives the frame of the reply,
+    # empty if there is none; VERIFY whether logs of shards are in a producer's open transaction.
     WorkerOperation.FORWARD: CallTypes(Forward, bytes),
     WorkerOperation.VERIFY: CallTypes(Verify, Codes),
     # Main -> worker, the first call of all; answered once its shards are loaded.
@@ -248,7 +248,7 @@ def _decode(kind: Any, body: bytes) -> Any:
 
 
 def _to_plain(value: Any) -> Any:
-    """What msgspec does not know by itself."""
+    """A value that msgspec cannot encode by itself, in a form that it can."""
     if isinstance(value, MetadataImage):
         return [tuple(value.by_name.values()), value.version, value.created_version]
     if isinstance(value, Mapping):
@@ -275,8 +275,8 @@ def _decoder(kind: Any) -> msgpack.Decoder[Any]:
 
 
 class Failure(Struct, frozen=True):
-    """An exception that the caller gets as it was raised. `code`: of an ApiError; `logs`: of
-    LogFenced."""
+    """An exception that the caller gets as it was raised. `code`: that of an ApiError; `logs`:
+    those of LogFenced."""
 
     kind: str
     text: str | None
@@ -290,7 +290,7 @@ _PLAIN: dict[str, type[Exception]] = {
     "corrupt": LogCorrupt,
     "value": ValueError,
 }
-"""Most special first."""
+"""The most special ones come first."""
 
 
 def encode_failure(error: BaseException) -> tuple[bytes, bool]:

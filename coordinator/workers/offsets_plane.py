@@ -95,8 +95,8 @@ def offsets_handlers(
 
 
 def forwarded(request: Any) -> bool:
-    """Of the requests that neither a shard nor a handler from here takes. A producer without
-    transactional id asks any node for its id; with one, only its coordinator."""
+    """Whether a request that neither a shard nor a handler from here takes is forwarded. A producer
+    without transactional id asks any node for its id; with one, only its coordinator."""
     return not isinstance(request, InitProducerIdRequest) or request.transactional_id is None
 
 
@@ -108,10 +108,10 @@ def _refuse(code: ErrorCode) -> DataHandler:
 
 
 async def _no_transactions(context: RequestContext, request: Any) -> ListTransactionsReply:
-    """Each node lists its own."""
+    """Answers with an empty list: each node lists its own."""
     return ListTransactionsReply()
 
 
 async def _no_logs(context: RequestContext, request: Any) -> DescribeLogDirsReply:
-    """The store is the first node's, which tells the sizes of all logs."""
+    """Answers without sizes: the store is the first node's, which tells the sizes of all logs."""
     return DescribeLogDirsReply(log_dirs=(LogDir(LOG_DIR),))

@@ -78,7 +78,7 @@ class RemoteVerifier:
         self._channel = channel
 
     async def verify(self, write: TransactionalWrite, *, add: bool) -> Codes:
-        """Raises ApiError COORDINATOR_NOT_AVAILABLE while it cannot be asked."""
+        """Raises ApiError COORDINATOR_NOT_AVAILABLE while the main process cannot be asked."""
         try:
             answer = await self._channel.call(WorkerOperation.VERIFY, encode(Verify(write, add)))
         except LogError as error:

@@ -44,7 +44,7 @@ class WorkerReports:
         return await self._work.run(family_steps(self._registry))
 
     async def admin(self, question: AdminQuestion) -> AdminAnswer:
-        """What is below `/groups` and `/events`."""
+        """The answer to a question about what is below `/groups` and `/events`."""
         request = HttpRequest(question.path, question.query)
         of_all = request.path[0] == "events"
         reply = await (self._groups.events(request) if of_all else self._groups(request))

@@ -22,17 +22,17 @@ class WorkerProcess(Protocol):
     def pid(self) -> int: ...
 
     def kill(self) -> None:
-        """At once; also if it has ended."""
+        """Kill the process at once; it may have ended already."""
         ...
 
     async def wait(self) -> int:
-        """Its exit code, negative after a signal."""
+        """The exit code of the process, negative after a signal."""
         ...
 
 
 class Spawn(Protocol):
     async def __call__(self, node_id: int, bound: socket.socket, channel: Channel) -> WorkerProcess:
-        """Start one and connect `channel` to it. Raises OSError."""
+        """Start a worker and connect `channel` to it. Raises OSError."""
         ...
 
 

@@ -23,8 +23,8 @@ log = structlog.get_logger("groupd.workers")
 
 FORWARDS_MAX = 10_000
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
-"""Below the limits of the channel, which has appends to carry too: a flood of requests must not
-make them fail."""
+"""Beyond so many unsent bytes requests are refused. It is below the limits of the channel, which
+has appends to carry too: a flood of requests must not make them fail."""
 
 
 class WorkerFrontend:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 
 from groupd.coordinator.advertised import WILDCARDS
-from groupd.coordinator.server.listener import BACKLOG, CannotListen, cannot_listen
+from groupd.coordinator.server.acceptor import BACKLOG
+from groupd.coordinator.server.listener import CannotListen, cannot_listen
 from groupd.coordinator.workers.link import WorkerNode
 from groupd.protocol.messages.cluster import Node
 

@@ -15,7 +15,7 @@ COMMIT_EVERY_S = 0.5
 
 
 def consume(bootstrap: str, group: str, topic: str, name: str) -> None:
-    """Poll and commit until SIGTERM."""
+    """Polls and commits until SIGTERM."""
     running = True
 
     def stop(*_: object) -> None:

@@ -60,7 +60,7 @@ class Snapshot:
 
 
 def look(broker: GroupCoordinator) -> Snapshot:
-    """An empty snapshot as long as there is no group that consumes the topic."""
+    """The group now; an empty snapshot as long as there is no group that consumes the topic."""
     try:
         group = broker.describe(GROUP)
         return Snapshot(
@@ -111,7 +111,7 @@ class Demo:
         self._taken_over_s: float | None = None
 
     def run(self) -> int:
-        """The exit code."""
+        """Runs the demo; the exit code."""
         self._started = time.monotonic()
         self._producer.start()
         try:

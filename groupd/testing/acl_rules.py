@@ -116,7 +116,7 @@ def _pattern(name: str) -> tuple[str, PatternType]:
 
 
 def _code(codes: Any, text: str, what: str, rule: str) -> IntEnum:
-    """The code of a name; UNKNOWN, ANY and MATCH are for filters only."""
+    """The code of a name. UNKNOWN, ANY and MATCH are refused: they are for filters only."""
     name = text.upper().replace("-", "_")
     known = [one for one in codes.__members__ if one not in ("UNKNOWN", "ANY", "MATCH")]
     if name not in known:

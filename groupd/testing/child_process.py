@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,10 @@ class ChildProcess:
         self._frames = Frames(self._process.stdout, self._process.stdin)  # type: ignore[arg-type]
         started = self._calls[STARTED] = Future()
         self._reader.start()
-        self._frames.send(self._options)
+        try:
+            self._frames.send(self._options)
+        except OSError:
+            self._fail_calls()
         return started
 
     def call(self, name: str, *args: Any, **options: Any) -> Future[Any]:
@@ -71,7 +75,9 @@ class ChildProcess:
     def close(self) -> None:
         """Stop the broker and end the process. A second call does nothing."""
         if self._process.stdin is not None and not self._process.stdin.closed:
-            self._process.stdin.close()
+            # A call that the dead process did not take is still in the buffer: closing writes it.
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
         try:
             self._process.wait(CLOSE_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Spells a login as each client library takes it."""
+"""Writes a login as the settings of each client library."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MODULES = "org.apache.kafka.common.security"
 def security_settings(
     library: str, login: Login, token: Token, token_file: Token
 ) -> dict[str, Any]:
-    """The settings of `library` for `login`; none for PLAINTEXT. `token()`: a new one for
-    OAUTHBEARER; `token_file()`: a file with one. Raises HarnessError for a library whose settings
-    for it are not known."""
+    """The settings of `library` for `login`; they are empty for PLAINTEXT. `token()` makes a new
+    token for OAUTHBEARER, `token_file()` a file with one. Raises HarnessError for an unknown
+    library."""
     if login.protocol == "PLAINTEXT":
         return {}
     make = _MAKERS.get(library)
@@ -61,7 +61,8 @@ def _kafka_python(login: Login, token: Token, token_file: Token) -> dict[str, An
 
 
 def _python_login(login: Login, tokens: Callable[[], Any]) -> dict[str, Any]:
-    """As kafka-python and aiokafka take it. `tokens()`: the library's object that gives tokens."""
+    """The login as kafka-python and aiokafka take it. `tokens()`: the library's object that gives
+    tokens."""
     if login.mechanism is None:
         return {}
     made: dict[str, Any] = {"sasl_mechanism": login.mechanism}
@@ -204,10 +205,17 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_properties(settings: Mapping[str, Any]) -> str:
-    """As a Java `.properties` file: one line a setting, with what the format needs escaped."""
+    """The settings as a Java `.properties` file: one line a setting, with what the format needs
+    escaped."""
     return "".join(f"{key}={_escaped(str(value))}\n" for key, value in settings.items())
 
 
 def _escaped(value: str) -> str:
-    text = value.replace("\\", "\\\\").replace("\n", "\\n")
-    return "".join(one if ord(one) < 127 else f"\\u{ord(one):04x}" for one in text)
+    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return "".join(one if ord(one) < 127 else _units(one) for one in text)
+
+
+def _units(character: str) -> str:
+    """A character as Java writes it: one beyond U+FFFF is two, in UTF-16."""
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -351,7 +351,7 @@ class GroupCoordinator(ClientCalls):
 def _options(
     topics: Mapping[str, int] | None, config: Mapping[str, object] | None, given: Mapping[str, Any]
 ) -> HarnessOptions:
-    """From the arguments of `GroupCoordinator.start`. Raises HarnessError."""
+    """The options from the arguments of `GroupCoordinator.start`. Raises HarnessError."""
     admin, record, acls = given["admin"], given["record"], given["acls"]
     if given["control"] and admin is None:
         admin = ("127.0.0.1", 0)

@@ -184,7 +184,7 @@ class _Client:
 
 
 def _some(found: Mapping[str, object]) -> dict[str, object]:
-    """At most `PARTITIONS_SHOWN` entries, and under "more" how many were left out."""
+    """The first `PARTITIONS_SHOWN` entries, and under "more" how many were left out."""
     items: Iterable[tuple[str, object]] = list(found.items())[:PARTITIONS_SHOWN]
     left_out = len(found) - PARTITIONS_SHOWN
     return {**dict(items), **({"more": left_out} if left_out > 0 else {})}

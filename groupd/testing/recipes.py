@@ -190,9 +190,8 @@ class Recipes:
         return members[0]
 
     def _spoken(self, group: str, wanted: str | None) -> tuple[bool, str | None]:
-        """For the member, or for the first one if none is given: whether it speaks the classic
-        protocol (also in a consumer group), and its id if it is static. (False, None) if there is
-        no member."""
+        """Whether the member, or the first one if none is given, speaks the classic protocol (also
+        in a consumer group), and its id if it is static. (False, None) if there is no member."""
         live = self._live(group)
         if live is None or not live.members:
             return False, None

@@ -23,7 +23,8 @@ from groupd.protocol.messages.users import (
 def upsertions(
     users: Mapping[str, str], mechanisms: Iterable[str]
 ) -> list[AlterUserScramCredentialsRequest]:
-    """`users`: name -> password. Hashes passwords, so never call it on an event loop."""
+    """The requests that make `users` (name -> password). Hashing takes long, so never call this on
+    an event loop."""
     return [
         AlterUserScramCredentialsRequest(
             (), tuple(_upsertion(user, password, mechanism) for user, password in users.items())

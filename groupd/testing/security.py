@@ -43,8 +43,8 @@ TOKEN_LIFETIME_S = 3600
 
 
 class SecurityOptions(Struct, frozen=True):
-    """How clients log in, and what they may do. `users`: name -> password. `acls` None: there is
-    no authoriser."""
+    """How clients log in, and what they may do. `users`: name -> password. If `acls` is None, there
+    is no authoriser, and everybody may do everything."""
 
     protocol: SecurityProtocol = "PLAINTEXT"
     users: Mapping[str, str] = field(default_factory=dict)
@@ -53,9 +53,10 @@ class SecurityOptions(Struct, frozen=True):
 
 
 class Login(Struct, frozen=True):
-    """How one user connects. `user` None: nobody. `ca_file`: a PEM file of the certificate that the
-    client has to trust; None without TLS. `cert_file`, `key_file`: the client's own certificate,
-    where that says who it is. `token`: for OAUTHBEARER."""
+    """How one user connects. `user` is None for a client that does not log in. `ca_file` is a PEM
+    file with the certificate that the client has to trust; None without TLS. `cert_file` and
+    `key_file` hold the client's own certificate, where that says who it is. `token` is for
+    OAUTHBEARER."""
 
     protocol: SecurityProtocol
     user: str | None = None
@@ -68,7 +69,8 @@ class Login(Struct, frozen=True):
 
 
 class Secured:
-    """Of one broker on `host`. Raises HarnessError."""
+    """The security of one broker on `host`: its settings, files and users. Raises HarnessError for
+    options that do not fit together."""
 
     def __init__(self, options: SecurityOptions, host: str) -> None:
         protocol = options.protocol
@@ -107,7 +109,7 @@ class Secured:
     # The broker -----------------------------------------------------------------------------
 
     def config(self, listen: tuple[str, int]) -> dict[str, str]:
-        """Kafka's settings for the broker; none where there is nothing to secure."""
+        """The broker's settings, by Kafka's names. They are empty for PLAINTEXT without ACLs."""
         made = {} if self.acls is None else {"authorizer.class.name": AUTHORIZER}
         if self.protocol == "PLAINTEXT":
             return made
@@ -140,7 +142,7 @@ class Secured:
 
     @property
     def scram_mechanisms(self) -> tuple[Mechanism, ...]:
-        """Those whose users the broker has to keep in its store."""
+        """The mechanisms whose users the broker keeps in its store."""
         return tuple(one for one in self.mechanisms if self.sasl and one.startswith("SCRAM"))
 
     # Clients --------------------------------------------------------------------------------
@@ -265,7 +267,7 @@ def _pkcs8(pem: bytes) -> bytes:
 
 
 def quoted(text: str) -> str:
-    """As a value of `sasl.jaas.config`."""
+    """The text as a value of `sasl.jaas.config`."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -19,12 +19,12 @@ from groupd.testing.security import TOKEN_LIFETIME_S, Login, Mechanism
 
 
 class SecurityOperations:
-    """Of one engine. Errors are RequestRefused, and HarnessError for users that there are not."""
+    """The calls of one engine. They raise RequestRefused, and HarnessError for unknown users."""
 
     _engine: Engine
 
     async def login(self, user: str | None, mechanism: Mechanism | None = None) -> Login:
-        """How a client connects in the name of `user`; None: nobody."""
+        """How a client connects in the name of `user`, or, with None, without a login."""
         return self._engine.secured.login(user, mechanism)
 
     async def token(self, user: str, lifetime_s: int = TOKEN_LIFETIME_S) -> str:
@@ -66,7 +66,7 @@ class SecurityOperations:
         return sorted(shown(acl) for found in reply.resources for acl in found.acls)
 
     async def add_acls(self, rules: Iterable[AclRule]) -> None:
-        """Add ACLs, written as `groupd.testing.acl_rules` says."""
+        """Add ACLs; `groupd.testing.acl_rules` says how a rule is written."""
         await add_acls(self._engine.ask, parse(rules))
 
     async def remove_acls(self, rules: Iterable[AclRule]) -> None:

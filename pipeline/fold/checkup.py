@@ -66,7 +66,8 @@ def _stuck(
 
 
 def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[Row]:
-    """Of members that subscribe to the same; by number of partitions."""
+    """Finds a skewed assignment: how many partitions each member has, where all members subscribe
+    to the same topics."""
     if not group.is_homogeneous() or not group.target or len(group.members) < 2:
         return
     loads = {one: len(group.target_of.get(one, ())) for one in group.members}

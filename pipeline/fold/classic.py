@@ -36,7 +36,7 @@ class _Change(Struct):
 
 
 def apply(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
-    """A value of the group's record."""
+    """Applies a value of the group's record."""
     value = entry.value or {}
     generation, before = int(value["generation"]), group.epoch
     had_members = bool(group.members or group.departing)
@@ -124,7 +124,7 @@ def _describe(life: Life, value: Mapping[str, Any], change: _Change) -> None:
 def _assignments(
     tracker: Tracker, group: FoldedGroup, now: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """The new target, and the owners before of what changed."""
+    """Sets the new target, and notes the former owners of the places that changed."""
     before, group.target, group.target_of = group.target, {}, {}
     for member_id in sorted(now):
         places = _places(group, now[member_id])
@@ -199,8 +199,8 @@ def _causes(group: FoldedGroup, change: _Change) -> list[tuple[str, str]]:
 
 
 def _hold(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
-    """Everybody has what the generation gives. A partition that goes straight from one to the
-    other was given up at a time that is not in the log."""
+    """Gives everybody what the generation assigns. A partition that goes straight from one member
+    to another was given up at a time that is not in the log."""
     for member_id in sorted(group.members):
         life = group.members[member_id]
         keeps = group.target_of.get(member_id, set())

@@ -43,13 +43,14 @@ _STATES = {0: STABLE, 1: REVOKING, 2: WAITING}
 
 
 def apply(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
-    """One record of a consumer group but the group's tombstone, which is the caller's."""
+    """Applies one record of a consumer group, except for the group's tombstone, which the caller
+    handles."""
     assert entry.kind is not None
     _APPLIERS[entry.kind](tracker, group, entry)
 
 
 def forget(group: FoldedGroup) -> None:
-    """The group's tombstone: what comes next under its id is another group."""
+    """Handles the group's tombstone: what comes next under its id is another group."""
     group.target.clear()
     group.target_of.clear()
     group.changed.clear()
@@ -94,7 +95,8 @@ def _group_epoch(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None
 
 
 def _note_joined(group: FoldedGroup, causes: Iterable[Cause]) -> None:
-    """Members of which it was not clear yet whether they joined or were there before."""
+    """Notes that members have joined of which it was not clear yet whether they joined or were
+    there before."""
     joined = {cause.member_id for cause in causes if cause.trigger == "join"}
     for member_id, life in group.members.items():
         if life.began_by is None and (group.complete or member_id in joined):

@@ -16,16 +16,17 @@ class FoldObserver:
         """`life` is not among the members any more."""
 
     def baseline(self, group: FoldedGroup) -> None:
-        """A target is there that no rebalance is known of: the history begins with it."""
+        """There is a target without a known rebalance: the history begins with it."""
 
     def rebalance_opened(self, group: FoldedGroup, rebalance: Rebalance) -> None:
-        """It begins; its triggers and members are known."""
+        """A rebalance begins; its triggers and members are known."""
 
     def target_installed(self, group: FoldedGroup, rebalance: Rebalance) -> None:
-        """`group.target` is the new one, `group.changed` the owners before."""
+        """The rebalance has its target: `group.target` is the new one, `group.changed` has the
+        former owners."""
 
     def rebalance_over(self, group: FoldedGroup, rebalance: Rebalance) -> None:
-        """Its row is written."""
+        """The row of the rebalance is written."""
 
     def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
         """An offset record of any kind; `holder`: whose partition it is, by the log."""

@@ -171,7 +171,7 @@ def _could_keep(tracker: Tracker, group: FoldedGroup, place: Place, life: Life |
 
 
 def _await(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Move) -> None:
-    """From now on `Tracker.hold` notes when the new owner gets it."""
+    """Waits for the new owner: from now on `Tracker.hold` notes when it gets the partition."""
     earlier = group.awaiting.pop(move.place, None)
     if earlier is not None:
         _taken(tracker, group, earlier[0])
@@ -245,7 +245,8 @@ def _moves_of_uniform(
 
 
 def complete_if_stable(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None:
-    """Everybody who is there is at the group epoch with nothing to give up or to wait for."""
+    """Completes the rebalance if everybody who is there is at the group epoch, with nothing to give
+    up or to wait for."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.target_ms is None:
         return
@@ -256,14 +257,15 @@ def complete_if_stable(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None
 
 
 def _is_late(group: FoldedGroup, life: Life, rebalance: Rebalance) -> bool:
-    """It has not heard of the rebalance yet, or is giving partitions up."""
+    """Whether the member has not heard of the rebalance yet, or is giving partitions up."""
     if life.state == AWAY or life.member_id in group.joined_since:
         return False
     return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
 
 
 def over(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, status: str) -> None:
-    """It ends. A superseded one's row waits until its partitions have been taken, or moved on."""
+    """Ends a rebalance. The row of a superseded one waits until its partitions have been taken, or
+    moved on."""
     rebalance.status = status
     if group.rebalance is rebalance:
         group.rebalance = None
@@ -280,7 +282,7 @@ def over(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, status: str
 
 
 def close(tracker: Tracker, group: FoldedGroup) -> None:
-    """The end of the log."""
+    """Handles the end of the log: writes the rows of rebalances that are still open."""
     if group.rebalance is not None:
         over(tracker, group, group.rebalance, "unfinished")
     seen: dict[int, Rebalance] = {id(one): one for one, _ in group.awaiting.values()}

@@ -176,7 +176,7 @@ class Cause(Struct):
 
 
 class FoldedGroup(Struct):
-    """`complete`: its history is known from its creation, or from a time it was empty.
+    """A group in its present state.
 
     - `complete`: the history is known from the group's creation, or from a time when it was empty.
     - `settled`: members at the group epoch with nothing to revoke or to wait for.

@@ -80,7 +80,7 @@ class Storms:
         self._members: dict[str, _Client] = {}
         self._gone: list[_Client] = []
         self._ended: dict[str, _Client] = {}
-        """By member id, the clients whose membership ended at `_ended_ms`; causes name these
+        """The clients whose membership ended at `_ended_ms`, by member id, because causes name
         members."""
         self._ended_ms = 0
         self._without_member = _Client(None)

@@ -69,7 +69,7 @@ class Tracker:
         life.state_since_ms, life.state_offset = entry.at_ms, entry.offset
 
     def depart(self, group: FoldedGroup, member_id: str, at_ms: int) -> None:
-        """Its records are gone; `flush` or a successor will end it."""
+        """Notes that the member's records are gone; `flush` or a successor will end its life."""
         life = group.members.pop(member_id, None)
         if life is not None:
             group.settled.discard(member_id)
@@ -78,13 +78,13 @@ class Tracker:
             group.departing_ms = at_ms
 
     def flush(self, group: FoldedGroup) -> None:
-        """The operation is over in which members departed: end them."""
+        """Ends the members that departed in the operation that is now over."""
         for life in group.departing.values():
             self.end(group, life, group.departing_ms, None)
         group.departing.clear()
 
     def end(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending | None) -> None:
-        """`ending` None: found out here."""
+        """Ends a life. `ending` None: it is found out here."""
         ending = ending or ending_of(life, at_ms, self.settings)
         by = "removed" if ending.successor is None else ending.by
         for place in sorted(life.held()):
@@ -170,7 +170,7 @@ class Tracker:
     # Rows
 
     def close(self, group: FoldedGroup) -> None:
-        """The end of the log: what is still going on, with open ends."""
+        """Handles the end of the log: writes rows with open ends for what is still going on."""
         self.flush(group)
         for member_id in sorted(group.members):
             life = group.members[member_id]

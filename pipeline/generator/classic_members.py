@@ -151,8 +151,8 @@ def _subscription(topics: list[str]) -> bytes:
 
 
 def _range(plan: GroupPlan, names: dict[int, str], members: list[int]) -> tuple[int, ...]:
-    """By place, the member to which the range assignor gives it: each member gets a stretch of each
-    topic."""
+    """The member that the range assignor gives each place, in the order of the places: each member
+    gets a stretch of each topic."""
     if not members:
         return (-1,) * len(plan.places)
     counts = {topic: sum(place.topic == topic for place in plan.places) for topic in names}

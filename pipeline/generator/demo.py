@@ -28,7 +28,7 @@ _RECORDS_OF_STORM = 100_000
 _SLOWLY_MS = 6 * MINUTE_MS
 
 _END_POINTS = DAYS * 24 * 60 + 1
-"""One a minute."""
+"""How many times end offsets are written down: once a minute."""
 
 _TOPICS = (("orders", 12, 40.0), ("views", 6, 110.0), ("invoices", 8, 6.0), ("stock", 6, 9.0))
 ORDERS, VIEWS, INVOICES, STOCK = range(4)

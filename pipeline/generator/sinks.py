@@ -22,7 +22,7 @@ END_OFFSETS_FILE = "end-offsets.jsonl"
 """A file beside the segments: one object a line, with the columns of `schema.END_OFFSETS`."""
 
 _OFFSETS_PARTITIONS = (4, "", "offsets.topic.num.partitions")
-"""The key under which the daemon keeps it (`coordinator.topics.names`)."""
+"""The key under which the daemon keeps its number of shards (`coordinator.topics.names`)."""
 
 _APPEND_BYTES = 8 * 1024 * 1024
 _APPEND_ROWS = 20_000

@@ -15,7 +15,7 @@ from groupd.pipeline.report.model import HoldingBar, LifeBar
 
 LANES_MAX = 40
 _FINEST_PARTS = 1500
-"""As a part of the whole time: what is shorter than this is less than a pixel wide."""
+"""A time that is shorter than this part of the whole time is less than a pixel wide."""
 
 
 class LifeRow(NamedTuple):

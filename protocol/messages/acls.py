@@ -67,7 +67,7 @@ class AclResult(Struct, frozen=True):
 
 
 class CreateAclsReply(Struct, frozen=True):
-    """In the order of the request."""
+    """The results are in the order of the request."""
 
     results: Sequence[AclResult]
 
@@ -85,6 +85,6 @@ class DeletedAcls(Struct, frozen=True):
 
 
 class DeleteAclsReply(Struct, frozen=True):
-    """In the order of the request."""
+    """The results are in the order of the request's filters."""
 
     results: Sequence[DeletedAcls]

@@ -43,13 +43,13 @@ class ExpireDelegationTokenRequest(Struct, frozen=True):
 
 
 class DelegationTokenExpiryReply(Struct, frozen=True):
-    """Of both RenewDelegationToken and ExpireDelegationToken."""
+    """The reply to RenewDelegationToken and to ExpireDelegationToken."""
 
     error: ErrorCode = ErrorCode.NONE
 
 
 class DescribeDelegationTokenRequest(Struct, frozen=True):
-    """`owners`: None = of everybody."""
+    """`owners`: None = the tokens of everybody."""
 
     owners: tuple[tuple[str, str], ...] | None
 

@@ -58,21 +58,23 @@ _DIGEST_PIECE_BYTES = 256 * 1024
 
 Identity = Callable[[bytes], bytes]
 """Maps a key to what it is about; records with equal results replace each other. Of a long key it
-is given the beginning, and what follows counts as it is."""
+gets only the beginning; the rest counts unchanged."""
 About = bytes | int
-"""What a key is about; of a long one the digest, as a number, so that no other key is equal."""
+"""What a key is about. For a long key it is the digest as a number, so that no other key is equal
+to it."""
 
 _LEGACY = b"\x00\x00"
 _CURRENT = b"\x00\x01"
 
 
 def plain_identity(key: bytes) -> bytes:
-    """For topics: the key itself."""
+    """The `Identity` of topics: the key itself."""
     return key
 
 
 def offsets_identity(key: bytes) -> bytes:
-    """For `__consumer_offsets`: keys of type 0 mean the same offset as those of type 1."""
+    """The `Identity` of `__consumer_offsets`: keys of type 0 mean the same offset as those of type
+    1."""
     return _CURRENT + key[2:] if key[:2] == _LEGACY else key
 
 

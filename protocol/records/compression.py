@@ -22,7 +22,7 @@ UNPACKED_MAX_BYTES = 1 << 30
 """The limit for who knows none: more than any client puts into one batch."""
 
 _SMALL_BYTES = 1 << 20
-"""Up to here the unpacked bytes are an ordinary object."""
+"""Up to this size the unpacked bytes are an ordinary object."""
 _FIRST_ROOM_MIN = 4096
 _ROOM_GROWTH = 8
 """Lz4 and zstd do not say how large the result is. The buffer has eight times their size at first,
@@ -32,8 +32,9 @@ _FULL = "failed to write whole buffer"
 
 _PARTS_MIN = 256
 _PART_BYTES_MIN = 1024
-"""Data of more members or blocks than the first must unpack to the second for each of them. Clients
-write one gzip member, and snappy blocks of 32 KB; empty ones would cost time for nothing."""
+"""Beyond `_PARTS_MIN` members or blocks, data must unpack to this many bytes for each further one.
+Clients write one gzip member, and snappy blocks of 32 KB; empty ones would cost time for
+nothing."""
 
 _GZIP_WINDOW_BITS = 31
 _GZIP_LEVEL = 9
@@ -107,7 +108,7 @@ def _mapping(size: int) -> mmap:
 
 
 def _check_parts(count: int, size: int) -> None:
-    """Whether so many parts may have come to so many bytes."""
+    """Raises BadCompression if there are too many parts for so many bytes."""
     if count > _PARTS_MIN + size // _PART_BYTES_MIN:
         raise BadCompression(f"{count} parts of {size} bytes")
 
@@ -198,7 +199,7 @@ def _unsnappy(data: bytes, limit: int) -> Plain:
 
 
 def _unxerial(snappy: Any, data: bytes, limit: int) -> Plain:
-    """The blocks say how large they are when unpacked."""
+    """The unpacked bytes of all blocks, each of which says how large it is."""
     places: list[tuple[int, int, int]] = []
     total = 0
     for count, (start, end) in enumerate(_xerial_blocks(data), 1):
@@ -221,7 +222,7 @@ def _unxerial(snappy: Any, data: bytes, limit: int) -> Plain:
 
 
 def _xerial_blocks(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each block starts and ends."""
+    """Where each block starts and ends, as pairs of positions."""
     position = _XERIAL_HEADER_BYTES
     while position < len(data):
         end = position + 4 + _block_length(data, position)

@@ -12,7 +12,7 @@ from struct import Struct
 
 _LENGTH = Struct(">i")
 _TLS_HELLO = 0x1603
-"""How the first message of a TLS client begins."""
+"""The first two bytes of a TLS client's first message, as a number."""
 LARGE = 64 * 1024
 """From this length on, an unfinished frame is large."""
 

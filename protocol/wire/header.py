@@ -25,7 +25,8 @@ _REPLY_HEAD_TAGGED = Struct(">iix")
 _API_VERSIONS = 18
 _CONTROLLED_SHUTDOWN = 7
 _MOST_TAGGED_FIELDS = 1000
-"""Of a header, which is read on the event loop; nobody has more than one or two."""
+"""The most tagged fields of a header. It is read on the event loop, and nobody has more than one or
+two."""
 
 
 class RequestHeader(NamedTuple):

@@ -33,10 +33,10 @@ _BARE_COMMIT = Struct(">iqiBB")
 """Partition, offset, leader epoch, length of the metadata + 1, number of tagged fields."""
 
 NEVER = 1 << 15
-"""Above every version."""
+"""A version above all versions."""
 
 _ROWS_PER_TOPIC = 10
-"""A topic takes about as long to write as so many of its rows."""
+"""A topic takes about as long to write as this many of its rows."""
 
 
 def read_named_partitions(reader: Reader) -> tuple[str, tuple[int, ...]]:

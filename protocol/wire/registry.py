@@ -215,12 +215,12 @@ def _encoders_in_steps(
 
 
 def code_only(reply_type: Callable[..., Reply]) -> Failure:
-    """For replies that begin with an error code."""
+    """The `Failure` of an API whose reply begins with an error code."""
     return lambda request, code, message: reply_type(error=code)
 
 
 def code_and_message(reply_type: Callable[..., Reply]) -> Failure:
-    """For replies that begin with an error code and a message."""
+    """The `Failure` of an API whose reply begins with an error code and a message."""
     return lambda request, code, message: reply_type(error=code, error_message=message)
 
 

@@ -35,7 +35,7 @@ AT_ONCE = (
 
 
 def chosen(only: Sequence[str], from_issue: bool) -> list[Attack]:
-    """Those whose names match, in their order."""
+    """The attacks whose names match, in the order of the table."""
     wanted = [attack for attack in ATTACKS.values() if attack.from_issue or not from_issue]
     if not only:
         return wanted
@@ -48,7 +48,7 @@ def chosen(only: Sequence[str], from_issue: bool) -> list[Attack]:
 def rows(
     setup: Setup, options: argparse.Namespace, directory: Path, stores: Stores
 ) -> Iterator[Row]:
-    """Each attack on a fresh broker, so that none finds what another has left."""
+    """The row of each attack, each on a fresh broker, so that none finds what another has left."""
     plan = [[attack] for attack in chosen(options.only, options.issue)]
     if not options.only or TOGETHER in options.only:
         plan.append([ATTACKS[name] for name in AT_ONCE])
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """1 if groupd has missed a bar."""
+    """The exit code: 1 if groupd has missed a bar."""
     found = load(options.json) if options.json is not None and options.json.exists() else []
     settings = dict(one.split("=", 1) for one in options.set)
     missed = 0

@@ -24,7 +24,7 @@ from tests.support.raw import RawConnection
 READY_S = 90.0
 HONEST_END_S = 240.0
 LATE_S = 30.0
-"""An attacker that is still at it so long after its time is killed."""
+"""An attacker that still runs so long after its time is killed."""
 QUIET_S = 1.0
 STOPPED_S = SESSION_MS / 1000 + 1.5
 """A shorter stop ends no session."""
@@ -55,14 +55,14 @@ class Arena:
         self._stack.close()
 
     def attack(self, attacks: Sequence[Attack], seconds: float, *, settle: bool) -> Row:
-        """All of them at once, as one row. `settle`: wait until the memory is back."""
+        """Runs all of them at once, for one row. `settle`: wait until the memory is back."""
         with _attackers(attacks, self._victim) as attackers:
             _prepared(attackers)
             time.sleep(QUIET_S)
             return self._row(attacks, attackers, seconds, settle)
 
     def one_by_one(self, attacks: Sequence[Attack], seconds: float) -> Iterator[Row]:
-        """One after the other, all prepared before: a row each."""
+        """Prepares all of them, then runs one after the other and yields a row for each."""
         with _attackers(attacks, self._victim) as attackers:
             _prepared(attackers)
             time.sleep(QUIET_S)
@@ -113,7 +113,7 @@ class Arena:
             row.after, row.back_s = back_to(pid, int(row.before * BACK_WITHIN), BACK_S)
 
     def _hear(self, row: Row) -> None:
-        """What the honest clients say."""
+        """Adds to the row what the honest clients report."""
         for client in self._clients:
             client.send("end")
         report = msgspec.json.decode(self._clients[0].read(HONEST_END_S), type=Report)

@@ -27,4 +27,4 @@ class Attack:
     stands_still: bool = False
     from_issue: bool = False
     at_least_s: float = 0.0
-    """In the long form."""
+    """In the long form (without `--quick`) the attack lasts at least so many seconds."""

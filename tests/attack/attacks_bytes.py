@@ -80,7 +80,7 @@ def deep_frames(scene: Scene, _: Any) -> None:
 
 
 def bombs(scene: Scene) -> list[Named]:
-    """Each of them in zstd, some with the other codecs."""
+    """Requests that produce each of the bombs in zstd, and some in the other codecs."""
     link = scene.link()
     link.ask(frames.create_compacted("compacted"))
     link.close()
@@ -92,7 +92,7 @@ def bombs(scene: Scene) -> list[Named]:
 
 
 def many_unpackings(scene: Scene, prepared: list[Named]) -> None:
-    """The same from 20 connections at once."""
+    """Sends the same requests as `bombs`, from 20 connections at once."""
     links = scene.links(20)
     while scene.go_on() and links:
         for _, asked in prepared:

@@ -12,10 +12,10 @@ from tests.attack.widest import widest_frames
 
 TOPICS, PARTITIONS = 1000, 100
 KAFKA_PARTITIONS = 5
-"""With 100 each Kafka takes minutes to make them."""
+"""So few because with 100 partitions each Kafka takes minutes to make the topics."""
 MB = 1 << 20
 EACH_S = 5.0
-"""Longer than that is no reply waited for."""
+"""No reply is waited for longer than that."""
 
 
 def many_topics(scene: Scene) -> None:
@@ -53,7 +53,7 @@ Named = tuple[str, bytes]
 
 
 def made(*asked: tuple[str, Callable[[], bytes]]) -> Callable[[Scene], list[Named]]:
-    """For `in_turn`."""
+    """Builds the requests that `in_turn` sends."""
     return lambda _: [(what, make()) for what, make in asked]
 
 

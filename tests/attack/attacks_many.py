@@ -130,7 +130,7 @@ def tiny_batches(scene: Scene, prepared: Any) -> None:
 
 
 def many_producers(scene: Scene, prepared: Any) -> None:
-    """Each batch from another producer id, and therefore a state in the partition."""
+    """Each batch has another producer id, so each adds a state to the partition."""
 
     def make(number: int) -> bytes:
         batch = encode_batch(0, -1, NOW_MS, [(None, b"v")], 1_000_000 + number, 0, 0)
@@ -140,7 +140,7 @@ def many_producers(scene: Scene, prepared: Any) -> None:
 
 
 def sync(scene: Scene, _: Any) -> None:
-    """Assignments of 5 MB each, of a generation that is none."""
+    """SyncGroups with assignments of 5 MB, in a generation that does not exist."""
     given = [(f"member-{number}", bytes(5_000)) for number in range(1000)]
     asked = frames.sync_group("synced", 1, "nobody", given)
     scene.repeat(

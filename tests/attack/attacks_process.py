@@ -21,7 +21,7 @@ SPARE = 30
 
 
 def stop(scene: Scene, _: Any) -> None:
-    """All its processes stand still for the time of the attack, and go on."""
+    """All processes of the broker stand still for the time of the attack, and go on."""
     for pid in scene.victim.pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -33,7 +33,7 @@ def stop(scene: Scene, _: Any) -> None:
 
 
 def no_memory(scene: Scene, _: Any) -> None:
-    """Its address space may not grow any more; then come requests of 60 MB."""
+    """The broker's address space may not grow any more; then come requests of 60 MB."""
     pid = scene.victim.pids[-1]
     _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
@@ -52,7 +52,7 @@ def no_memory(scene: Scene, _: Any) -> None:
 
 
 def no_descriptors(scene: Scene, _: Any) -> None:
-    """It may open 30 more; 500 connections come, and come again."""
+    """The broker may open 30 more descriptors; 500 connections come, again and again."""
     pid = scene.victim.pids[0]
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     highest = max(int(name) for name in os.listdir(f"/proc/{pid}/fd"))

@@ -29,7 +29,7 @@ CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 
 
 def packed(number: int, data: bytes, count: int) -> bytes:
-    """The batch whose header claims `count` records; `data`: they, compressed."""
+    """The batch whose header claims `count` records. `data`: the compressed records."""
     header = new_header(
         0, count - 1, NOW_MS, NOW_MS, leader_epoch=-1, attributes=number, record_count=count
     )

@@ -25,7 +25,7 @@ CLIENT = "attacker"
 
 
 def varint(value: int) -> bytes:
-    """Unsigned."""
+    """An unsigned varint."""
     data = bytearray()
     while value > 0x7F:
         data.append(value & 0x7F | 0x80)

@@ -18,37 +18,41 @@ from pathlib import Path
 
 import msgspec
 
-from tests.attack.honest_clients import MAKERS, Client, Fenced, Lost
+from tests.attack.honest_clients import Client, Fenced, Lost, honest_clients
 from tests.attack.victim import Victim
-from tests.attack.waits import Lateness, Wait
+from tests.attack.waits import Lateness, Spread, Wait
 
 NICENESS = -10
 ENDS_WITHIN_S = 75.0
-"""For replies that are still missing when the attack is over."""
+"""How long to wait for replies that are still missing when the attack is over."""
 RETRY_S = 0.1
 
 
 class Report(msgspec.Struct):
-    """`waits`: the longest ones; `p99_s`: of all waits; `requests`: answered; `fenced`:
-    (client, why); `lost`: connections of honest clients that the broker ended; `ledger`: what is
-    wrong with acknowledged commits."""
+    """`waits`: the longest ones. Of all waits `own` is the broker's part, `whole` also has what the
+    machine took, `worked` is the broker's processor time, and `by_client` the same by client.
+    `requests`: those that were answered. `fenced`: (client, why). `lost`: connections of honest
+    clients that the broker ended. `ledger`: what is wrong with acknowledged commits."""
 
     waits: list[Wait]
     requests: int
     fenced: list[tuple[str, str]]
     lost: list[tuple[str, str]]
     ledger: list[str]
-    p99_s: float = 0.0
+    own: Spread = Spread()
+    whole: Spread = Spread()
+    worked: Spread = Spread()
+    by_client: dict[str, Spread] = {}
 
 
 class Honest:
     def __init__(self, victim: Victim) -> None:
         self._victim = victim
         self._lateness = Lateness(victim.pids)
-        self._clients = [make(victim) for make in MAKERS]
+        self._clients = honest_clients(victim)
         self._waits: list[Wait] = []
         self._since: dict[str, float] = {}
-        """Requests under way: when they were sent."""
+        """When each request under way was sent, by client."""
         self._fenced: list[tuple[str, str]] = []
         self._lost: list[tuple[str, str]] = []
         self._count = 0
@@ -80,7 +84,7 @@ class Honest:
         self._began = time.monotonic()
 
     async def _end(self) -> Report:
-        """Once each client has had an answer to what it asks now."""
+        """The report, once each client has had an answer to what it asks now."""
         ended = time.monotonic()
         while time.monotonic() - ended < ENDS_WITHIN_S:
             if all(at > ended for at in self._since.values()):
@@ -94,9 +98,22 @@ class Honest:
         for client in self._clients:
             ledger += await self._checked(client)
         worst = sorted(self._waits, key=lambda wait: -wait.seconds)[:20]
-        seconds = sorted(wait.seconds for wait in self._waits)
-        p99 = seconds[len(seconds) * 99 // 100] if seconds else 0.0
-        return Report(worst, self._count, self._fenced, self._lost, ledger, p99)
+        return Report(
+            worst,
+            self._count,
+            self._fenced,
+            self._lost,
+            ledger,
+            Spread.of(wait.seconds for wait in self._waits),
+            Spread.of(wait.whole for wait in self._waits),
+            Spread.of(wait.worked for wait in self._waits),
+            {
+                client.name: Spread.of(
+                    wait.worked for wait in self._waits if wait.what == client.name
+                )
+                for client in self._clients
+            },
+        )
 
     async def _checked(self, client: Client) -> list[str]:
         """Waits until the client can read its ledger again; returns a line for each mistake."""

@@ -6,7 +6,7 @@ import asyncio
 import struct
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from groupd.protocol.records.batch_builder import encode_batch
 from tests.attack.frames import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, produce, request
@@ -40,14 +40,14 @@ class Lost(Exception):
 
 
 class Client(ABC):
-    """`name` of the client, and of its group or topic; asks every `every_s`."""
+    """An honest client, which asks every `every_s`. `name`: its own, and its group's or topic's."""
 
     every_s = 0.2
     writes = False
     """Whether its answers wait for the store."""
 
-    def __init__(self, victim: Victim, name: str) -> None:
-        self.victim, self.name = victim, name
+    def __init__(self, victim: Victim, name: str, *, secure: bool = False) -> None:
+        self.victim, self.name, self.secure = victim, name, secure
         self._writer: asyncio.StreamWriter | None = None
         self._reader: asyncio.StreamReader | None = None
 
@@ -61,7 +61,15 @@ class Client(ABC):
         return await asyncio.to_thread(self.victim.coordinator, self.name)
 
     async def _connect(self, address: tuple[str, int]) -> None:
-        self._reader, self._writer = await asyncio.open_connection(*address)
+        """Connects; if it is `secure`, to the one address with TLS: such a victim is a single
+        process."""
+        if self.secure:
+            assert self.victim.secure is not None
+            self._reader, self._writer = await asyncio.open_connection(
+                *self.victim.secure, ssl=self.victim.tls()
+            )
+        else:
+            self._reader, self._writer = await asyncio.open_connection(*address)
 
     @abstractmethod
     async def _join(self) -> None:
@@ -101,7 +109,7 @@ def _verdict(error: int) -> None:
 
 
 class ClassicMember(Client):
-    """Alone in its group, with a session of 6 s."""
+    """The only member of its classic group, with a session of 6 s."""
 
     async def _join(self) -> None:
         member = ""
@@ -134,7 +142,7 @@ class ClassicMember(Client):
 
 
 class ConsumerMember(Client):
-    """Alone in its KIP-848 group."""
+    """The only member of its KIP-848 group."""
 
     async def _join(self) -> None:
         self._member = str(uuid.uuid4())
@@ -166,12 +174,12 @@ class Committer(Client):
     every_s = 0.1
     writes = True
 
-    def __init__(self, victim: Victim, name: str) -> None:
-        super().__init__(victim, name)
+    def __init__(self, victim: Victim, name: str, *, secure: bool = False) -> None:
+        super().__init__(victim, name, secure=secure)
         self._sent = self._acknowledged = 0
 
     async def _join(self) -> None:
-        """No group knows it."""
+        """Does nothing: a committer is no member of its group."""
 
     async def ask(self) -> None:
         self._sent += 1
@@ -190,8 +198,8 @@ class Committer(Client):
         self._acknowledged = offset
 
     async def check(self) -> list[str]:
-        """On a connection of its own: the first may wait for an answer."""
-        other = Committer(self.victim, self.name)
+        """Asks on a connection of its own: the first one may wait for an answer."""
+        other = Committer(self.victim, self.name, secure=self.secure)
         await other.open()
         try:
             body = string(self.name) + struct.pack(">i", 1) + string(TOPIC)
@@ -214,7 +222,7 @@ class Committer(Client):
 
 
 class Producer(Client):
-    """One record at a time, to a topic of which nobody else knows."""
+    """Produces one record at a time, to a topic that nobody else knows."""
 
     writes = True
 
@@ -222,7 +230,7 @@ class Producer(Client):
         return self.victim.address
 
     async def _join(self) -> None:
-        """It is no member of anything."""
+        """Does nothing: a producer is no member of a group."""
 
     async def ask(self) -> None:
         batch = encode_batch(0, -1, 1_700_000_000_000, [(None, b"value")])
@@ -232,9 +240,17 @@ class Producer(Client):
         _verdict(reply.i16())
 
 
-MAKERS: Sequence[Callable[[Victim], Client]] = (
-    lambda victim: ClassicMember(victim, "honest-classic"),
-    lambda victim: ConsumerMember(victim, "honest-consumer"),
-    lambda victim: Committer(victim, "honest-ledger"),
-    lambda victim: Producer(victim, "honest-producer"),
+KINDS: Sequence[tuple[type[Client], str]] = (
+    (ClassicMember, "classic"),
+    (ConsumerMember, "consumer"),
+    (Committer, "ledger"),
+    (Producer, "producer"),
 )
+
+
+def honest_clients(victim: Victim) -> list[Client]:
+    """One of each kind, and another one of each over TLS if the victim has it."""
+    made = [kind(victim, f"honest-{name}") for kind, name in KINDS]
+    if victim.secure is not None:
+        made += [kind(victim, f"honest-{name}-tls", secure=True) for kind, name in KINDS]
+    return made

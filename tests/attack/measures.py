@@ -30,8 +30,8 @@ def _field(pid: int, name: str) -> int:
 
 
 class Memory:
-    """Resident bytes of a broker: of its largest process, and of all together. Looks every 50 ms,
-    and at the system's own mark of the highest."""
+    """The most resident bytes of a broker: of its largest process, and of all together. Looks every
+    50 ms, and at the system's own mark of the highest."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -53,7 +53,7 @@ class Memory:
         self.largest = max(self.largest, *now)
 
     def end(self) -> None:
-        """`largest` and `together` are known now."""
+        """Ends the measuring: `largest` and `together` are known now."""
         self._ended.set()
         self._thread.join()
         self._look()
@@ -68,7 +68,7 @@ def resident(pid: int) -> int:
 
 
 def back_to(pid: int, wanted: int, within_s: float) -> tuple[int, float]:
-    """Waits until it holds no more than that; (bytes held then, seconds waited)."""
+    """Waits until the broker holds no more than that: (bytes held then, seconds waited)."""
     began = time.monotonic()
     while True:
         now, waited = resident(pid), time.monotonic() - began

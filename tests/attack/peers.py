@@ -15,7 +15,7 @@ from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
 from tests.bench.proc import descendants
 from tests.support.daemon import Daemon
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import KAFKA_JVM_FLAGS, KafkaBroker
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.toolchain import oracle_classpath
 
@@ -28,8 +28,6 @@ SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
 }
-KAFKA_JVM_FLAGS = ("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
-"""As Kafka's own start script has them."""
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -55,7 +53,8 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 class Running:
-    """`victim`; whether it still runs; what it has logged; what has kept its loop busy."""
+    """A broker under attack: `victim`, whether it still runs, what it has logged, and what has kept
+    its loop busy."""
 
     def __init__(
         self,
@@ -113,7 +112,7 @@ def store(name: str) -> Iterator[Stores]:
 
 @contextmanager
 def running(setup: Setup, directory: Path, stores: Stores) -> Iterator[Running]:
-    """A fresh one in an empty directory. Raises AssertionError or RuntimeError if it does not
+    """A fresh broker in an empty directory. Raises AssertionError or RuntimeError if it does not
     start."""
     directory.mkdir(parents=True, exist_ok=True)
     settings = {**SETTINGS, **setup.settings}

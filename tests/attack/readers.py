@@ -18,7 +18,7 @@ from tests.attack.honest_clients import SESSION_MS, TOPIC
 NICENESS = -10
 READY_S = 60.0
 LATEST_S = 1.0
-"""Heartbeats come every second: then a member knows what became of it."""
+"""How long to poll at the end. Heartbeats come every second, so each member learns its fate."""
 PROTOCOLS = {
     "classic": {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 1000},
     "consumer": {"group.protocol": "consumer"},

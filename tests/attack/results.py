@@ -13,15 +13,15 @@ WAIT_S = 0.25
 PEAK_BYTES = 512 << 20
 BACK_WITHIN = 1.2
 BACK_S = 60.0
-"""The bars of every row: no honest member fenced, and these."""
+"""The bars of every row: these, and that no honest member is fenced."""
 
 
 class Row(msgspec.Struct):
     """One attack on one broker. Bytes are resident ones: `before` and `after` of all its processes,
     `peak` of the largest; `back_s`: until the memory was back (None: nobody waited for it).
-    `waits`: the longest of the honest. `pieces`: (milliseconds of processor, what)
-    of the longest work in one go, where groupd was watched. `failed`: why there is no more to
-    tell."""
+    `waits`: the longest ones of the honest clients. `pieces`: (milliseconds of processor, what) of
+    the longest pieces of work in one go, where groupd was watched. `failed`: why there is no more
+    to tell."""
 
     attack: str
     peer: str
@@ -42,7 +42,7 @@ class Row(msgspec.Struct):
     pieces: list[tuple[float, str]] = []
     failed: str = ""
     stands_still: bool = False
-    """The attack stops the process itself: waits are what it is made of."""
+    """The attack stops the process itself, so long waits are no miss."""
 
     @property
     def wait_s(self) -> float:
@@ -50,7 +50,7 @@ class Row(msgspec.Struct):
 
     @property
     def whole_s(self) -> float:
-        """With what the machine took."""
+        """The longest wait, with what the machine took of it."""
         return max((wait.whole for wait in self.waits), default=0.0)
 
     @property

@@ -83,7 +83,7 @@ class Link:
         self._socket.settimeout(left)
 
     def send(self, data: bytes) -> None:
-        """All of it, as far as the broker takes it."""
+        """Sends all of it, as far as the broker takes it."""
         view = memoryview(data)
         while view:
             self._left()
@@ -108,14 +108,14 @@ class Link:
         return count
 
     def reply(self) -> bytes:
-        """The next one, without its length."""
+        """The next reply, without its length."""
         (size,) = _LENGTH.unpack(self._read(4))
         data = self._read(size)
         self._got.replies += 1
         return data
 
     def skip_reply(self) -> int:
-        """The size of the next one, which is thrown away."""
+        """Throws the next reply away; its size."""
         (size,) = _LENGTH.unpack(self._read(4))
         left = size
         while left:
@@ -196,7 +196,7 @@ class Scene:
         time.sleep(min(seconds, self.left_s))
 
     def link(self, receive_buffer: int | None = None, within_s: float = PREPARE_S) -> Link:
-        """To all nodes in turn. Nothing is waited for after `within_s`."""
+        """Connects to the next node in turn. Nothing is waited for after `within_s`."""
         until = min(self._until, time.monotonic() + within_s)
         return Link(next(self._nodes), self.got, until, receive_buffer)
 
@@ -214,7 +214,7 @@ class Scene:
                 self.rest(0.05)
 
     def links(self, count: int, receive_buffer: int | None = None) -> list[Link]:
-        """As many of them as the broker takes."""
+        """`count` connections, or as many of them as the broker takes."""
         made: list[Link] = []
         for _ in range(count):
             try:
@@ -227,7 +227,8 @@ class Scene:
     def repeat(
         self, once: Callable[[Link], object], link: Callable[[], Link] | None = None
     ) -> None:
-        """`once` again and again, on a new connection whenever the broker has ended the last."""
+        """Calls `once` again and again, with a new connection whenever the broker has ended the
+        last."""
         while self.go_on():
             try:
                 one = (link or self.link)()
@@ -243,7 +244,7 @@ class Scene:
                 one.close()
 
     def pipelined(self, frames: Iterable[bytes], link: Link, batch: int = 200) -> None:
-        """All of them, a batch at a time; replies are read."""
+        """Sends all of them, a batch at a time; replies are read."""
         waiting: list[bytes] = []
         for frame in frames:
             waiting.append(frame)

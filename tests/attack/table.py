@@ -17,7 +17,7 @@ def megabytes(size: int) -> str:
 
 
 def milliseconds(row: Row) -> str:
-    """What the broker took; with what the machine took where that is much more."""
+    """How long the broker took, and with what the machine took where that is much more."""
     own, whole = row.wait_s * 1000, row.whole_s * 1000
     worst = max(row.waits, key=lambda wait: wait.seconds, default=None)
     who = f" ({worst.what.removeprefix('honest-')})" if worst is not None else ""

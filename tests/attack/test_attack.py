@@ -22,7 +22,7 @@ pytestmark = pytest.mark.crash
 
 SECONDS = float(os.environ.get("GROUPD_ATTACK_SECONDS", "1"))
 WAIT_S = 6.0
-"""A session of the honest."""
+"""The session timeout of the honest members."""
 LISTS = (
     "DescribeGroups, 2 MB",
     "DescribeGroups, 2 MB, distinct",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
 import struct
+import time
 
 import pytest
 
@@ -11,7 +14,7 @@ from tests.attack import table
 from tests.attack.attacks import ATTACKS
 from tests.attack.results import PEAK_BYTES, Row
 from tests.attack.scene import Got
-from tests.attack.waits import Wait
+from tests.attack.waits import Lateness, Spread, Wait
 from tests.attack.widest import widest_frames
 
 ITEMS = 300
@@ -82,3 +85,25 @@ def test_brokers_side_by_side() -> None:
 def test_every_attack_has_a_name_and_a_line() -> None:
     assert len(ATTACKS) > 60
     assert all(name == attack.name and attack.what for name, attack in ATTACKS.items())
+
+
+def test_the_work_in_a_wait_is_processor_time() -> None:
+    """A wait counts the processor time of the broker (here this process): a sleep adds nothing."""
+    lateness = Lateness([os.getpid()])
+    mark = lateness.mark()
+    began = time.process_time()
+    while time.process_time() - began < 0.05:
+        pass
+    worked = time.process_time() - began
+    assert worked <= lateness.since(mark, "x", writes=False).worked < worked + 0.02
+    mark = lateness.mark()
+    select.select([], [], [], 0.2)
+    idle = lateness.since(mark, "x", writes=False)
+    assert idle.whole >= 0.2
+    assert idle.worked < 0.05
+
+
+def test_the_spread_of_waits() -> None:
+    assert Spread.of([]) == Spread(0.0, 0.0)
+    assert Spread.of([0.001] * 99 + [0.5]) == Spread(0.5, 0.5)
+    assert Spread.of([0.003] + [0.001] * 200) == Spread(0.001, 0.003)

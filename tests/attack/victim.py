@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from typing import Literal
 
@@ -17,12 +18,16 @@ TIMEOUT_S = 20.0
 
 class Victim(msgspec.Struct, frozen=True):
     """`nodes`: addresses of all nodes that clients see, the first one is the bootstrap. `admin`:
-    the admin port, 0 if it has none. `pids`: all its processes, the main one first."""
+    the admin port, 0 if it has none. `pids`: all its processes, the main one first. `secure`: the
+    address of a listener with TLS whose certificate the file `ca` vouches for, if there is one;
+    half of the honest clients go there."""
 
     kind: Kind
     nodes: tuple[tuple[str, int], ...]
     pids: tuple[int, ...]
     admin: int = 0
+    secure: tuple[str, int] | None = None
+    ca: str = ""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -31,6 +36,10 @@ class Victim(msgspec.Struct, frozen=True):
     @property
     def bootstrap(self) -> str:
         return f"{self.nodes[0][0]}:{self.nodes[0][1]}"
+
+    def tls(self) -> ssl.SSLContext:
+        """The TLS context of a client that connects to `secure`."""
+        return ssl.create_default_context(cafile=self.ca)
 
     def coordinator(self, key: str, kind: int = 0) -> tuple[str, int]:
         """Where the coordinator of a group is, or with 1 of a transactional id. Raises OSError,

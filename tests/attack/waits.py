@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,12 +15,27 @@ TICK_S = 0.005
 
 
 class Wait(msgspec.Struct):
-    """`seconds`: the broker's part of `whole`. `at`: when it began, on the machine's clock."""
+    """`seconds`: the broker's part of `whole`. `at`: when it began, on the machine's clock.
+    `worked`: processor time of the broker meanwhile, in seconds. Nobody else adds to that, however
+    busy the machine is."""
 
     seconds: float
     whole: float
     what: str
     at: float = 0.0
+    worked: float = 0.0
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """The 99th percentile and the longest of some times, in seconds."""
+
+    p99: float = 0.0
+    longest: float = 0.0
+
+    @classmethod
+    def of(cls, times: Iterable[float]) -> Spread:
+        ordered = sorted(times)
+        return cls(ordered[len(ordered) * 99 // 100], ordered[-1]) if ordered else cls()
 
 
 class Mark(msgspec.Struct):
@@ -30,10 +45,12 @@ class Mark(msgspec.Struct):
     at: float
     late: float
     queued: list[tuple[float, float]]
+    worked: list[float] = []
 
 
 class Lateness:
-    """`pids`: the broker's processes."""
+    """How late this process was, and how long the broker's threads were kept from running. `pids`:
+    the broker's processes."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._threads = [(pid, pid) for pid in pids]
@@ -41,8 +58,8 @@ class Lateness:
         self._ticked = time.monotonic()
 
     def find_writers(self) -> None:
-        """As long as only the honest ask: in each process the busiest thread, except the first
-        one, writes to the store."""
+        """Called while only the honest clients ask: in each process the busiest thread, except the
+        first one, writes to the store."""
         self._threads = [(pid, _busiest(pid)) for pid, _ in self._threads]
 
     async def watch(self) -> None:
@@ -56,18 +73,23 @@ class Lateness:
         return max(time.monotonic() - self._ticked - 2 * TICK_S, 0.0)
 
     def mark(self) -> Mark:
-        return Mark(time.monotonic(), self._late + self._behind(), self._queued())
+        late = self._late + self._behind()
+        return Mark(time.monotonic(), late, self._queued(), self._worked())
 
     def since(self, mark: Mark, what: str, writes: bool) -> Wait:
-        """`writes`: the answer waited for the thread that writes as well, not only for the loop in
-        the first thread."""
+        """The wait since the mark. `writes`: the answer waited for the thread that writes as well,
+        not only for the loop in the first thread."""
         whole = time.monotonic() - mark.at
         late = self._late + self._behind() - mark.late
         waited = 0.0
         for before, after in zip(mark.queued, self._queued(), strict=True):
             loop, writer = after[0] - before[0], after[1] - before[1]
             waited = max(waited, loop + (writer if writes else 0.0))
-        return Wait(max(whole - late - waited, 0.0), whole, what, mark.at)
+        worked = max(b - a for a, b in zip(mark.worked, self._worked(), strict=True))
+        return Wait(max(whole - late - waited, 0.0), whole, what, mark.at, worked)
+
+    def _worked(self) -> list[float]:
+        return [_processor_s(pid) for pid, _ in self._threads]
 
     def _queued(self) -> list[tuple[float, float]]:
         return [
@@ -83,8 +105,16 @@ def _busiest(pid: int) -> int:
     return pid
 
 
+def _processor_s(pid: int) -> float:
+    """The processor seconds of all threads of a process; 0 once it has ended."""
+    with suppress(OSError):
+        # The clock that clock_getcpuclockid(3) gives, which Python does not have.
+        return time.clock_gettime(~pid << 3 | 2)
+    return 0.0
+
+
 def _times(pid: int, thread: int) -> tuple[float, int]:
-    """Seconds in which it was ready but did not run, and how often it ran."""
+    """The seconds in which a thread was ready but did not run, and how often it ran."""
     with suppress(OSError):
         _, queued, runs = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
         return int(queued) / 1e9, int(runs)

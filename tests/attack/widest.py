@@ -21,9 +21,9 @@ from tests.support.raw import frame, string
 Path = tuple[str, ...]
 NO_LIMIT = 1 << 31
 MARK = b"z"
-"""Where a number goes."""
+"""Stands where a number is to be put."""
 ANSWERED = {"acks": -1}
-"""A Produce is, then."""
+"""With acks=-1 a Produce is answered."""
 CODES = {
     "resource_type": 2,
     "resource_type_filter": 2,
@@ -32,13 +32,13 @@ CODES = {
     "operation": 3,
     "permission_type": 3,
 }
-"""Of ACLs: with the code 0 a request is refused as a whole."""
+"""Codes in ACLs: with the code 0 a request is refused as a whole."""
 
 
 def widest_frames(
     size: int, items: int = NO_LIMIT, *, distinct: bool = False
 ) -> list[tuple[str, bytes]]:
-    """(API and the array, frame of about `size` bytes), in the highest version that kio knows.
+    """(API and array, frame of about `size` bytes), in the highest version that kio knows.
     `distinct`: no two items are the same, where they have something to tell them apart."""
     found = []
     for api in sorted(API_BY_KEY.values(), key=lambda api: api.key):
@@ -79,7 +79,7 @@ def _arrays(entity: Any, before: Path = ()) -> Iterator[Path]:
 
 
 def _item(hint: Any) -> Any:
-    """Of the items of an array; None for anything else."""
+    """The type of the items of an array; None for anything else."""
     for option in (hint, *typing.get_args(hint)):
         if typing.get_origin(option) is tuple:
             return typing.get_args(option)[0]
@@ -87,8 +87,8 @@ def _item(hint: Any) -> Any:
 
 
 def _fields(entity: Any, path: Path, count: int, marked: bool) -> dict[str, Any]:
-    """Plain data in which the array at the end of the path has `count` items, those on the way
-    one."""
+    """Plain data in which the array at the end of the path has `count` items, and each one on the
+    way has one."""
     name, rest = path[0], path[1:]
     item = _item(typing.get_type_hints(entity)[name])
     if rest:
@@ -102,7 +102,7 @@ def _fields(entity: Any, path: Path, count: int, marked: bool) -> dict[str, Any]
 
 
 def _item_fields(item: Any) -> dict[str, Any]:
-    """Its first field that can tell items apart, with the mark."""
+    """The first field of an item that can tell items apart, with the mark."""
     if not dataclasses.is_dataclass(item):
         return {}
     hints = typing.get_type_hints(item)
@@ -142,7 +142,7 @@ def _widest(request: Any, path: Path, size: int, items: int, distinct: bool) -> 
     except (TypeError, ValueError, AttributeError):
         return None
     at = next(index for index, (a, b) in enumerate(zip(none, one, strict=False)) if a != b)
-    # Of four bytes of a count only the last one is different.
+    # Only the last one of the four bytes of a count is different.
     start = at if request.__flexible__ else at - 3
     item = one[at + 1 : at + 1 + len(one) - len(none)]
     count = min(size // len(item), items)
@@ -151,7 +151,7 @@ def _widest(request: Any, path: Path, size: int, items: int, distinct: bool) -> 
 
 
 def _repeated(item: bytes, count: int) -> bytes:
-    """With a number in the place of the mark, if there is one."""
+    """The item `count` times, each with a number in the place of the mark, if there is one."""
     found = re.search(b"%s{4,}" % MARK, item)
     if found is None:
         return item * count

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    """Raises ValueError."""
+    """The plan that the options ask for. Raises ValueError."""
     peers = tuple(name for name in options.peers.split(",") if name)
     if unknown := set(peers) - set(PEERS):
         raise ValueError(f"no peer {', '.join(sorted(unknown))}: there are {', '.join(PEERS)}")

@@ -36,7 +36,7 @@ class DaemonProcess:
         self._process: subprocess.Popen[str] | None = None
         self.kafka = ("", 0)
         self.tls_port = 0
-        """Of the listener SSL; 0: there is none."""
+        """The port of the listener SSL; 0 if there is none."""
         self.admin = ("", 0)
 
     def __enter__(self) -> DaemonProcess:
@@ -95,7 +95,7 @@ class DaemonProcess:
         return cpu_seconds(self.pid)
 
     def cpu_by_process(self) -> dict[int, float]:
-        """Seconds so far by pid: of the daemon itself and of its workers, in the order in which
+        """CPU seconds so far by pid: of the daemon itself and of its workers, in the order in which
         they were started. Finer than `cpu_seconds`."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         pids = [self.pid, *map(int, children)]
@@ -130,5 +130,5 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _program(tree: Path) -> str:
-    """Commits from before the package `groupd` start as `coordinator`."""
+    """The package to start: commits from before the package `groupd` have `coordinator`."""
     return "groupd" if (tree / "groupd" / "__main__.py").is_file() else "coordinator"

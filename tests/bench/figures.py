@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 Samples = Mapping[str, Sequence[float]]
-"""By peer; an empty list = it cannot do that."""
+"""The measured values by peer; the list is empty if the peer cannot do it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What was measured of every peer. `notes`: of a peer, why it has no figure, say. `measure`:
-    what of the workload, where several things are measured; workloads of one name share a table.
-    `figure`: the plot that this is a point of, at `size` (of one measure; none = a plot of its
-    own)."""
+    """The values of every peer. `notes`: by peer, such as why it has no figure. `measure`:
+    which thing was measured, where there are several; workloads of one name share a table.
+    `figure`: the plot that this is a point of, at `size` (of one measure); without it there is a
+    plot of its own."""
 
     name: str
     unit: str

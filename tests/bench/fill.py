@@ -25,7 +25,7 @@ OFFSETS_PER_GROUP = 10
 MEMBERS_PER_GROUP = 10
 PARTITIONS_PER_MEMBER = 10
 RECORDS_PER_BATCH = 20
-"""What group commit makes of a busy shard."""
+"""Records in a batch: group commit puts so many into one when a shard is busy."""
 
 BATCHES_PER_APPEND = 500
 SHARDS = 50
@@ -36,8 +36,8 @@ EncodedRecord = tuple[bytes, bytes | None]
 async def fill(
     directory: Path, store_url: str | None, offsets: int, records: int, members: int = 0
 ) -> None:
-    """`records` commits of `offsets` different partitions, evenly, then `members` of the consumer
-    protocol at rest in groups of ten; a daemon of 50 shards finds them in its logs."""
+    """Writes `records` commits of `offsets` different partitions, evenly, then `members` of the
+    consumer protocol at rest in groups of ten; a daemon of 50 shards finds them in its logs."""
     store = create_store(store_url, directory)
     await store.start()
     try:
@@ -50,7 +50,7 @@ async def fill(
 async def append_batches(
     store: Store, batches: Iterable[tuple[str, list[EncodedRecord]]], per_append: int
 ) -> None:
-    """(log, records) into the logs of `SHARDS` shards, `per_append` batches at a time."""
+    """Appends (log, records) to the logs of `SHARDS` shards, `per_append` batches at a time."""
     states = await store.open_many([offsets_log_name(shard) for shard in range(SHARDS)])
     ends = {name: state.next_offset for name, state in states.items()}
     waiting: list[Append] = []
@@ -109,7 +109,7 @@ def encoded(records: Iterable[Record]) -> list[EncodedRecord]:
 def settled_group(
     group: str, members: Sequence[ConsumerGroupMember], epoch: int
 ) -> Iterator[Record]:
-    """As they are in the log once all have joined and rest at `epoch`."""
+    """The records of a group in the log, once all members have joined and rest at `epoch`."""
     for member in members:
         yield group_records.member_metadata(group, member)
     yield group_records.group_epoch(group, epoch, 1)

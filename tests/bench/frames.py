@@ -14,7 +14,7 @@ from groupd.protocol.writer import Writer
 
 _HEAD = struct.Struct(">ihhi")
 _REPLY_BODY_AT = 9
-"""Behind correlation id, tagged fields and throttle time."""
+"""The body of a reply begins behind correlation id, tagged fields and throttle time."""
 CLIENT_ID = "groupd-bench"
 
 Assigned = tuple[tuple[bytes, tuple[int, ...]], ...]
@@ -22,7 +22,7 @@ Assigned = tuple[tuple[bytes, tuple[int, ...]], ...]
 
 
 class HeartbeatReply(Struct, frozen=True):
-    """`assigned` None: nothing new."""
+    """What the generator reads of a reply. `assigned` None: nothing new."""
 
     error: int
     member: str
@@ -47,7 +47,7 @@ def consumer_heartbeat(
     topics: tuple[str, ...] | None = None,
     owned: Assigned | None = None,
 ) -> bytes:
-    """ConsumerGroupHeartbeat v1. `topics` given = a full request, as at a join."""
+    """ConsumerGroupHeartbeat v1. If `topics` is given, a full request, as at a join."""
     writer = Writer(flexible=True)
     writer.string(group)
     writer.string(member)
@@ -59,7 +59,7 @@ def consumer_heartbeat(
         writer.null_array()
     else:
         writer.array(topics, Writer.string)
-    # As librdkafka does: its mock cluster wants names and expression both or neither.
+    # librdkafka does the same: its mock cluster wants names and expression both or neither.
     writer.nullable_string(None if topics is None else "")
     writer.nullable_string(None)
     if owned is None:
@@ -75,7 +75,8 @@ def consumer_heartbeat(
 
 
 def heartbeat_reply(frame: bytes) -> HeartbeatReply:
-    """Of ConsumerGroupHeartbeat v1, without its length. After an error the rest is empty."""
+    """Reads a reply to ConsumerGroupHeartbeat v1, without its length. After an error the rest is
+    empty."""
     reader = Reader(frame, _REPLY_BODY_AT, 1, flexible=True)
     error = reader.int16()
     reader.nullable_string()

@@ -35,8 +35,8 @@ PICTURES = (
 
 
 def write_page(results: Results, docs: Path) -> None:
-    """Between the markers of benchmarks.md, which must be there; pictures that are no longer drawn
-    are deleted. Raises ValueError."""
+    """Writes between the markers of benchmarks.md, which must be there; pictures that are no longer
+    drawn are deleted. Raises ValueError."""
     page = docs / "benchmarks.md"
     before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -127,7 +127,7 @@ def _title(one: Measured) -> str:
 
 
 def _drawn(rows: Iterable[Measured]) -> Iterator[Measured]:
-    """The first one of each picture."""
+    """The first row of each picture."""
     seen = set[str]()
     for one in rows:
         if _title(one) in PICTURES and _title(one) not in seen:

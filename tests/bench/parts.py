@@ -14,7 +14,7 @@ from tests.bench.storm.workloads import measure as storm_measure
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`letters`: one for every kind of workload that the part measures."""
+    """A part of the suite. `letters`: one for every kind of workload that it measures."""
 
     letters: str
     title: str
@@ -35,11 +35,12 @@ PARTS: Sequence[Entry] = (
 )
 
 TITLES = {part.letters: part.title for part in PARTS} | {"t": "A fresh broker for a test"}
-"""By the letters under which results are kept; (t) is `tests.bench.harness`."""
+"""The titles by the letters under which results are kept; (t) is `tests.bench.harness`."""
 
 
 def chosen(letters: str) -> Iterator[Entry]:
-    """Those with one of these letters ("a,c"); all of none. Raises ValueError."""
+    """The parts with one of these letters ("a,c"); all parts if there are none. Raises
+    ValueError."""
     wanted = {letter for letter in letters.split(",") if letter}
     if unknown := wanted - {letter for part in PARTS for letter in part.letters}:
         raise ValueError(f"no part {', '.join(sorted(unknown))}")

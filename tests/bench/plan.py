@@ -12,10 +12,11 @@ from tests.bench.figures import Workload
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`runs` of every peer in turn; `seconds` of a steady load; `peers`: those that are wanted, by
-    their names in `peers.processes.STARTERS`; `quick`: the smallest sizes, once, so that CI sees
-    that everything works: such figures mean nothing; `matching`: a regular expression for the
-    names of the workloads that are wanted, which a part looks at where a workload takes time."""
+    """What to measure. `runs` of every peer in turn; `seconds` of a steady load; `peers`: those
+    that are wanted, by their names in `peers.processes.STARTERS`; `quick`: the smallest sizes,
+    once, so that CI sees that everything works: such figures mean nothing; `matching`: a regular
+    expression for the names of the workloads that are wanted; parts look at it where a workload
+    takes time."""
 
     runs: int = 5
     seconds: float = 5.0

@@ -16,9 +16,9 @@ from tests.bench.figures import number
 WIDTH, HEIGHT_OF_LINES, BAR, TOP, LEFT, GAP = 460, 250, 26, 56, 64, 28
 LEGEND_LINE, LEGEND_COLUMN = 18, 200
 LABELS = 150
-"""Width of the peers' names beside bars."""
+"""The width of the peers' names beside bars."""
 LOGARITHMIC_FROM = 30
-"""Greatest by least value from which lines have a logarithmic axis of values."""
+"""If the greatest value is so many times the least one, lines have a logarithmic axis of values."""
 COLOURS: Mapping[str, str] = {
     "groupd": "#d55e00",
     "Apache Kafka": "#0072b2",
@@ -40,7 +40,7 @@ class Point:
 
 
 Lines = Mapping[str, Sequence[Point]]
-"""By peer, in the order in which they are to be shown."""
+"""Points by peer, in the order in which they are to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _curves(panel: Panel, left: float, height: float) -> Iterator[str]:
 
 
 class _Scale:
-    """From values to places."""
+    """Turns values into places."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
         self._low, self._span = low, (high - low) or 1
@@ -174,7 +174,8 @@ class _Logarithmic(_Scale):
 def _value_axis(
     points: Sequence[Point], bottom: float, top: float
 ) -> tuple[Sequence[float], _Scale]:
-    """Its ticks, and its scale: from nothing, or logarithmic where values are far apart."""
+    """The ticks of an axis, and its scale: from nothing, or logarithmic where values are far
+    apart."""
     least, greatest = min(p.low for p in points), max(p.high for p in points)
     if least > 0 and greatest / least >= LOGARITHMIC_FROM:
         decades = range(math.floor(math.log10(least)), math.ceil(math.log10(greatest)) + 1)
@@ -186,13 +187,13 @@ def _value_axis(
 
 
 def nice(value: float) -> float:
-    """The least of 1, 2 and 5 by a power of ten that is no less."""
+    """The least product of 1, 2 or 5 and a power of ten that is not below `value`."""
     power = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= value * 0.999)
 
 
 def tick(value: float) -> str:
-    """Short: 20k, 1.5M, 0.05."""
+    """A short text for a value: 20k, 1.5M, 0.05."""
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:g}{letter}"

@@ -7,20 +7,20 @@ from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _USER_TIME = 11
-"""Its index among the fields behind the name; behind it: system, and both of the children that
-ended and were waited for."""
+"""The index of the user time among the fields behind the name. Behind it are the system time, and
+both of the children that ended and were waited for."""
 
 
 def cpu_seconds(pid: int, *, waited_for: bool = False) -> float:
-    """User and system time of a process so far (Linux); `waited_for`: and of the children that
-    ended and that it has waited for. Raises OSError."""
+    """User and system time of a process so far (Linux). `waited_for`: with those of the children
+    that ended and that it has waited for. Raises OSError."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     count = 4 if waited_for else 2
     return sum(map(int, fields[_USER_TIME : _USER_TIME + count])) / _TICKS
 
 
 def resident_bytes(pid: int) -> int:
-    """Raises OSError."""
+    """The resident bytes of a process. Raises OSError."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024

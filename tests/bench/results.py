@@ -29,7 +29,7 @@ IN_THE_TREE = ROOT / "docs" / "benchmarks.json"
 
 
 class Figure(NamedTuple):
-    """Of one peer: the median of its runs, and their spread (`figures.spread`)."""
+    """The figure of one peer: the median of its runs, and their spread (`figures.spread`)."""
 
     median: float
     low: float
@@ -52,7 +52,7 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A workload without its single runs: see `figures.Workload`. `part`: the letters of its part;
-    `figures`: none of a peer that cannot do it, which has a note then."""
+    `figures`: a peer that cannot do it has none, but a note."""
 
     part: str
     name: str
@@ -95,12 +95,12 @@ def _figure(samples: Any) -> Figure | None:
 
 @dataclass(slots=True)
 class Results:
-    """In the order in which they were first measured."""
+    """The workloads in the order in which they were first measured."""
 
     measured: list[Measured] = field(default_factory=list)
 
     def add(self, new: Measured) -> None:
-        """In the place of an older one of that title."""
+        """Adds it, in the place of an older one of that title."""
         for at, old in enumerate(self.measured):
             if (old.part, old.title) == (new.part, new.title):
                 self.measured[at] = new
@@ -108,7 +108,7 @@ class Results:
         self.measured.append(new)
 
     def save(self, path: Path) -> None:
-        """All or nothing."""
+        """Writes all of it or nothing."""
         runs: list[Run] = []
         workloads = []
         for one in self.measured:
@@ -130,7 +130,7 @@ def _lines(objects: list[dict[str, Any]]) -> str:
 
 
 def load(path: Path) -> Results:
-    """Of a file that `save` wrote; none = nothing yet."""
+    """The results in a file that `save` wrote; if there is no file, none."""
     if not path.is_file():
         return Results()
     document = json.loads(path.read_text())
@@ -161,7 +161,7 @@ def _git(*arguments: str) -> str:
 
 
 def peer_versions() -> dict[str, str]:
-    """Of those that are here."""
+    """The versions of the peers that are installed here."""
     found = {"librdkafka mock": f"librdkafka {confluent_kafka.libversion()[0]}"}
     for jar in ORACLE_LIB.glob("kafka_*.jar"):
         found["Apache Kafka"] = jar.stem.partition("-")[2]

@@ -54,7 +54,8 @@ class Chaos:
     ) -> None:
         self.happened: Counter[str] = Counter()
         self.transactions: Counter[str] = Counter()
-        """As the daemon has counted them; what ended right before it was killed is missing."""
+        """The transactions that the daemon has counted; those that ended right before it was killed
+        are missing."""
         self.given = self.written = self.discarded = 0
         self._random = Random(seed)
         self._clients, self._protocol = clients, protocol
@@ -115,7 +116,7 @@ class Chaos:
             next_at, waiting_since = time.monotonic() + self._random.uniform(*PAUSE_S), 0.0
 
     def _happens(self, kind: str, *, patient: bool) -> bool:
-        """False: there is nobody yet that is worth it."""
+        """Does it to somebody; false if there is nobody yet for whom it is worth it."""
         if kind == "daemon":
             self._count_transactions()
             self._peer.restart()

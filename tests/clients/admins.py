@@ -63,7 +63,7 @@ class ConfluentAdmin:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing: there is nothing to close."""
 
     def _result(self, future: Any) -> Any:
         try:

@@ -36,7 +36,7 @@ PROGRAMS: dict[str, Callable[[], list[str]]] = {
     ],
     "franz": lambda: [go_driver(), "franz-process"],
 }
-"""Those that are not asked for need not be built."""
+"""The workers' commands by client. Those that are not asked for need not be built."""
 CLIENTS = tuple(PROGRAMS)
 
 Values = dict[int, list[int]]
@@ -79,7 +79,7 @@ class Reader:
         self._consumer.assign([TopicPartition(topic, part, 0) for part in range(partitions)])
 
     def read(self, timeout_s: float = 0.2) -> int:
-        """Read what comes within the time; how many records there are by now."""
+        """Reads what comes within the time; how many records there are by now."""
         for message in self._consumer.consume(500, timeout_s):
             error = message.error()
             if error is None:
@@ -89,7 +89,8 @@ class Reader:
         return sum(map(len, self.values.values()))
 
     def ends(self) -> dict[int, int]:
-        """What this isolation level is told to be the end. Raises KafkaException."""
+        """The ends of the partitions, as this isolation level is told them. Raises
+        KafkaException."""
         return {
             part: self._consumer.get_watermark_offsets(
                 TopicPartition(self._topic, part), REQUEST_S
@@ -152,7 +153,7 @@ class Feeder:
             self._errors.append(str(error))
 
     def flush(self) -> None:
-        """Until all is written."""
+        """Waits until all is written."""
         left = self._producer.flush(60)
         assert (left, self._errors) == (0, [])
 
@@ -171,7 +172,7 @@ class Worker:
         self.name = name
         self.events: Counter[str] = Counter()
         self.records: Counter[str] = Counter()
-        """Transactions and records by event: `committed`, `aborted`."""
+        """How many transactions (`events`) and records were `committed` or `aborted`."""
         self.owned: list[int] = []
         self.told: list[str] = []
         self._freezing = False
@@ -207,8 +208,8 @@ class Worker:
             self.process = self._start()
 
     def stop(self) -> None:
-        """SIGTERM: it commits what is open, leaves and exits 0 (143 from a JVM). Or it is
-        stuck, and leaves that to the others."""
+        """Sends SIGTERM: the worker commits what is open, leaves and exits 0 (143 from a JVM). Or
+        it is stuck, and leaves that to the others."""
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait_exit(STOP_S)
         if code == STUCK_EXIT:
@@ -217,7 +218,7 @@ class Worker:
         assert self.events["closed"] == 1, self.describe()
 
     def freeze(self) -> None:
-        """SIGSTOP at the worst moment: with offsets in a transaction that is about to end."""
+        """Sends SIGSTOP at the worst moment: with offsets in a transaction that is about to end."""
         self._freezing = True
 
     def thaw(self) -> None:
@@ -289,7 +290,7 @@ class Topology:
         )
 
     def wait_written(self, count: int, timeout_s: float) -> None:
-        """Until a committed reader has so many records."""
+        """Waits until a committed reader has so many records."""
 
         def written() -> bool:
             self.revive()
@@ -303,7 +304,8 @@ class Topology:
             worker.revive()
 
     def finish(self, timeout_s: float) -> Values:
-        """Until all that was given is written; then all workers leave. What read_uncommitted reads.
+        """Waits until all that was given is written; then all workers leave. Returns what
+        read_uncommitted reads.
 
         Fails unless the output is the input, no transaction is left open anywhere, and the group's
         offsets are the ends of the input."""
@@ -332,7 +334,7 @@ class Topology:
             everything.close()
 
     def _wait_committed(self, ends: dict[int, int], timeout_s: float) -> None:
-        """Until the group's offsets are these and stable: a pending one raises."""
+        """Waits until the group's offsets are these and stable: a pending one raises."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self._bootstrap,

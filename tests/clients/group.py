@@ -144,9 +144,9 @@ class Group:
         revoke_block_ms: int = 0,
         login: Path | None = None,
     ) -> ChildProcess:
-        """One more process with `members` members; `topics` as a str is a regular expression.
-        `flavour`: another one than the group's. `login`: a file that says how to log in, in JSON,
-        for Java its properties."""
+        """Starts one more process with `members` members; `topics` as a str is a regular
+        expression. `flavour`: another one than the group's. `login`: a file that says how to log
+        in, in JSON, for Java its properties."""
         if self.processes:
             self._wait_quiet()
         start = len(self.members) if first is None else first
@@ -234,7 +234,7 @@ class Group:
     def wait_covered(
         self, topics: Mapping[str, int], members: Iterable[int], timeout_s: float = SETTLE_S
     ) -> None:
-        """Until these members own all partitions, each exactly once, in equal shares (+-1).
+        """Waits until these members own all partitions, each exactly once, in equal shares (+-1).
 
         Shares count because an incremental rebalance covers everything before it is over.
         """
@@ -253,7 +253,7 @@ class Group:
     def wait_covered_exactly(
         self, owned: Mapping[int, set[Partition]], timeout_s: float = SETTLE_S
     ) -> None:
-        """Until these members own just that."""
+        """Waits until each of these members owns exactly these partitions."""
         wait_until(
             lambda: all(self.members[number].owned == its for number, its in owned.items()),
             timeout_s,
@@ -262,7 +262,7 @@ class Group:
         )
 
     def wait_seen(self, places: set[Place], timeout_s: float = SETTLE_S) -> None:
-        """Until the group was given all of these records."""
+        """Waits until the group was given all of these records."""
         wait_until(
             lambda: places <= set(self.seen()),
             timeout_s,
@@ -271,7 +271,8 @@ class Group:
         )
 
     def wait_committed(self, ends: Mapping[Partition, int], timeout_s: float = SETTLE_S) -> None:
-        """Until everything up to `ends` is committed, as the members were told or the broker says.
+        """Waits until everything up to `ends` is committed, as the members were told or the broker
+        says.
 
         A commit may be durable while its answer died with the broker. A member that then joins anew
         starts behind it, has nothing left to commit, and is never told of it.

@@ -13,7 +13,7 @@ SHOWN: list[tuple[str, str, str]] = []
 
 
 def shows(tool: str, *calls: str) -> Callable[[Test], Test]:
-    """These calls of this tool are made by the test."""
+    """Registers that the test makes these calls of this tool."""
 
     def register(test: Test) -> Test:
         SHOWN.extend((tool, call, test.__name__) for call in calls)

@@ -128,9 +128,10 @@ def test_mistakes_on_the_command_line(groupd: Groupd) -> None:
         ["remove", "--operation", "Read", "--topic", "t"],
         ["list", "--resource-pattern-type", "glob"],
         ["list", "--command-config", "/nowhere"],
+        ["add", "--allow-principal", "alice", "--topic", "t"],
     ):
         groupd(*words, exits=2)
-    groupd("add", "--allow-principal", "alice", "--topic", "t", exits=1)
+    groupd("add", "--allow-principal", "User:a", "--topic", "", exits=1)
 
 
 def test_confluents_admin(peer: Peer, unique: str) -> None:

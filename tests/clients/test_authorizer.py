@@ -12,10 +12,10 @@ import subprocess
 from pathlib import Path
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.core.acls import PatternType, Permission
+from groupd.coordinator.core.acls import AclIndex, PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.coordinator.security.audit import Audit
-from groupd.coordinator.security.authorizer import AclChanges, Authorizer
+from groupd.coordinator.security.authorizer import Authorizer
 from groupd.protocol.messages.acls import AclBinding
 from tests.support.toolchain import java, oracle_classpath
 
@@ -70,7 +70,7 @@ def test_the_same_answers() -> None:
             )
             for _ in range(chance.randrange(25))
         }
-        authorizer.apply(AclChanges(tuple(acls)))
+        authorizer.acls = AclIndex(acls)
         for one in acls:
             say("acl", one.resource_type, one.name, one.pattern, one.principal, one.host,
                 one.operation, one.permission)  # fmt: skip

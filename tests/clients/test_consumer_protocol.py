@@ -21,7 +21,7 @@ every_flavour = pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour:
 
 @pytest.fixture
 def groupd(peer: Peer) -> Daemon:
-    """The peer, where a test looks at its admin port."""
+    """The peer, for a test that looks at its admin port."""
     if not isinstance(peer, Daemon):
         pytest.skip("looks at groupd's admin port")
     return peer

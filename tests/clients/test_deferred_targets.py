@@ -41,7 +41,7 @@ def consumer(daemon: Daemon) -> Consumer:
 
 
 def shares(consumers: list[Consumer]) -> list[int]:
-    """How many partitions each has; all of them once, or nothing counts."""
+    """How many partitions each has, in ascending order; empty unless together they own all once."""
     for one in consumers:
         one.poll(0.05)
     owned = [{at.partition for at in one.assignment()} for one in consumers]

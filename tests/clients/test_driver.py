@@ -29,7 +29,7 @@ OPTIONS = Options(
 
 
 class Client:
-    """Owns a partition; the first one hangs where it should."""
+    """A client that owns a partition. The first one that is made hangs where it should."""
 
     made: list[Client]
     where: str

@@ -21,7 +21,7 @@ CLIENTS = ["java-consumer-uniform", "franz-consumer-uniform", "confluent-consume
 def peer(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Peer]:
-    """With so many slots for sessions."""
+    """A peer with so many slots for sessions."""
     slots = {"max.incremental.fetch.session.cache.slots": str(request.param)}
     with running(make_peer(tmp_path_factory.mktemp("peer"), settings=slots)) as made:
         yield made

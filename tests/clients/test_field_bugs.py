@@ -22,7 +22,7 @@ LOADING, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH = 14, 82, 113
 SUBSCRIPTION = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
 SWEEP_MS = 300
 BEFORE_JOINS_MS = 3_000
-"""How long offsets live that a group must outlive with members: these have to join until then."""
+"""How long the offsets live of a group that has to keep them by its members, who join within it."""
 MakeMember = Callable[[str, str], RawMember]
 
 
@@ -66,7 +66,7 @@ def shown_member(daemon: Daemon, group: str, member: str) -> Plain:
 def commit(
     client: WireClient, version: int, group: str, member: str, epoch: int, **more: Any
 ) -> set[int]:
-    """Offset 7 for `places` (topic -> partitions); the codes of all partitions."""
+    """Commits offset 7 for `places` (topic -> partitions); the codes of all partitions."""
     places = more.pop("places")
     reply = client.call(
         "OffsetCommit",
@@ -270,7 +270,7 @@ def test_a_commit_during_the_revocation_is_accepted(
 def test_offsets_do_not_expire_while_a_group_rebalances(
     client: WireClient, make_member: MakeMember
 ) -> None:
-    """Commits that are past their time; without members they go, with members they stay."""
+    """Commits that are past their time: without members they go, with members they stay."""
     places = {"orders": [0], "other": [0]}
     for group in ("expires", "kip848-keeps", "classic-keeps"):
         if group == "classic-keeps":

@@ -25,8 +25,9 @@ KINDS = ["classic-range", "classic-cooperative-sticky", "consumer-uniform"]
 def test_auto_commit_keeps_up_with_rebalances(
     peer: Peer, topics: TopicMaker, make_group: GroupMaker, kind: str
 ) -> None:
-    """What is given back is committed first: nothing is lost, and nothing comes twice, except with
-    the cooperative assignor, where clients read on while they join again."""
+    """Before partitions are given back, their offsets are committed: nothing is lost, and nothing
+    comes twice, except with the cooperative assignor, where clients read on while they join
+    again."""
     (topic,) = counts = topics({"auto": PARTITIONS})
     group = make_group(BY_NAME[f"java-{kind}"])
     java = group.spawn(counts, members=2, commit="auto")
@@ -56,7 +57,7 @@ def test_auto_commit_keeps_up_with_rebalances(
 def test_a_consumer_that_slept_through_its_session_joins_again(
     peer: Peer, topics: TopicMaker, make_group: GroupMaker, kind: str
 ) -> None:
-    """UNKNOWN_MEMBER_ID for its heartbeat; what it had is with another one meanwhile."""
+    """Its heartbeat gets UNKNOWN_MEMBER_ID; another member has its partitions meanwhile."""
     counts = topics({"sleeps": PARTITIONS})
     group = make_group(BY_NAME[f"java-{kind}"])
     sleeper = group.spawn(counts, commit="each")

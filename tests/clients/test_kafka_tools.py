@@ -33,7 +33,7 @@ protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 def consume(run: Run, topic: str, group: str, protocol: str, count: int) -> list[str]:
-    """`count` records through the console consumer, which commits when it closes."""
+    """Reads `count` records with the console consumer, which commits when it closes."""
     return run(
         "kafka-console-consumer",
         *["--topic", topic, "--from-beginning", "--max-messages", str(count)],

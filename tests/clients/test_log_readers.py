@@ -36,8 +36,8 @@ def commit(bootstrap: str, group: str, topic: str, *offsets: int) -> None:
 def test_a_lag_monitor_follows_the_offsets_topic(
     peer: Peer, topics: TopicMaker, unique: str, isolation: str
 ) -> None:
-    """As Burrow: assigned to every partition from the start, it decodes keys and values by hand,
-    keeps the last offset per partition and takes it off the log's end."""
+    """Does what Burrow does: assigned to every partition from the start, it decodes keys and values
+    by hand, keeps the last offset per partition and takes it off the log's end."""
     counts = topics({"watched": 1})
     (topic,) = counts
     group = f"watched-{unique}"
@@ -67,8 +67,8 @@ def test_a_lag_monitor_follows_the_offsets_topic(
 def read_commit(
     found: dict[tuple[str, str, int], int], key: bytes | None, value: bytes | None
 ) -> None:
-    """By the documented layout, with no code of groupd's: int16 type 0 or 1, group, topic,
-    partition; int16 version, offset."""
+    """Reads a commit by the documented layout, with no code of groupd's: int16 type 0 or 1, group,
+    topic, partition; int16 version, offset."""
     if key is None or int.from_bytes(key[:2], "big") > 1:
         return
     names, at = [], 2

@@ -31,12 +31,14 @@ TOPICS = {"orders": 3}
 PROTOCOLS = ("classic", "consumer")
 POLL_S = 30.0
 EPOCHS = {"classic": ("generation", 0), "consumer": ("group_epoch", 1)}
-"""What counts the changes of a group, and by how much it grows when an imported group is met by
-its member: groupd hashes topic metadata in its own way, so a consumer group sees a change once."""
+"""The field that counts the changes of a group, and by how much it grows when the member of an
+imported group comes: groupd hashes topic metadata in its own way, so a consumer group sees a change
+once."""
 
 
 def consumer(bootstrap: str, group: str, protocol: str, **config: str | int) -> Consumer:
-    """No reset: a consumer that finds no offset, or one outside of the log, gets an error."""
+    """A consumer that does not reset: if it finds no offset, or one outside of the log, it gets an
+    error."""
     settings: dict[str, str | int | bool] = {
         "bootstrap.servers": bootstrap,
         "group.id": group,
@@ -123,7 +125,7 @@ def test_a_broker_loads_an_export_and_its_consumers_resume(tmp_path: Path, parti
 
 
 def put_into(broker: KafkaBroker, exported: Path) -> None:
-    """As docs/log.md tells people to: our files in the place of the broker's."""
+    """Puts our files in the place of the broker's, as docs/log.md tells people to."""
     for directory in (broker.directory / "data").glob("__consumer_offsets-*"):
         for file in directory.iterdir():
             if file.name != "partition.metadata":
@@ -138,7 +140,7 @@ def put_into(broker: KafkaBroker, exported: Path) -> None:
 
 
 def compressing_broker(directory: Path) -> KafkaBroker:
-    """Its offsets log has two partitions and is compressed, so every group moves."""
+    """A broker whose offsets log has two partitions and is compressed, so every group moves."""
     settings = {
         **FAST_SETTINGS,
         "offsets.topic.num.partitions": "2",
@@ -163,7 +165,8 @@ def before(broker: KafkaBroker) -> dict[str, dict[tuple[str, int], int]]:
 
 
 def send_offsets(bootstrap: str, name: str, *, commit: bool) -> None:
-    """Offset 5 of orders-0 for the group `name`, in a transaction."""
+    """Sends offset 5 of orders-0 for the group `name` in a transaction, then commits or aborts
+    it."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -178,7 +181,7 @@ def send_offsets(bootstrap: str, name: str, *, commit: bool) -> None:
 
 
 def serve(directory: Path) -> Daemon:
-    """Members of a dump get time to come back, however busy the machine is."""
+    """A daemon that gives members of a dump time to come back, however busy the machine is."""
     settings = {**FAST_SETTINGS, "group.consumer.session.timeout.ms": "60000"}
     daemon = Daemon(directory, settings=settings)
     daemon.start()
@@ -263,7 +266,7 @@ def test_members_of_a_dump_go_on_in_the_same_generation(tmp_path: Path) -> None:
 
 
 def static_member(bootstrap: str, protocol: str) -> Consumer:
-    """Subscribed as the instance `one` of a group of its own."""
+    """A consumer that is subscribed as the instance `one` of a group of its own."""
     member = consumer(
         bootstrap,
         f"static-{protocol}",

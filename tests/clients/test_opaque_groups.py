@@ -214,7 +214,7 @@ def test_offsets_of_a_connect_group(
     stale = {**said, "generation_id_or_member_epoch": worker.generation + 1}
     assert commit(client, group, topic, 8, **stale) == ILLEGAL_GENERATION
     assert commit(client, group, topic, 8, **{**said, "member_id": "nobody"}) == UNKNOWN_MEMBER_ID
-    # From outside only while nobody is there.
+    # Who is no member may commit only while nobody is in the group.
     assert commit(client, group, topic, 9) == UNKNOWN_MEMBER_ID
     (kept,) = client.call("DeleteGroups", 2, groups_names=[group])["results"]
     assert kept["error_code"] == NON_EMPTY_GROUP

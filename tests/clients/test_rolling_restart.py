@@ -28,7 +28,7 @@ def load(peer: Peer, topics: TopicMaker) -> Iterator[Load]:
 
 
 def balanced(group: Group) -> bool:
-    """All own two partitions, together all of them."""
+    """Whether each member owns two partitions, and all of them together own all."""
     owned = [member.owned for member in group.members.values()]
     every = {partition for its in owned for partition in its}
     return len(every) == PARTITIONS and all(len(its) == 2 for its in owned)

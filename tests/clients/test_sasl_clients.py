@@ -32,7 +32,7 @@ pytestmark = [
 PROTOCOL = "SASL_PLAINTEXT"
 TIMEOUT_S = 20.0
 SESSION_S = 2.0
-"""Of the listener SHORT."""
+"""How long sessions of the listener SHORT last."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def of_librdkafka(address: str, mechanism: str, password: str = "alice-pw") -> d
 
 
 def of_python(address: str, mechanism: str, tokens: Any, password: str = "alice-pw") -> Any:
-    """As kafka-python and aiokafka take it."""
+    """The settings of a login, as kafka-python and aiokafka take them."""
     common = {
         "bootstrap_servers": address,
         "security_protocol": PROTOCOL,
@@ -77,7 +77,7 @@ def of_python(address: str, mechanism: str, tokens: Any, password: str = "alice-
 
 
 VALUES = {"librdkafka": b"librdkafka", "kafka_python": b"kafka-python", "aio": b"aiokafka"}
-"""By client: its record."""
+"""The record that each client produces."""
 OWN_TOPICS = [f"{client}-{mechanism}" for client in VALUES for mechanism in ALL_MECHANISMS]
 """A topic for each login, with the name of its group: tests share the broker."""
 

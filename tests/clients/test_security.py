@@ -160,7 +160,7 @@ def allow(
     *,
     prefixed: bool = False,
 ) -> None:
-    """To everybody."""
+    """Makes an ACL that allows it to everybody."""
     pattern = confluent.ResourcePatternType
     rule = confluent.AclBinding(
         resource,
@@ -211,7 +211,7 @@ def join(broker: Broker, tmp_path: Path) -> Iterator[GroupMaker]:
 
 
 def write_properties(file: Path, login: Login) -> None:
-    """As Java and Kafka's tools take them."""
+    """Writes the settings of a login in the form that Java and Kafka's tools take."""
     token = file.with_suffix(".token")
     token.write_text(login.token)
     settings = security_settings("java", login, lambda: login.token, lambda: str(token))
@@ -219,7 +219,7 @@ def write_properties(file: Path, login: Login) -> None:
 
 
 def escaped(value: str) -> str:
-    """As a value in a file of Java's properties."""
+    """A value as it stands in a file of Java's properties."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 

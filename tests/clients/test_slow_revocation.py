@@ -20,7 +20,7 @@ TIMEOUT_MS = 3_000
 
 @pytest.fixture
 def groupd(peer: Peer) -> Daemon:
-    """The tests look at groupd's admin port."""
+    """The peer, if it is groupd: the tests look at its admin port."""
     if not isinstance(peer, Daemon):
         pytest.skip("looks at groupd's admin port")
     return peer
@@ -31,7 +31,7 @@ def moved(group: Group, member: int, kind: str) -> list[Move]:
 
 
 def ended(groupd: Daemon, group: Group) -> str:
-    """Why the first member that is out is out. Java's own timer runs as long as the broker's."""
+    """The cause for which the first member went. Java's own timer runs as long as the broker's."""
     found: list[str] = []
 
     def look() -> bool:

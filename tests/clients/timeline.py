@@ -19,17 +19,17 @@ class Timeline:
 
     @classmethod
     def of(cls, group: Group) -> Timeline:
-        """So far."""
+        """What the group has told so far."""
         return cls(list(group.moves), list(group.polled), list(group.committed))
 
     def double_owners(self, since: float = 0.0) -> list[str]:
-        """Every moment from `since` on at which a partition was given to somebody while another
-        one had it.
+        """Every moment from `since` on at which a partition was given to somebody while another one
+        had it.
 
-        A consumer that closes may give back what it was about to be told of. Twenty consumers that
-        start at once are no case for the judge: librdkafka may report that it owns nothing while
-        its first assignment still waits for metadata, which is taken for a revocation (as in
-        Kafka), and for some milliseconds the callbacks overlap.
+        A consumer that closes may give back partitions that it was about to be told of. Twenty
+        consumers that start at once are no case for the judge: librdkafka may report that it owns
+        nothing while its first assignment still waits for metadata, which is taken for a revocation
+        (as in Kafka), and for some milliseconds the callbacks overlap.
         """
         holder: dict[Partition, Move] = {}
         faults = []
@@ -65,7 +65,8 @@ class Timeline:
         return faults
 
     def rewinds(self) -> list[str]:
-        """Records below what had been committed, as its member knew, before they were given."""
+        """Records that a member was given although it knew that offsets beyond them were
+        committed."""
         committed: dict[Partition, int] = defaultdict(int)
         faults = []
         steps = [(told.at, 0, told) for told in self.committed]
@@ -80,7 +81,7 @@ class Timeline:
         return faults
 
     def longest_pause_s(self, since: float, until: float) -> dict[Partition, float]:
-        """By partition: the longest time from one poll that gave some of it to the next."""
+        """The longest time between two polls that gave records of a partition, by partition."""
         last: dict[Partition, float] = {}
         longest: dict[Partition, float] = {}
         every = {place[:2] for told in self.polled for place in told.places}

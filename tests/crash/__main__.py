@@ -12,7 +12,8 @@ from tests.crash.rounds import Rounds
 from tests.crash.stores import STORES, Arguments
 
 ROUNDS_PER_STORE = 200
-"""Then a new store: loading would take longer and longer, and crashes are what is wanted."""
+"""After so many rounds there is a new store: loading would take longer and longer, and crashes are
+what is wanted."""
 
 
 async def run(directory: Path, rounds: int, seed: int, store: Arguments, workers: int) -> None:

@@ -25,12 +25,13 @@ TOPIC = "orders"
 PARTITIONS = 4
 IN_FLIGHT_MAX = 4
 PAUSE_S = 0.01
-"""Between two commits at most: what counts are crashes, and all that was written is read again."""
+"""The longest pause between two commits. Few are enough: what counts are crashes, and all that was
+written is read again."""
 GENERATION_REFUSED = {22, 25}
 METADATA_TOO_LARGE = 12
 RETRIABLE = {14, 16}
-"""COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR: what a daemon says that is not serving yet or any
-more. It has not written the commit."""
+"""COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR: a daemon says so that does not serve yet, or does
+not serve any more. It has not written the commit."""
 
 
 class Committer:
@@ -45,7 +46,7 @@ class Committer:
         self._next = 0
 
     async def run(self, connection: Connection) -> None:
-        """Commit until the connection ends."""
+        """Commits until the connection ends."""
         in_flight: deque[asyncio.Task[None]] = deque()
         depth = self._random.randint(1, IN_FLIGHT_MAX)
         try:
@@ -95,7 +96,7 @@ class Committer:
         self.unknown[partition] = {sent for sent in self.unknown[partition] if sent > offset}
 
     async def check(self, connection: Connection) -> None:
-        """What a new process says; that is the truth from here on."""
+        """Checks what a new process says; that is the truth from here on."""
         body = offset_fetch_body(self.group, TOPIC, range(PARTITIONS))
         found = fetched_offsets(await connection.call(OFFSET_FETCH, 5, body))
         for partition, offset in found.items():

@@ -52,7 +52,7 @@ Damage = Callable[[Path], None]
 def random_damages(
     source: Random, closed: Path, killed: Path
 ) -> Iterator[tuple[str, Path, Damage]]:
-    """Without end: what it is, which store it is for, and the damage."""
+    """Damages without end: (what it is, which store it is for, the damage)."""
     while True:
         origin = source.choice((closed, killed))
         of_wal = origin is killed and source.random() < 0.5
@@ -78,7 +78,8 @@ def random_damages(
 async def try_damages(
     directory: Path, content: Content, closed: Path, killed: Path, seed: int, count: int
 ) -> Counter[str]:
-    """How many were refused, failed in part or did no harm. Fails if one was served."""
+    """Tries `count` damages: how many were refused, failed in part or did no harm. Fails if one was
+    served."""
     outcomes: Counter[str] = Counter()
     damages = random_damages(Random(seed), closed, killed)
     for number in range(count):

@@ -95,7 +95,7 @@ async def serving(directory: Path) -> AsyncIterator[tuple[Daemon, Connection]]:
 
 
 async def fill(connection: Connection, content: Content, rounds: int) -> None:
-    """More of everything, all of it acknowledged."""
+    """Writes more of everything, until all of it is acknowledged."""
     source = random.Random(len(content.records[0]))
     for _ in range(rounds):
         for group in GROUPS:

@@ -34,7 +34,7 @@ class ConsumerMember:
         self._random = Random(seed)
 
     async def run(self, connection: Connection) -> None:
-        """Heartbeats until the connection ends."""
+        """Sends heartbeats until the connection ends."""
         try:
             while True:
                 await self._beat(connection)
@@ -101,7 +101,7 @@ class ClassicMember:
         self.generation: int | None = None
 
     async def run(self, connection: Connection) -> None:
-        """Join, sync, beat until the connection ends."""
+        """Joins, syncs and sends heartbeats until the connection ends."""
         try:
             while await self._cycle(connection):
                 await asyncio.sleep(0.01)

@@ -25,11 +25,11 @@ PRODUCERS_TOPIC = "events"
 IN_FLIGHT_MAX = 3
 PAUSE_S = 0.01
 RETRIABLE = {6, 56}
-"""NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR: of a daemon that stops."""
+"""NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR: the answers of a daemon that stops."""
 
 
 class Producer:
-    """`acknowledged`: records that are durable for sure, by count."""
+    """Produces to one partition. `acknowledged`: how many records are durable for sure."""
 
     def __init__(self, partition: int, seed: int) -> None:
         self.partition = partition
@@ -50,7 +50,7 @@ class Producer:
         return self._id
 
     async def run(self, connection: Connection) -> None:
-        """Produce until the connection ends."""
+        """Produces until the connection ends."""
         in_flight: deque[tuple[int, int, asyncio.Future[bytes]]] = deque()
         try:
             await self._init(connection)
@@ -84,7 +84,7 @@ class Producer:
         return connection.send(PRODUCE, 7, produce_body(PRODUCERS_TOPIC, self.partition, batch))
 
     async def check(self, connection: Connection) -> None:
-        """Every acknowledged record is there, and none twice."""
+        """Checks that every acknowledged record is there, and none twice."""
         offset = self._checked
         while True:
             body = data_fetch_body(PRODUCERS_TOPIC, self.partition, offset)

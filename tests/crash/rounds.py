@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -34,19 +34,22 @@ KINDS = {"load": 12, "start": 4, "stop": 3, "clean": 1}
 """What is killed, by weight: a daemon under load, one that starts, one that stops; or nothing is
 killed and it stops as it should."""
 WORKER_KINDS = {**KINDS, "worker": 12}
-"""With several processes also one of them, which comes back while the others go on."""
+"""With several processes one of them is killed too, and comes back while the others go on."""
 COMMITS_MAX = 120
 PROGRESS_TIMEOUT_S = 60.0
+CLOSED_WITHIN_S = 2.0
+"""How long the end of a process takes to reach its clients, at most."""
 LOAD_S, START_S, STOP_S = (0.0, 0.02), (0.0, 0.2), (0.0, 0.03)
-"""When: after so many commits were acknowledged, that is, at the same pace on a slow machine; and
-how long after that, or after a start or a stop began."""
+"""When the crash comes: after so many commits were acknowledged (the same pace on a slow machine),
+and so many seconds after that, or after a start or a stop began."""
 PREPARED = 2
-"""Processes that wait for their turn, which a round with a killed start takes two of."""
+"""The number of started processes that wait for their turn. A round that kills a daemon while it
+starts takes two of them."""
 
 
 class Worker(Protocol):
     async def run(self, connection: Connection) -> None:
-        """Load until the connection ends. Fails on an answer that must not be."""
+        """Makes load until the connection ends. Fails on an answer that must not be."""
         ...
 
     async def check(self, connection: Connection) -> None:
@@ -75,6 +78,8 @@ class Rounds:
         self._prepared: deque[asyncio.Task[Server]] = deque()
         self._processes = 0
         self._servers: list[Server] = []
+        self._connections: dict[Worker, Connection] = {}
+        """Those of the load."""
         seeds = iter(range(seed * 1000, seed * 1000 + 1000))
         self.committers = [Committer(f"commits-{n}", next(seeds)) for n in range(COMMITTERS)]
         self.producers = [Producer(n, next(seeds)) for n in range(PRODUCERS)]
@@ -153,35 +158,45 @@ class Rounds:
                 assert await server.exit_code() == 0, server.log()
             elif kind == "stop":
                 await asyncio.sleep(self._random.uniform(*STOP_S))
-            await server.kill()
         finally:
+            await server.kill()  # also after a failure: until then the load goes on
             await asyncio.gather(*loads)
         await self._ended(server)
 
     async def _kill_worker(self, server: Server, loads: list[asyncio.Task[None]]) -> None:
-        """Of the processes of a daemon, the one of a group that is drawn. It comes back with what
-        it has said; the others go on meanwhile."""
+        """Kills one process of a daemon, that of a group that is drawn. It comes back with what it
+        has said; the others go on meanwhile."""
         drawn = self._random.choice(self.committers)
         node = self._node(drawn)
         server.kill_worker(node)
+        concerned = [worker for worker in self.workers if self._node(worker) == node]
         hit = [
             load for load, one in zip(loads, self.workers, strict=True) if self._node(one) == node
         ]
-        await asyncio.gather(*hit)
+        await self._disconnected(hit, concerned)
         others = [load for load in loads if load not in hit]
         await self._progress(others, self._random.randint(1, COMMITS_MAX))
         assert not any(load.done() for load in others), "they are not concerned"
         async with asyncio.timeout(PROGRESS_TIMEOUT_S):
-            for worker in self.workers:
-                if self._node(worker) == node:
-                    while not await server.serves(node, getattr(worker, "group", "")):
-                        await asyncio.sleep(0.01)
-        for worker in self.workers:
-            if self._node(worker) == node:
-                await self._check(worker, server.ports[node])
+            for worker in concerned:
+                while not await server.serves(node, getattr(worker, "group", "")):
+                    await asyncio.sleep(0.01)
+        for worker in concerned:
+            await self._check(worker, server.ports[node])
+
+    async def _disconnected(
+        self, loads: Collection[asyncio.Task[None]], workers: Collection[Worker]
+    ) -> None:
+        """Waits until the load has lost its connections to a killed process. One that the process
+        had not accepted yet goes to the next process, so it is closed here."""
+        while (await asyncio.wait(loads, timeout=CLOSED_WITHIN_S))[1]:
+            for worker in workers:
+                if (connection := self._connections.get(worker)) is not None:
+                    await connection.close()
+        await asyncio.gather(*loads)
 
     def _node(self, worker: Worker) -> int:
-        """Producers go to the main process."""
+        """The node that a worker talks to; producers go to the main process."""
         group = getattr(worker, "group", None)
         return 0 if group is None else partition_for(group, SHARDS) % self._nodes + 1
 
@@ -193,7 +208,8 @@ class Rounds:
         return sum(committer.commits for committer in self.committers)
 
     async def _progress(self, loads: list[asyncio.Task[None]], commits: int) -> None:
-        """Until so many more commits are acknowledged, or a worker has found something wrong."""
+        """Waits until so many more commits are acknowledged, or a worker has found something
+        wrong."""
         goal = self.commits + commits
         async with asyncio.timeout(PROGRESS_TIMEOUT_S):
             while self.commits < goal and not all(load.done() for load in loads):
@@ -209,7 +225,7 @@ class Rounds:
         return server
 
     async def losses(self) -> set[str]:
-        """Start a daemon and ask all: the kinds of workers that find something lost."""
+        """Starts a daemon and asks for all: the kinds of workers that find something lost."""
         server = await self._next_server()
         await server.ready()
         found = set()
@@ -231,12 +247,12 @@ class Rounds:
             for worker in self.workers:
                 group.create_task(job(worker))
 
-    @staticmethod
-    async def _load(worker: Worker, port: int) -> None:
+    async def _load(self, worker: Worker, port: int) -> None:
         try:
             connection = await Connection.open(port)
         except OSError:
             return  # killed already
+        self._connections[worker] = connection
         try:
             await worker.run(connection)
         finally:

@@ -62,7 +62,7 @@ class Server:
         return cls(process, log)
 
     async def go(self) -> None:
-        """Begin to start; `ready` waits for the end of it."""
+        """Begins to start; `ready` waits for the end of it."""
         assert await self._line() == "prepared", self.log()
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
@@ -93,7 +93,7 @@ class Server:
         return bool(reply["groups"][0]["error_code"] == 0)
 
     def kill_worker(self, node: int) -> None:
-        """SIGKILL for one of the processes."""
+        """Sends SIGKILL to one of the processes."""
         self._killed = True
         os.kill(worker_pids(self._process.pid)[node], signal.SIGKILL)
 
@@ -103,11 +103,11 @@ class Server:
             return (await self._process.stdout.readline()).decode().rstrip("\n")
 
     def terminate(self) -> None:
-        """SIGTERM: an orderly stop begins."""
+        """Sends SIGTERM: an orderly stop begins."""
         self._process.send_signal(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """SIGKILL, whatever it is doing; also if it has ended."""
+        """Sends SIGKILL, whatever it is doing; also if it has ended."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()

@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.support.postgres import running_postgres
 
 Arguments = Callable[[Path], list[str]]
-"""An empty directory -> the flags that make a daemon keep its data in a store of its own, the
-same one for every start."""
+"""Takes an empty directory; returns the flags that make a daemon keep its data in a store of its
+own, the same one for every start."""
 
 
 @contextmanager

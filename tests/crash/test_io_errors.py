@@ -26,7 +26,8 @@ KAFKA_STORAGE_ERROR, NOT_COORDINATOR, LOAD_IN_PROGRESS = 56, 16, 14
 
 
 class FailingFsync:
-    """The next `count` commits fail as SQLite reports it; `written`: after they were made."""
+    """Makes the next `count` commits fail as SQLite reports it; `written`: they fail after they
+    were made."""
 
     def __init__(self, written: bool) -> None:
         self.count = 0
@@ -62,7 +63,7 @@ async def committed(connection: Connection) -> int:
 
 
 async def retried(connection: Connection, offset: int) -> None:
-    """As clients do; the shard is loaded again within a few turns."""
+    """Commits again until it works, as clients do; the shard is loaded again within a few turns."""
     while (error := await commit(connection, offset)) != 0:
         assert error in (NOT_COORDINATOR, LOAD_IN_PROGRESS)
 

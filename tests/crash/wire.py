@@ -86,7 +86,7 @@ class Connection:
             return Reader(await self.send(key, version, body))
 
     async def ask(self, api: str, version: int, fields: Mapping[str, Any]) -> Plain:
-        """As `call` for an API of a flexible version, by kio's names."""
+        """Like `call`, for an API of a flexible version, with kio's names."""
         request = message_class(api, version, "request")
         body = request_bytes(api, version, fields)
         async with asyncio.timeout(TIMEOUT_S):
@@ -130,7 +130,7 @@ def commit_body(
 
 
 def commit_errors(reply: Reader) -> list[int]:
-    """Per partition, of a reply about one topic."""
+    """The error of each partition, in a reply about one topic."""
     reply.skip(8)
     reply.string()
     return [(reply.i32(), reply.i16())[1] for _ in range(reply.i32())]
@@ -172,7 +172,7 @@ def produced(reply: Reader) -> tuple[int, int]:
 
 
 def data_fetch_body(topic: str, partition: int, offset: int) -> bytes:
-    """Fetch v4, at once."""
+    """Fetch v4, which does not wait."""
     body = struct.pack(">iiiibi", -1, 0, 1, 1 << 24, 0, 1) + string(topic)
     return body + struct.pack(">iiqi", 1, partition, offset, 1 << 24)
 

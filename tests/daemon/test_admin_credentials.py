@@ -23,7 +23,7 @@ KEY_PASSWORD = "hush-key-password"
 
 
 class Secured(Daemon):
-    """Its files are in `directory`."""
+    """A daemon with TLS and tokens at its admin port. Its files are in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         authority = trustme.CA()

@@ -22,7 +22,7 @@ from tests.support.wire_client import WireClient
 
 OFFSET_COMMIT = 8
 TIMEOUT_S = 5.0
-"""Below all time-outs of the admin port, so an answer has waited for none."""
+"""Less than all time-outs of the admin port, so an answer has waited for none."""
 AT_ONCE = 500
 LISTED_MAX = 10_000
 

@@ -89,7 +89,7 @@ Log = list[tuple[int, str, int, int]]
 
 
 def read_both(daemon: Daemon) -> tuple[Log, Log]:
-    """The log as history and compacted, the latter no older."""
+    """The log as history, and the log compacted, which is no older."""
     history = read_log(daemon, "__consumer_offsets")
     return history, read_log(daemon, "__consumer_offsets_compacted")
 

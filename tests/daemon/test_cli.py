@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import daemon as support
 from tests.support.daemon import READY, ROOT, STOP_TIMEOUT_S, Daemon
 from tests.support.process import ChildProcess, wait_until
 from tests.support.raw import RawConnection, fetch
@@ -34,27 +35,11 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def refused(*arguments: str, data_dir: Path, cwd: Path = ROOT) -> str:
-    """Run `serve`, which must end with exit code 2; its single line on stderr."""
-    command = [sys.executable, "-m", "groupd", "serve", "--data-dir", str(data_dir)]
-    if "--listen" not in arguments:
-        command += ["--listen", "127.0.0.1:0"]
-    if "--admin" not in arguments:
-        command += ["--admin", "127.0.0.1:0"]
-    done = subprocess.run(
-        [*command, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=START_S,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert done.returncode == USAGE, (done.returncode, done.stdout, done.stderr)
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1, done.stderr
-    assert "Traceback" not in lines[0]
-    return lines[0]
+    """Runs `serve`, which must end with exit code 2; returns its single line on stderr."""
+    listen = [] if "--listen" in arguments else ["--listen", "127.0.0.1:0"]
+    line = support.refused(["--data-dir", str(data_dir), *listen, *arguments], cwd)
+    assert "Traceback" not in line
+    return line
 
 
 def get(daemon: Daemon, path: str) -> tuple[int, str]:

@@ -35,7 +35,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bootstrap(directory: Path) -> Iterator[str]:
-    """Of a broker where the group has committed offset 7."""
+    """The address of a broker where the group has committed offset 7."""
     settings = {
         "listeners": f"SASL_SSL://{HOST}:0",
         "sasl.enabled.mechanisms": "PLAIN",

@@ -113,3 +113,30 @@ def test_who_is_not_known(call: Call) -> None:
         assert (code, out) == (1, "")
         assert "refused the login" in err
         assert password not in err
+
+
+@pytest.mark.parametrize(
+    ("protocol", "words"),
+    [
+        (None, "the connection was closed; does the broker want TLS or a login"),
+        ("PLAINTEXT", "the connection was closed; does the broker want TLS or a login"),
+        ("SSL", "does this port speak TLS?"),
+    ],
+)
+def test_what_may_be_missing_is_told(
+    bootstrap: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    protocol: str | None,
+    words: str,
+) -> None:
+    """Brokers close without a word."""
+    config = tmp_path / "client.properties"
+    config.write_text(f"security.protocol={protocol}\n")
+    more = [] if protocol is None else ["--command-config", str(config)]
+    with pytest.raises(SystemExit) as ended:
+        main([*LIST, "--bootstrap-server", bootstrap, *more])
+    said = capsys.readouterr()
+    assert ended.value.code == 1
+    assert words in said.err
+    assert said.err.count("\n") == 1

@@ -20,7 +20,7 @@ PLACES = re.compile(r"(?<![\w.])/(?=etc/|opt/|var/lib/)")
 
 
 class InstalledDaemon(Daemon):
-    """Started with the command line of the unit."""
+    """A daemon that is started with the command line of the unit."""
 
     def __init__(self, directory: Path, arguments: list[str]) -> None:
         super().__init__(directory)
@@ -61,7 +61,7 @@ def test_every_line_of_the_sample_is_a_setting_with_its_default(tmp_path: Path) 
 
 
 def test_the_unit_starts_after_the_commands_that_it_documents(tmp_path: Path) -> None:
-    """All of them but pip's and systemctl's, below a directory instead of /."""
+    """Runs all of the commands but pip's and systemctl's, below a directory instead of /."""
     text = (DEPLOY / "groupd.service").read_text()
     commands = re.findall(r"^#   (\S.*)$", text, re.MULTILINE)
     installs = [command for command in commands if command.startswith("install ")]

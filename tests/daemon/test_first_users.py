@@ -58,7 +58,7 @@ def test_only_what_is_missing_is_made(tmp_path: Path, file: Path) -> None:
 
 @pytest.mark.parametrize("there_before", [False, True])
 def test_a_recording_repeats_it(tmp_path: Path, file: Path, there_before: bool) -> None:
-    """Whether the users are made by the recorded daemon, or were in its store."""
+    """The recorded daemon has made the users, or they were in its store."""
     tape = tmp_path / "tape"
     if there_before:
         with serving(Daemon(tmp_path, settings={SETTING: str(file)})) as client:

@@ -30,7 +30,7 @@ KAFKA_STORAGE_ERROR = 56
 RECOVERY_S = 20.0
 ATTEMPTS = 200
 METADATA = "x" * 4000
-"""So that a few commits outgrow what the files still have room for."""
+"""Commits with this metadata are so large that a few of them fill the room left in the files."""
 
 
 DISK_BYTES = 4 << 20
@@ -38,7 +38,8 @@ DISK_BYTES = 4 << 20
 
 @contextmanager
 def small_disk(directory: Path) -> Iterator[None]:
-    """`directory` on a file system of its own. Raises CalledProcessError where that may not be."""
+    """Mounts a file system of its own at `directory`. Raises CalledProcessError where that may not
+    be."""
     directory.mkdir(parents=True, exist_ok=True)
     options = ["-t", "tmpfs", "-o", f"size={DISK_BYTES}", "groupd-test", str(directory)]
     subprocess.run(["mount", *options], check=True, capture_output=True)
@@ -83,7 +84,7 @@ def daemon(tmp_path: Path, kind: str) -> Iterator[Daemon]:
 
 @contextmanager
 def limited(daemon: Daemon) -> Iterator[None]:
-    """No file of the daemon grows beyond what its largest one has now."""
+    """Lets no file of the daemon grow beyond what its largest one has now."""
     largest = max(path.stat().st_size for path in daemon.data_dir.iterdir())
     soft, hard = resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (largest, hard))
@@ -95,7 +96,7 @@ def limited(daemon: Daemon) -> Iterator[None]:
 
 @contextmanager
 def filled(directory: Path) -> Iterator[None]:
-    """The file system of `directory` has no byte left."""
+    """Fills the file system of `directory` to the last byte."""
     ballast = directory / "ballast"
     with ballast.open("wb", buffering=0) as file:
         try:
@@ -149,7 +150,7 @@ def committed(client: WireClient) -> int:
 
 
 def commit_until(client: WireClient, offset: int) -> None:
-    """As a client does: try again until the commit is taken."""
+    """Does what a client does: tries again until the commit is taken."""
     deadline = time.monotonic() + RECOVERY_S
     while (code := commit(client, offset)) != NONE:
         assert code in RETRIABLE

@@ -60,7 +60,7 @@ def causes(daemon: GroupCoordinator, group: str, kind: str) -> list[tuple[str, s
 
 
 def full_house(make_member: MakeMember, group: str, **fields: Any) -> list[RawMember]:
-    """c1 owns 0 and 1, c2 owns 2 and 3; c3 has joined, c2 was told to give up 3."""
+    """Three members: c1 owns 0 and 1, c2 owns 2 and 3; c3 has joined, c2 was told to give up 3."""
     first, second, third = (make_member(group, name) for name in ("c1", "c2", "c3"))
     for member in (first, second):
         member.join(["orders"], **fields)

@@ -37,7 +37,7 @@ def call(*arguments: str, exits: int = 0) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """Running, with three commits of one group."""
+    """A running daemon with three commits of one group."""
     made = Daemon(tmp_path_factory.mktemp("log"), topics=TOPICS)
     with closing(made):
         made.start()

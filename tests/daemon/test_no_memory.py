@@ -65,6 +65,6 @@ def test_who_asks_for_too_much_is_answered_or_disconnected(kind: str, tmp_path: 
 
 
 def address_space(daemon: Daemon) -> int:
-    """In bytes."""
+    """The bytes of the daemon's address space."""
     status = Path(f"/proc/{daemon.pid}/status").read_text()
     return int(re.search(r"VmSize:\s+(\d+) kB", status)[1]) << 10

@@ -53,14 +53,14 @@ def stable(*members: ClassicMember) -> None:
 
 
 def park_join(daemon: Daemon, stays: ClassicMember, joins: ClassicMember) -> None:
-    """`joins` waits for `stays`, which does not know yet."""
+    """Lets `joins` wait for `stays`, which does not know of it yet."""
     joins.send_join()
     wait_until(lambda: state(daemon) == "PreparingRebalance", 5, "a join phase", daemon.logs)
     assert (stays.client.unanswered, joins.client.unanswered) == (0, 1)
 
 
 def park_sync(daemon: Daemon, first: ClassicMember, second: ClassicMember) -> ClassicMember:
-    """The follower waits for the leader's assignment; the leader."""
+    """Lets the follower wait for the leader's assignment; returns the leader."""
     leader = rebalance(first, second)
     follower = second if leader is first else first
     follower.send_sync()
@@ -91,7 +91,8 @@ def test_a_client_that_goes_during_its_join_comes_back_into_the_same_rebalance(
 def test_a_client_that_goes_during_its_join_for_good_holds_nobody_up(
     daemon: Daemon, make_member: MakeMember
 ) -> None:
-    """The join phase ends without its connection; it is given up when its session has ended."""
+    """The join phase ends without its connection; the member is given up when its session has
+    ended."""
     stays, goes = make_member(), make_member(session_timeout=SESSION_MS)
     stable(stays)
     park_join(daemon, stays, goes)
@@ -138,7 +139,8 @@ def test_a_leader_that_goes_before_its_sync_is_replaced(
 
 
 def park(daemon: Daemon, first: ClassicMember, second: ClassicMember, what: str) -> ClassicMember:
-    """`first` has been stable alone; the member whose JoinGroup or SyncGroup waits now."""
+    """Makes one request wait; `first` has been stable alone before. Returns the member whose
+    JoinGroup or SyncGroup waits now."""
     stable(first)
     if what == "join":
         park_join(daemon, first, second)
@@ -174,8 +176,9 @@ def test_a_kill_closes_the_connection_and_the_group_goes_on_after_it(
 
 
 def go_on(daemon: Daemon, first: ClassicMember, second: ClassicMember) -> None:
-    """After a restart the group is what was durable last: generation 1, of `first` alone. It works,
-    and both get through a rebalance; who was never durable asks for an id anew."""
+    """Checks that after a restart the group is what was durable last: generation 1, of `first`
+    alone. It works, and both get through a rebalance; a member that was never durable asks for a
+    new id."""
     daemon.restart()
     first.reconnect()
     second.reconnect()

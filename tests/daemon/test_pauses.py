@@ -24,7 +24,7 @@ from tests.support.wire_client import WireClient
 
 NONE, UNKNOWN_MEMBER = 0, 25
 TIME_MS = 2000
-"""Of every session, rebalance and sync, and of idle connections."""
+"""How long every session, rebalance and sync may last; idle connections may last twice that."""
 PAUSE_S = 4.0
 SETTINGS = {
     **FAST_SETTINGS,
@@ -42,8 +42,8 @@ class Place(Struct, frozen=True):
 
 
 class Group(ABC):
-    """A group that waits for something. `begin` until it waits; `meanwhile` sends, while the
-    process stands still, what it waits for; `after` looks at the replies."""
+    """A group that waits for something. `begin` returns once it waits; `meanwhile` sends what it
+    waits for while the process stands still; `after` looks at the replies."""
 
     def __init__(self, daemon: Daemon, stack: ExitStack) -> None:
         self.name = type(self).__name__

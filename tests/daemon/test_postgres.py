@@ -75,7 +75,7 @@ def commit(client: WireClient, offset: int, group: str = "billing") -> int:
 
 
 def commit_until(client: WireClient, offset: int, group: str = "billing") -> None:
-    """As a client does: try again until the commit is taken."""
+    """Does what a client does: tries again until the commit is taken."""
     deadline = time.monotonic() + RECOVERY_S
     while (code := commit(client, offset, group)) != NONE:
         assert code in RETRIABLE
@@ -84,7 +84,7 @@ def commit_until(client: WireClient, offset: int, group: str = "billing") -> Non
 
 
 def committed(client: WireClient, group: str = "billing") -> int:
-    """Tried until the group is loaded."""
+    """The committed offset, asked for until the group is loaded."""
     topics = [{"name": "orders", "partition_indexes": [0]}]
     deadline = time.monotonic() + RECOVERY_S
     while True:

@@ -24,7 +24,7 @@ NEW_PASSWORD = "as the administrator typed it"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """As Debian makes one: its only user is the administrator `postgres`."""
+    """A server as Debian makes one: its only user is the administrator `postgres`."""
     with running_postgres() as server:
         server.execute("postgres", f"CREATE ROLE postgres SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
         administer(server, "psql -c 'ALTER ROLE groupd RENAME TO unused' postgres")
@@ -32,8 +32,8 @@ def server() -> Iterator[PostgresServer]:
 
 
 def administer(server: PostgresServer, command: str, typed: str = "") -> str:
-    """`command` by the administrator, in a shell without a terminal: passwords are read from
-    stdin. Its output."""
+    """The administrator runs `command` in a shell without a terminal: passwords are read from
+    stdin. Returns its output."""
     environment = {
         **os.environ,
         "PATH": f"{postgres_bin()}:{os.environ['PATH']}",
@@ -57,7 +57,7 @@ def administer(server: PostgresServer, command: str, typed: str = "") -> str:
 
 
 def commands() -> list[str]:
-    """Of the page, without pip's."""
+    """The commands of the page, without pip's."""
     found = BLOCK.search((ROOT / "docs" / "serve.md").read_text())
     assert found is not None
     lines = [line for line in found[1].splitlines() if not line.startswith("#")]

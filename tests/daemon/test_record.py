@@ -29,7 +29,7 @@ def replayed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def serving(directory: Path, file: Path, *more: str) -> Iterator[Daemon]:
-    """Stopped in good order at the end unless it was killed."""
+    """A daemon that records. At the end it is stopped in good order unless it was killed."""
     at_once = {
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.min.assignment.interval.ms": "0",
@@ -133,7 +133,8 @@ def test_a_killed_daemon_leaves_a_recording(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def mutated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
-    """A recording of two groups with one wrong reply in each, and whose those are."""
+    """A recording of two groups with one wrong reply in each, and the requests that these
+    answer."""
     directory = tmp_path_factory.mktemp("mutated")
     file = directory / "r"
     with serving(directory, file) as daemon:

@@ -37,6 +37,18 @@ def throttled(daemon: Daemon) -> list[int]:
     return waits
 
 
+def test_no_client_waits_for_the_time_of_its_requests(tmp_path: Path) -> None:
+    """A replay takes other times, so they do not count in a recording (docs/recording.md)."""
+    file = tmp_path / "recording"
+    asked = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+    with serving(tmp_path, file) as daemon, WireClient(daemon.host, daemon.port) as client:
+        quota(client, "request_percentage", 1e-6)
+        waits = [client.call("Heartbeat", 4, **asked)["throttle_time"] for _ in range(20)]
+    assert set(waits) == {0}
+    ended = replayed(file)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_waits_are_replayed(tmp_path: Path) -> None:
     file = tmp_path / "first"
     with serving(tmp_path, file) as daemon:

@@ -19,17 +19,12 @@ from typing import Any
 
 import pytest
 import trustme
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from groupd.coordinator.security.scram_credentials import MECHANISMS, salted
-from tests.support.daemon import ROOT, Daemon
+from tests.support.certificates import chain_pem, key_pem
+from tests.support.daemon import ROOT, Daemon, refused
 from tests.support.peer import running
-from tests.support.raw import frame
+from tests.support.raw import RawConnection, frame
 from tests.support.sasl_client import (
     PLAIN_ALICE,
     SaslConnection,
@@ -44,40 +39,43 @@ ALICE, BOB = "alice", "bob"
 PLAIN_PASSWORD, WRONG_PASSWORD = "alice-pw", "wrong-hush-password"
 SCRAM_PASSWORD, SALT = "bob-hush-password", b"salt-of-bob"
 KEY_PASSWORD, ADMIN_TOKEN = "hush-key-password", "hush-admin-token-0123"
+LISTENER_PASSWORD = "hush-listener-password"
 SALTED = salted(MECHANISMS["SCRAM-SHA-256"], SCRAM_PASSWORD, SALT, 4096)
 BROKER = 4
 PAGES = ("/", "/config", "/groups", "/events", "/metrics", "/telemetry")
 
 
 class Everything(Daemon):
-    """All settings with secrets are in a file, and it logs what it can. If it records, it has no
-    listener with SASL: those cannot be recorded."""
+    """A daemon that has all settings with secrets in a file, and logs what it can. If it records,
+    it has no listener with SASL: those cannot be recorded."""
 
     def __init__(self, directory: Path, *, recording: Path | None = None) -> None:
         authority = trustme.CA()
         self.trust = ssl.create_default_context()
         authority.configure_trust(self.trust)
-        certificate = authority.issue_cert("127.0.0.1")
-        key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
-        self.key_pem = key.private_bytes(
-            Encoding.PEM,
-            PrivateFormat.PKCS8,
-            BestAvailableEncryption(KEY_PASSWORD.encode()),
-        ).decode()
+        admin, listener = (authority.issue_cert("127.0.0.1") for _ in range(2))
+        self.admin_key = key_pem(admin, KEY_PASSWORD)
+        self.listener_key = key_pem(listener, LISTENER_PASSWORD)
+        self.open_keys = key_pem(admin), key_pem(listener)
         keystore = directory / "server.pem"
-        chain = "".join(one.bytes().decode() for one in certificate.cert_chain_pems)
-        keystore.write_text(self.key_pem + chain)
+        keystore.write_text(self.admin_key + chain_pem(admin))
         tokens = directory / "tokens"
         tokens.write_text(f"read {ADMIN_TOKEN}\n")
         tokens.chmod(0o600)
         settings = {
             **(sasl_settings(directory) if recording is None else {}),
+            "ssl.keystore.certificate.chain": inline(chain_pem(listener)),
+            "ssl.keystore.key": inline(self.listener_key),
+            "ssl.key.password": LISTENER_PASSWORD,
             "groupd.admin.authentication": "always",
             "groupd.admin.token.file": str(tokens),
             "groupd.admin.ssl.keystore.location": str(keystore),
             "groupd.admin.ssl.key.password": KEY_PASSWORD,
         }
-        where = {} if recording else {"listeners": settings.pop("listeners")}
+        listeners = settings.pop("listeners", "PLAINTEXT://127.0.0.1:0")
+        where = {"listeners": f"{listeners},SSL://127.0.0.1:0"}
+        mapping = settings.pop("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT")
+        settings["listener.security.protocol.map"] = f"{mapping},SSL:SSL"
         config = directory / "groupd.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         arguments = ["--config", str(config), "--log-level", "debug", "--log-format", "json"]
@@ -92,6 +90,20 @@ class Everything(Daemon):
             text = reply.read().decode()
         assert isinstance(text, str)
         return text
+
+
+def inline(pem: str) -> str:
+    """A PEM text as it stands in one line of a file of settings."""
+    return pem.replace("\n", "\\n")
+
+
+def use_tls(daemon: Everything) -> None:
+    """One client is served; one takes the listener for one without TLS, and says its password."""
+    with WireClient(daemon.host, daemon.ports["ssl"], tls=daemon.trust) as client:
+        assert client.call("ApiVersions", 0)["error_code"] == 0
+    with RawConnection(daemon.ports["ssl"]) as mistaken:
+        mistaken.send(frame(authenticate(PLAIN_ALICE)))
+        assert mistaken.is_closed_by_peer()
 
 
 def change_users(daemon: Daemon) -> None:
@@ -112,7 +124,7 @@ def change_users(daemon: Daemon) -> None:
 
 
 def log_in(daemon: Daemon, good: str, bad: str) -> None:
-    """`good`, `bad`: bearer tokens."""
+    """Logs in by every mechanism, rightly and wrongly. `good`, `bad`: bearer tokens."""
     port = daemon.ports["sasl_plaintext"]
 
     def attempts() -> Iterator[int]:
@@ -150,7 +162,7 @@ def shown_configs(daemon: Daemon) -> Any:
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Everything by name, and the secrets by name."""
+    """Everything that the daemon has written or shown, by name, and the secrets by name."""
     daemon = Everything(tmp_path_factory.mktemp("secrets"))
     good = valid_token()
     bad = good[:-8] + "AAAAAAAA"
@@ -158,6 +170,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes],
         change_users(daemon)
         log_in(daemon, good, bad)
         log_in_where_nobody_can(daemon)
+        use_tls(daemon)
         found = {
             "configs": repr(shown_configs(daemon)).encode(),
             "command": Path(f"/proc/{daemon.pid}/cmdline").read_bytes(),
@@ -177,11 +190,20 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes],
         "token": good.encode(),
         "signature of a token": good.rpartition(".")[2].encode(),
         "refused token": bad.encode(),
-        "password of the key": KEY_PASSWORD.encode(),
-        "key": daemon.key_pem.splitlines()[3].encode(),
+        "password of the admin port's key": KEY_PASSWORD.encode(),
+        "password of the listener's key": LISTENER_PASSWORD.encode(),
+        "key of the admin port": line_of(daemon.admin_key),
+        "key of the listener": line_of(daemon.listener_key),
+        "opened key of the admin port": line_of(daemon.open_keys[0]),
+        "opened key of the listener": line_of(daemon.open_keys[1]),
         "token of the admin port": ADMIN_TOKEN.encode(),
     }
     return found, secrets
+
+
+def line_of(pem: str) -> bytes:
+    """A line of the key that no other key has."""
+    return pem.splitlines()[3].encode()
 
 
 def forms(secret: bytes) -> Iterator[bytes]:
@@ -192,7 +214,7 @@ def forms(secret: bytes) -> Iterator[bytes]:
 
 
 def shown(text: bytes, secrets: Mapping[str, bytes]) -> list[str]:
-    """Those that are there in any form."""
+    """The names of the secrets that are in the text in any form."""
     return [name for name, value in secrets.items() if any(form in text for form in forms(value))]
 
 
@@ -200,6 +222,7 @@ def shown(text: bytes, secrets: Mapping[str, bytes]) -> list[str]:
     ("name", "there"),
     [
         ("configs", b"groupd.admin.ssl.key.password"),
+        ("configs", b"ssl.keystore.key"),
         ("command", b"groupd.properties"),
         ("pages", b"plain.sasl.jaas.config"),
         ("log", BOB.encode()),
@@ -219,6 +242,8 @@ def test_secrets_are_shown_as_not_set(outputs: tuple[Mapping[str, bytes], Any]) 
     page = json.loads(pages[pages.index('{\n  "options"') : pages.index("\n}\n") + 2])["config"]
     for key in (
         "groupd.admin.ssl.key.password",
+        "ssl.key.password",
+        "ssl.keystore.key",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config",
     ):
         assert page[key] == {"value": None, "default": False}
@@ -231,11 +256,17 @@ def test_a_recording_holds_no_secret_and_is_repeated_all_the_same(
     with running(Everything(tmp_path, recording=file)) as daemon:
         change_users(daemon)
         log_in_where_nobody_can(daemon)
+        use_tls(daemon)
+        mine = {
+            "key": line_of(daemon.listener_key),
+            "opened key": line_of(daemon.open_keys[1]),
+        }
     written = file.read_bytes()
     carried = b"\n".join(base64.b64decode(text) for text in re.findall(rb'"\$":"([^"]*)"', written))
     assert BOB.encode() in written
     assert BOB.encode() in carried
-    assert shown(written, outputs[1]) == shown(carried, outputs[1]) == []
+    secrets = {**outputs[1], **mine}
+    assert shown(written, secrets) == shown(carried, secrets) == []
     replayed = subprocess.run(
         [sys.executable, "-m", "groupd", "replay", str(file)],
         cwd=ROOT,
@@ -245,3 +276,20 @@ def test_a_recording_holds_no_secret_and_is_repeated_all_the_same(
         check=False,
     )
     assert (replayed.returncode, replayed.stderr) == (0, ""), replayed.stdout
+
+
+def test_a_start_that_is_refused_tells_no_secret(tmp_path: Path) -> None:
+    """A key that its password does not open, and one that does not fit its certificate."""
+    own, other = (trustme.CA().issue_cert("127.0.0.1") for _ in range(2))
+    secrets = {"password": b"hush-wrong-password"}
+    for number, key in enumerate((key_pem(own, LISTENER_PASSWORD), key_pem(other))):
+        config = tmp_path / f"{number}.properties"
+        config.write_text(
+            f"ssl.keystore.certificate.chain={inline(chain_pem(own))}\n"
+            f"ssl.keystore.key={inline(key)}\n"
+            "ssl.key.password=hush-wrong-password\n"
+        )
+        listeners = ("--set", "listeners=SSL://127.0.0.1:0")
+        line = refused(("--config", str(config), *listeners), tmp_path)
+        assert "ssl.key" in line
+        assert shown(line.encode(), {**secrets, "key": line_of(key)}) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +24,11 @@ PAGE = "security.md"
 PORT = "9092"
 EVERYTHING = "\n## All of it in one example\n"
 FOLDER, SASL_PORT, SSL_PORT = "/etc/groupd", "9093", "9094"
-ELSEWHERE = {"kafka-configs": "tests/clients/test_quotas.py"}
-"""Programs that do not run here, and who calls them."""
+ELSEWHERE = {
+    "kafka-configs": "tests/clients/test_quotas.py",
+    "kafka-console-consumer": "tests/clients/test_security.py",
+}
+"""Programs that do not run here, and the test that calls them."""
 
 
 def parts() -> tuple[list[Snippet], list[Snippet]]:
@@ -36,7 +39,7 @@ def parts() -> tuple[list[Snippet], list[Snippet]]:
 
 
 def write_files(directory: Path, found: list[Snippet]) -> None:
-    """Those of the page that have a name, as a comment in the first line."""
+    """Writes those files of the page that have a name, as a comment in the first line."""
     for snippet in found:
         if snippet.language == "properties" and snippet.code.startswith("# "):
             name, _, content = snippet.code.partition("\n")
@@ -55,17 +58,14 @@ def test_settings_without_a_file_are_settings(tmp_path: Path) -> None:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """With the files of the page, and those of passwords that it speaks of."""
+    """A directory with the files of the page."""
     write_files(tmp_path, parts()[1])
-    for user in ("billing", "reports"):
-        (tmp_path / f"{user}.password").touch(0o600)
-        (tmp_path / f"{user}.password").write_text(f"{user}-secret\n")
     return tmp_path
 
 
 @pytest.fixture
 def port(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """That of a broker with the configuration of the page."""
+    """The port of a broker with the configuration of the page."""
     monkeypatch.chdir(directory)
     free = str(free_ports("127.0.0.1", 1))
     config = directory / "groupd.properties"
@@ -78,18 +78,27 @@ def port(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_users(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [one for one in parts()[1] if one.language == "console"]
-    assert len(commands) >= 6
+    assert len(commands) >= 8
     for command in commands:
-        assert printed(command, port, capsys) == command.output, command.code
+        if command.code.startswith("echo"):
+            subprocess.run(command.code, shell=True, check=True)
+        else:
+            at_port = replace(command, code=f"{command.code} --bootstrap-server 127.0.0.1:{port}")
+            assert printed(at_port, {PORT: port}, capsys) == command.output, command.code
 
 
-def printed(command: Snippet, port: str, capsys: pytest.CaptureFixture[str]) -> str:
+def printed(command: Snippet, ports: Mapping[str, str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What the command prints, with the ports of the page. `ports`: the port of the page -> the
+    test's."""
     program, *arguments = shlex.split(command.code)
     assert program == "groupd"
     with pytest.raises(SystemExit):
-        main([*arguments, "--bootstrap-server", f"127.0.0.1:{port}"])
+        main(arguments)
     said = capsys.readouterr()
-    return re.sub(rf"\b{port}\b", PORT, said.out + said.err)
+    text = said.out + said.err
+    for shown, port in ports.items():
+        text = re.sub(rf"\b{port}\b", shown, text)
+    return text
 
 
 def test_everything(
@@ -118,7 +127,7 @@ def test_everything(
             elif program == "groupd":
                 if not (tmp_path / "data").exists():
                     broker.enter_context(running(broker_with_everything(tmp_path)))
-                assert printed(one, sasl, capsys) == one.output
+                assert printed(one, {SASL_PORT: sasl, SSL_PORT: other}, capsys) == one.output
             else:
                 assert program in ("openssl", "cat", "chmod")
                 subprocess.run(one.code, shell=True, check=True, capture_output=True)

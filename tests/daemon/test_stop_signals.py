@@ -77,7 +77,7 @@ def port_of(process: subprocess.Popen[str]) -> int:
 
 
 def ended_in_order(process: subprocess.Popen[str], both: tuple[Ask, Ask], after_ms: float) -> None:
-    """Asks in both ways, one after the other."""
+    """Asks in both ways, one after the other, and checks that the daemon ends in order."""
     first, second = both
     first(process)
     if after_ms:
@@ -121,7 +121,7 @@ def test_two_requests_at_any_distance_are_one(tmp_path: Path, kind: str, way: st
 
 
 def commit_next(port: int, last: int) -> int:
-    """Find the last offset, commit the next one."""
+    """Finds the last offset, commits the next one."""
     found: list[tuple[int, int]] = []
     with WireClient("127.0.0.1", port) as client:
 

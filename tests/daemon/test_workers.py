@@ -26,6 +26,7 @@ from tests.support.peer import running
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.process import wait_until
 from tests.support.wire_client import NoReply, WireClient
+from tests.support.wire_requests import produce
 
 NONE, NOT_LEADER, NOT_COORDINATOR = 0, 6, 16
 SHARDS = 50
@@ -54,7 +55,7 @@ def make_daemon(tmp_path: Path) -> Iterator[MakeDaemon]:
 
 @pytest.fixture
 def own(make_daemon: MakeDaemon) -> Iterator[Daemon]:
-    """One that a test may break."""
+    """A daemon that a test may break."""
     started = make_daemon()
     yield started
     if started.process.running:
@@ -63,7 +64,7 @@ def own(make_daemon: MakeDaemon) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """One for all tests that only ask."""
+    """The daemon of all tests that only ask."""
     with running(
         Daemon(tmp_path_factory.mktemp("workers"), workers=2, topics={"orders": 4})
     ) as made:
@@ -74,12 +75,12 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def at_node(daemon: Daemon, node_id: int) -> WireClient:
-    """Workers listen above the main process."""
+    """A client at this node: workers listen above the main process."""
     return WireClient(daemon.host, daemon.port + node_id)
 
 
 def node_of(daemon: Daemon, group: str) -> int:
-    """Who must have the group."""
+    """The worker that must have the group."""
     return partition_for(group, SHARDS) % daemon.workers + 1
 
 
@@ -141,7 +142,7 @@ def ready(daemon: Daemon) -> bool:
 
 
 def not_ready(daemon: Daemon) -> str:
-    """The reason; "" once it is ready."""
+    """Why the daemon is not ready; "" once it is."""
     status, text = get(daemon, "/readyz")
     return "" if status == 200 else text
 
@@ -157,7 +158,7 @@ def metrics(daemon: Daemon) -> dict[str, float]:
 
 
 def alive(pid: int) -> bool:
-    """A zombie that nobody has reaped yet is dead."""
+    """Whether the process runs: a zombie that nobody has reaped yet does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -233,6 +234,25 @@ def test_topics_are_served_by_the_main_process_only(daemon: Daemon) -> None:
             )
             assert begun["error_code"] == (NONE if node_id == 0 else NOT_COORDINATOR)
     assert codes == [NONE, NOT_LEADER, NOT_LEADER]
+
+
+@pytest.mark.parametrize("topic", ["orders", "nil", "__consumer_offsets"])
+def test_se_68_a_refused_produce_without_a_reply_closes_the_connection(
+    daemon: Daemon, topic: str
+) -> None:
+    """A worker closes it too, although it leads no topic. What came before it is answered."""
+    name, version, fields = produce(topic, acks=0)
+    with at_node(daemon, 1) as client:
+        client.send("ApiVersions", 0, {})
+        client.send(name, version, fields)
+        assert client.receive()["error_code"] == NONE
+        with pytest.raises((NoReply, ConnectionError)) as silence:
+            client.receive()
+        assert "within" not in str(silence.value)
+    with at_node(daemon, 1) as client:
+        reply = client.call(name, version, **(fields | {"acks": 1}))
+        (partition,) = reply["responses"][0]["partition_responses"]
+        assert partition["error_code"] == NOT_LEADER
 
 
 def test_the_offsets_log_is_read_at_the_worker_that_writes_it(daemon: Daemon) -> None:
@@ -408,7 +428,8 @@ def test_a_main_process_that_is_killed_takes_its_workers_along(own: Daemon) -> N
 
 
 def test_a_stop_is_orderly_and_leaves_nobody(own: Daemon) -> None:
-    """Also when the signal goes to all processes, as a terminal and a service manager do."""
+    """That holds too when the signal goes to all processes, as a terminal and a service manager do
+    it."""
     pids = list(worker_pids(own.pid).values())
     acknowledged = dict.fromkeys((1, 2), 0)
 

@@ -24,7 +24,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def printed(command: list[str], directory: Path) -> list[str]:
-    """The lines about records."""
+    """What the command prints about records."""
     done = subprocess.run(
         command, cwd=directory, capture_output=True, text=True, timeout=60, check=False
     )
@@ -34,7 +34,8 @@ def printed(command: list[str], directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("program", ["confluent.py", "aiokafka_client.py", "kafka_python.py"])
 def test_a_program_needs_no_arguments(daemon: Daemon, program: str, tmp_path: Path) -> None:
-    """With a broker on the usual port, which a test cannot have: the copy has another default."""
+    """It finds a broker on the usual port, which a test cannot have: the copy has another
+    default."""
     source = (PROGRAMS / program).read_text()
     assert source.count(USUAL) == 1
     copy = tmp_path / program

@@ -28,7 +28,6 @@ def main() -> None:
     parser.add_argument("--watched", action="store_true", help="notes what keeps the loop busy")
     parser.add_argument("--unguided", action="store_true", help="without atheris")
     parser.add_argument("--store", default="", help="instead of SQLite: memory://")
-    parser.add_argument("--without-sasl", action="store_true", help="else half of it logs in")
     parser.add_argument("--keep", action="store_true", help="writes the kept streams anew")
     # In memory, so that nobody waits for the disk of a busy machine.
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -49,7 +48,6 @@ def main() -> None:
         options.watched,
         guided,
         options.store,
-        not options.without_sasl,
     )
     campaign = Campaign(plan, directory)
     verdict = campaign.run(sys.stdout)

@@ -1,7 +1,9 @@
 """A started groupd, an honest client, storms of frames, and the verdict.
 
-What an honest client waits is groupd's part of it: time in which its threads were ready and others
-had the processors is taken off (`tests.attack.waits`).
+Half of the honest clients come over TLS. What they wait is told in three ways, because a machine is
+seldom quiet: on the clock; without the time in which groupd's threads were ready and others had the
+processors (`tests.attack.waits`); and how long groupd was at work meanwhile, in processor time. A
+witness that only sleeps tells how late the machine lets anybody run.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from tests.attack.measures import resident
 from tests.attack.peers import SETTINGS, WatchedDaemon
 from tests.attack.peers import TOPICS as HONEST_TOPICS
 from tests.attack.victim import Victim
+from tests.attack.witness import Testimony
 from tests.bench.peers.lines import LineProcess
-from tests.fuzz import corpus, logins
+from tests.fuzz import corpus, listeners
 from tests.fuzz.figures import Verdict, line_of
 from tests.fuzz.guide import guide
 from tests.fuzz.limits import LIMITS
@@ -41,11 +44,10 @@ STORM_END_S = 60.0
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`seconds`: of the storms, which come after `guided_seconds` of the guided part. `processes`:
-    storms at once, each over `connections`. They end early after `frames` judged ones. `watched`:
-    groupd notes in the file `work` what keeps its loop busy, on the standard loop of asyncio.
-    `store`: an address, or empty for SQLite in a folder. `sasl`: half of the connections go to a
-    listener that wants SASL."""
+    """`seconds`: how long the storms last, which come after `guided_seconds` of the guided part.
+    `processes`: storms at once, each over `connections`. They end early after `frames` judged ones.
+    `watched`: groupd notes in the file `work` what keeps its loop busy, on the standard loop of
+    asyncio. `store`: an address, or empty for SQLite in a folder."""
 
     seconds: float
     frames: int = 0
@@ -55,7 +57,6 @@ class Plan(msgspec.Struct, frozen=True):
     watched: bool = False
     guided_seconds: float = 0.0
     store: str = ""
-    sasl: bool = True
 
 
 class Campaign:
@@ -78,25 +79,28 @@ class Campaign:
             daemon = (WatchedDaemon if plan.watched else Daemon)(
                 self._directory,
                 topics={**HONEST_TOPICS, **dict.fromkeys(TOPICS, PARTITIONS)},
-                settings={**SETTINGS, **LIMITS, **(logins.SETTINGS if plan.sasl else {})},
+                settings={**SETTINGS, **LIMITS, **listeners.settings(self._directory / "keys")},
                 arguments=["--log-level", "warning", *store],
             )
             stack.callback(daemon.close)
             daemon.start()
-            address = (daemon.host, daemon.port)
-            victim = Victim("groupd", (address,), (daemon.pid,), daemon.admin_port)
+            doors = listeners.doors(daemon, self._directory / "keys")
+            victim = _victim(daemon, doors)
             honest = LineProcess(
                 [sys.executable, "-m", "tests.attack.honest", msgspec.json.encode(victim).decode()]
             )
             stack.callback(honest.close)
             if (said := honest.read(READY_S)) != "ready":
                 raise RuntimeError(f"the honest client is {said}")
+            witness = LineProcess([sys.executable, "-m", "tests.attack.witness"])
+            stack.callback(witness.close)
             honest.ask("begin")
-            storms = [self._storm(daemon, number) for number in range(plan.processes)]
+            storms = [self._storm(daemon, doors, number) for number in range(plan.processes)]
             for storm in storms:
                 stack.callback(storm.close)
                 stack.callback(storm.kill)
-            verdict.storms = [Storm() for _ in storms]
+            # Each says so when it begins.
+            verdict.storms = [_line(storm, READY_S) for storm in storms]
             began = time.monotonic()
             told = began
             while (now := time.monotonic()) - began < plan.seconds and not verdict.wrong:
@@ -109,34 +113,27 @@ class Campaign:
                 if plan.frames and verdict.judged >= plan.frames:
                     break
             verdict.seconds = time.monotonic() - began
-            self._end(daemon, honest, storms)
+            self._end(daemon, honest, witness, storms)
         return verdict
 
-    def _storm(self, daemon: Daemon, number: int) -> LineProcess:
+    def _storm(self, daemon: Daemon, doors: listeners.Doors, number: int) -> LineProcess:
         ids = {name: one.hex() for name, one in topic_ids(daemon.host, daemon.port).items()}
         seed = self._plan.seed * 1000 + number
         finds = str(self._directory / "finds")
         more = str(self.streams) if self.streams.exists() else ""
-        order = Order(
-            daemon.host,
-            daemon.port,
-            seed,
-            self._plan.connections,
-            finds,
-            ids,
-            more,
-            daemon.ports.get(logins.LISTENER, 0),
-        )
+        order = Order(daemon.host, doors, seed, self._plan.connections, finds, ids, more)
         command = ["nice", "-n", "5", sys.executable, "-m", "tests.fuzz.storm"]
         return LineProcess([*command, msgspec.json.encode(order).decode()])
 
     def _look(self, daemon: Daemon, at: float) -> None:
-        """Memory, life, and what groupd says."""
+        """Notes groupd's memory, whether it lives, and what is wrong in its log."""
         verdict = self.verdict
         if not verdict.resident or at - verdict.resident[-1][0] >= 1:
             verdict.resident.append((at, resident(daemon.pid)))
         if not daemon.process.running:
             verdict.wrong.append("groupd has died")
+        else:
+            listeners.grant(daemon)
         verdict.wrong += [one for storm in verdict.storms for one in storm.wrong]
         verdict.wrong += self._bad_lines()
 
@@ -148,7 +145,13 @@ class Campaign:
         lines = text.decode(errors="replace").splitlines()
         return [line for line in lines if BAD_LINES.search(line)]
 
-    def _end(self, daemon: Daemon, honest: LineProcess, storms: list[LineProcess]) -> None:
+    def _end(
+        self,
+        daemon: Daemon,
+        honest: LineProcess,
+        witness: LineProcess,
+        storms: list[LineProcess],
+    ) -> None:
         verdict = self.verdict
         for number, storm in enumerate(storms):
             storm.send("end")
@@ -157,15 +160,9 @@ class Campaign:
         if not daemon.process.running:
             return
         honest.send("end")
-        report = msgspec.json.decode(honest.read(HONEST_END_S), type=Report)
-        verdict.honest_requests = report.requests
-        verdict.honest_p99_ms = report.p99_s * 1000
-        verdict.honest_max_ms = max((wait.seconds for wait in report.waits), default=0.0) * 1000
-        verdict.honest_worst = [
-            f"{wait.what} {wait.seconds * 1000:.0f} of {wait.whole * 1000:.0f} ms"
-            for wait in report.waits[:5]
-        ]
-        verdict.honest_lost = [str(one) for one in (*report.fenced, *report.lost, *report.ledger)]
+        verdict.honest = msgspec.json.decode(honest.read(HONEST_END_S), type=Report)
+        witness.send("end")
+        verdict.witness = msgspec.json.decode(witness.read(), type=Testimony)
         found = {one.name: one.value for one in samples(daemon.admin_url)}
         verdict.stalls = int(found["groupd_event_loop_stalls_total"])
         verdict.longest_stall_ms = found["groupd_event_loop_stall_seconds"] * 1000
@@ -174,12 +171,18 @@ class Campaign:
         daemon.stop()
 
 
+def _victim(daemon: Daemon, doors: listeners.Doors) -> Victim:
+    address = (daemon.host, daemon.port)
+    secure = (daemon.host, doors.ports[listeners.SSL])
+    return Victim("groupd", (address,), (daemon.pid,), daemon.admin_port, secure, doors.ca)
+
+
 def _line(process: LineProcess, within_s: float) -> Storm:
     return msgspec.json.decode(process.read(within_s), type=Storm)
 
 
 def _last_line(process: LineProcess) -> Storm:
-    """The line before its output ends."""
+    """The last line before its output ends."""
     last = _line(process, STORM_END_S)
     with contextlib.suppress(RuntimeError):
         while True:

@@ -11,11 +11,11 @@ import msgspec
 KEPT = Path(__file__).parent / "corpus"
 SUFFIX = ".fuzz"
 MOST_BYTES = 1_500_000
-"""Of all kept streams, before they are compressed to a third."""
+"""The size of all kept streams, before they are compressed to a third."""
 
 
 def write(path: Path, streams: Iterable[bytes]) -> None:
-    """One file of streams, compressed."""
+    """Writes streams into one compressed file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(zlib.compress(msgspec.msgpack.encode(list(streams)), 9))
 
@@ -30,7 +30,7 @@ def kept() -> list[bytes]:
 
 
 def keep(streams: Iterable[bytes]) -> None:
-    """The shortest ones of these, as many as fit."""
+    """Keeps the shortest of these streams, as many as fit."""
     chosen: list[bytes] = []
     size = 0
     for stream in sorted(set(streams), key=len):

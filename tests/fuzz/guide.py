@@ -12,14 +12,14 @@ import msgspec
 
 _STATUS = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)/")
 _RUNS = re.compile(r"^Done (\d+) runs", re.MULTILINE)
-LATE_S = 120.0
+LATE_S = 400.0
 LONGEST = 4096
-"""Bytes of a stream."""
+"""The most bytes of a stream."""
 
 
 class Reached(msgspec.Struct):
-    """`covered`: places in groupd's code that were reached, `features`: with how often each was,
-    `streams`: that reach them all; `wrong`: how it failed."""
+    """`covered`: how many places in groupd's code were reached; `features`: those, and how often
+    each was; `streams`: how many reach them all; `wrong`: how the run failed."""
 
     runs: int = 0
     covered: int = 0
@@ -29,12 +29,13 @@ class Reached(msgspec.Struct):
 
 
 def available() -> bool:
-    """atheris is made for some versions of Python only."""
+    """Whether atheris is installed: it is made for some versions of Python only."""
     return importlib.util.find_spec("atheris") is not None
 
 
 def guide(seconds: float, directory: Path) -> tuple[Reached, list[bytes]]:
-    """Runs it that long. Returns what was reached, and the streams that libFuzzer has kept."""
+    """Runs the guided part that long. Returns what was reached, and the streams that libFuzzer has
+    kept."""
     folder, log = directory / "guided", directory / "guided.log"
     command = [sys.executable, "-m", "tests.fuzz.guided", f"-max_total_time={int(seconds)}"]
     command += [f"-max_len={LONGEST}", f"-artifact_prefix={directory}/crash-", str(folder)]

@@ -22,9 +22,10 @@ import structlog
 
 from tests.fuzz import corpus
 from tests.fuzz.limits import LIMITS
+from tests.fuzz.lines import Line, Wrong
 from tests.fuzz.mutation import Mutator, frames_of
 from tests.fuzz.seeds import PARTITIONS, TOPICS, Known, Seeds, topic_ids
-from tests.fuzz.talk import Talk, Way, Wrong
+from tests.fuzz.talk import Talk, Way, one_stream
 from tests.support.raw import api_versions, frame
 
 with atheris.instrument_imports(include=["groupd"]):
@@ -88,7 +89,8 @@ class Guided:
         inside = self._inside
         # The last one is answered at once, which tells that a Produce before it has no reply.
         stream = data + api_versions(0)
-        talk = Talk(inside.address, stream, inside.known, Way.AT_ONCE, self._chance)
+        line = Line(inside.address)
+        talk = Talk(line, one_stream(stream), inside.known, Way.AT_ONCE, self._chance)
         try:
             self._listen(talk)
         finally:
@@ -101,7 +103,7 @@ class Guided:
         sending = True
         while not talk.done:
             readable, writable, _ = select.select(
-                [talk.socket], [talk.socket] if sending else [], [], PATIENCE_S
+                [talk.line.socket], [talk.line.socket] if sending else [], [], PATIENCE_S
             )
             if writable:
                 sending = talk.write()
@@ -116,7 +118,8 @@ class Guided:
                     raise Wrong(f"no answer within {HANGS_S} s: {talk.expected[0]}")
 
     def change(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """The mutator for libFuzzer: of one frame, or of the frames in the stream."""
+        """libFuzzer's mutator: changes one frame, or which frames are in the stream and their
+        order."""
         self._chance.seed(seed)
         chance = self._chance
         frames, _, rest = frames_of(data)

@@ -15,5 +15,8 @@ LIMITS = {
     "log.retention.ms": "60000",
     "log.retention.check.interval.ms": "5000",
     "offset.metadata.max.bytes": "256",
+    "groupd.acls.max": "300",
+    "groupd.scram.users.max": "100",
+    "groupd.quotas.max": "100",
 }
 """So low that a campaign reaches them: then memory stays flat if the limits hold."""

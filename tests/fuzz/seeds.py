@@ -41,7 +41,7 @@ PRODUCE, JOIN_GROUP, INIT_PRODUCER_ID = 0, 11, 22
 _TRANSACTIONAL_SINCE = 3
 """The version of Produce that begins with a transactional id; kio has no older one."""
 _MORE = bytes(8)
-"""Fields that a version has besides those of the neighbour that kio knows."""
+"""Bytes for fields that a version has and its neighbour, which kio knows, has not."""
 
 _TOPIC_NAMES = (*TOPICS, *TOPICS, "fuzz-new", "fuzz-auto", "missing", "", "bad/name", "*")
 _GROUPS = ("fuzz-classic", "fuzz-consumer", "fuzz-simple", "fuzz-classic", "fuzz-consumer", "")
@@ -142,7 +142,7 @@ def version_of_kio(api: Api, version: int) -> int | None:
 
 
 class Seeds:
-    """Deterministic: the same chances give the same requests."""
+    """Makes requests; the same chances give the same ones."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -219,7 +219,7 @@ class Seeds:
 
 
 def _batches(chance: random.Random) -> tuple[bytes | None, ...]:
-    """Whole ones, and ones whose checksum fits although their bytes do not make sense."""
+    """Whole batches, and ones whose checksum fits although their bytes do not make sense."""
     records = [(b"key", b"value"), (None, b"x"), (b"k", None)]
     made = [encode_batch(0, -1, NOW_MS, records)]
     for producer in (0, 1, 2):
@@ -236,7 +236,7 @@ def _batches(chance: random.Random) -> tuple[bytes | None, ...]:
 
 
 _ATTRIBUTES, _RECORDS = 21, 61
-"""Where they begin in a batch; the checksum before them covers all behind it."""
+"""The places in a batch where they begin; the checksum before them covers all behind it."""
 _CODECS: tuple[tuple[int, Callable[[bytes], bytes]], ...] = (
     (1, lambda data: gzip.compress(data, mtime=0)),
     (2, lambda data: bytes(cramjam.snappy.compress_raw(data))),
@@ -258,7 +258,7 @@ def _with_checksum(batch: bytearray) -> bytes:
 
 
 def topic_ids(host: str, port: int) -> dict[str, bytes]:
-    """Those of `TOPICS`, by name."""
+    """The ids of `TOPICS`, by name."""
     with WireClient(host, port) as client:
         asked = [{"name": name} for name in TOPICS]
         reply = client.call("Metadata", 12, topics=asked, allow_auto_topic_creation=False)
@@ -266,7 +266,7 @@ def topic_ids(host: str, port: int) -> dict[str, bytes]:
 
 
 class Known:
-    """What the broker has told; takes the place of the marks."""
+    """Puts what the broker has told in the place of the marks."""
 
     def __init__(self, topic_ids: Mapping[str, bytes] | None = None) -> None:
         ids = topic_ids or {}
@@ -283,7 +283,7 @@ class Known:
         return data.replace(_PRODUCER, self._producer)
 
     def learn(self, key: int, data: bytearray, at: int, length: int) -> None:
-        """From the reply in these bytes, which begins with its correlation id."""
+        """Learns from the reply in these bytes, which begins with its correlation id."""
         if key == JOIN_GROUP:
             if found := _GIVEN_MEMBER.search(data, at, at + length):
                 self._member = found.group()

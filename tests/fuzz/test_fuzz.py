@@ -1,5 +1,5 @@
-"""The campaign in short: two minutes of it with the kept streams. GROUPD_FUZZ_SECONDS sets the
-time.
+"""The campaign in short: two minutes with its start, and the kept streams. GROUPD_FUZZ_SECONDS sets
+the time.
 
 What the honest client waits is printed, not asserted: this machine may have other things to do.
 """
@@ -19,10 +19,11 @@ from tests.fuzz.figures import figures
 
 pytestmark = pytest.mark.crash
 
-SECONDS = float(os.environ.get("GROUPD_FUZZ_SECONDS", "120"))
+SECONDS = float(os.environ.get("GROUPD_FUZZ_SECONDS", "115"))
 GUIDED = 0.25
 GROWTH_BYTES = 64 << 20
-"""Beyond what it has when the storm begins: the limits are low (`tests.fuzz.limits`)."""
+"""How much memory groupd may take beyond what it has when the storm begins: the limits are low
+(`tests.fuzz.limits`)."""
 
 
 @pytest.mark.timeout(SECONDS + 600)
@@ -38,4 +39,5 @@ def test_se_94_hostile_bytes_hurt_nobody(tmp_path: Path) -> None:
     # Otherwise it has shown little.
     judged = {key for storm in verdict.storms for key in storm.keys}
     assert judged >= API_BY_KEY.keys()
-    assert verdict.honest_requests > SECONDS
+    assert verdict.honest is not None
+    assert verdict.honest.requests > SECONDS

@@ -7,9 +7,6 @@ import random
 import select
 import socket
 import struct
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,16 +15,16 @@ from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import parse_request_header
 from groupd.protocol.wire.registry import MalformedRequest
 from tests.fuzz import corpus
-from tests.fuzz.logins import login
-from tests.fuzz.mutation import Mutator, frames_of
+from tests.fuzz.lines import Line, Wrong
+from tests.fuzz.mutation import FRESH, Mutator, frames_of
+from tests.fuzz.scripted_broker import broker, carry_out
 from tests.fuzz.seeds import MEMBER, TOPIC_IDS, TOPICS, Known, Seeds
-from tests.fuzz.talk import Talk, Way, Wrong
+from tests.fuzz.talk import Talk, Way, one_stream
 from tests.support.raw import api_versions, frame, request
-from tests.support.sasl_client import PLAIN_ALICE
 
 METADATA, PRODUCE, JOIN_GROUP, SYNC_GROUP = 3, 0, 11, 14
 UNLIKE_ITS_NEIGHBOUR = (28, 6)
-"""TxnOffsetCommit v6 has ids instead of names. kio has no such version, so nor have the seeds."""
+"""TxnOffsetCommit v6 has ids instead of names. kio does not know it, so the seeds do not either."""
 
 
 def reply(correlation: int) -> bytes:
@@ -35,7 +32,7 @@ def reply(correlation: int) -> bytes:
 
 
 def test_seeds_are_valid_requests_of_every_version() -> None:
-    """Some values make no sense to groupd, but not those of all requests."""
+    """groupd may refuse the values of some requests, but not those of all of a version."""
     made = Seeds(random.Random(3)).every_version(8)
     versions = {UNLIKE_ITS_NEIGHBOUR}
     for one in made:
@@ -57,11 +54,40 @@ def test_changed_frames_are_new_ones() -> None:
     streams = [mutator.stream(20) for _ in range(50)]
     again = Mutator(random.Random(4), pool)
     assert [again.stream(20) for _ in range(50)] == streams
-    fresh = [one for _, frames in streams for _, one in frames]
-    # Behind the correlation id.
+    fresh = [stream.frames[one] for stream in streams for one in stream.fresh]
+    # A frame in a stream has another correlation id than in the pool, so only the rest is compared.
     known = {one[8:] for one in pool}
-    assert 20 < len(fresh) < 100
+    assert 50 < len(fresh) < 50 * FRESH
     assert sum(one[8:] not in known for one in fresh) > 0.9 * len(fresh)
+
+
+def test_known_frames_come_first_and_may_leave_out_apis() -> None:
+    pool = Seeds(random.Random(3)).every_version(1)
+    mutator = Mutator(random.Random(4), pool)
+    for _ in range(50):
+        stream = mutator.stream(20, frozenset({METADATA}), fresh=0)
+        assert not stream.fresh
+        found, ends, rest = frames_of(stream.data)
+        assert (ends, rest) == (False, b"")
+        assert METADATA not in {int.from_bytes(one[:2]) for one in found}
+    orders = [list(mutator.stream(20).frames.values()) for _ in range(50)]
+    known = {one[8:] for one in pool}
+    assert all(one[8:] in known for frames in orders for one in frames[:20])
+
+
+def test_what_has_ended_a_connection_is_sent_no_more() -> None:
+    ender, *others = (frame(request(METADATA, 1, 7, bytes([number])))[4:] for number in range(5))
+    mutator = Mutator(random.Random(4), [ender, *others])
+    mutator.survived(ender)
+    mutator.ended(ender)
+    sent = {one[8:] for _ in range(50) for one in mutator.stream(20, fresh=0).frames.values()}
+    # A survivor without others of its kind stays.
+    assert {one[8:] for one in others} <= sent
+    for other in others:
+        mutator.survived(other)
+    mutator.ended(ender)
+    sent = {one[8:] for _ in range(50) for one in mutator.stream(20, fresh=0).frames.values()}
+    assert sent == {one[8:] for one in others}
 
 
 @pytest.mark.parametrize(
@@ -101,24 +127,6 @@ def test_marks_become_what_the_broker_has_told() -> None:
 # A broker that does as it likes ---------------------------------------------------------------
 
 
-@contextmanager
-def broker(behave: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
-    """One connection, then it is gone."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                behave(connection)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()
-        finally:
-            thread.join(10)
-
-
 def judged(stream: bytes, answer: bytes, *, sound: bool = True) -> Talk:
     """The talk with a broker that reads, answers this much and closes. Raises Wrong."""
 
@@ -127,20 +135,8 @@ def judged(stream: bytes, answer: bytes, *, sound: bool = True) -> Talk:
         connection.sendall(answer)
 
     with broker(behave) as address:
-        talk = Talk(address, stream, Known(), Way.AT_ONCE, random.Random(1), sound=sound)
-        try:
-            while not talk.done:
-                readable, writable, _ = select.select(
-                    [talk.socket], [talk.socket] if talk.sending else [], [], 10
-                )
-                assert readable or writable
-                if writable:
-                    talk.write()
-                if readable:
-                    talk.read()
-        finally:
-            talk.close()
-    return talk
+        script = one_stream(stream, sound=sound)
+        return carry_out(Talk(Line(address), script, Known(), Way.AT_ONCE, random.Random(1)))
 
 
 def test_replies_and_the_end_are_judged() -> None:
@@ -154,9 +150,22 @@ def test_replies_and_the_end_are_judged() -> None:
     assert len(ended.answered) == 1
 
 
-def test_a_produce_may_be_without_a_reply() -> None:
-    stream = frame(request(PRODUCE, 9, 7)) + api_versions(8)
+def produce(correlation: int, acks: int) -> bytes:
+    """Produce v3 of nothing."""
+    return request(PRODUCE, 3, correlation, struct.pack(">hhii", -1, acks, 0, 0))
+
+
+def test_a_produce_with_acks_0_has_no_reply() -> None:
+    stream = frame(produce(7, 0)) + api_versions(8)
     assert judged(stream, reply(8)).keys == [PRODUCE, 18]
+    # Neither if the next request has the same id, nor where replies are only counted.
+    same = judged(frame(produce(7, 0)) + api_versions(7), reply(7))
+    counted = judged(stream, reply(8), sound=False)
+    for talk in (same, counted):
+        assert talk.keys == [PRODUCE, 18]
+        assert not talk.expected
+    with pytest.raises(Wrong):
+        judged(frame(produce(7, 1)) + api_versions(8), reply(8))
 
 
 @pytest.mark.parametrize(
@@ -184,31 +193,27 @@ def test_the_replies_of_an_old_login_have_no_correlation_id() -> None:
         judged(stream, answer)
 
 
-def test_logins_of_all_kinds() -> None:
-    chance = random.Random(5)
-    mutator = Mutator(chance, Seeds(random.Random(3)).every_version(1))
-    made = [login(chance, mutator) for _ in range(300)]
-    sound = [one for one in made if one.sound]
-    assert 100 < len(sound) < 200
-    assert all(frames_of(one.data)[0][-1].endswith(PLAIN_ALICE) for one in sound)
-    assert b"" in [one.data for one in made]
-    assert any(b"SCRAM-SHA-512" in one.data for one in made)
+SILENT, ANSWERED = produce(1, 0), produce(2, 1)
+SYNC, INFO = request(SYNC_GROUP, 0, 3), request(METADATA, 0, 4)
 
 
 @pytest.mark.parametrize(
-    ("keys", "may"),
+    ("frames", "may"),
     [
-        ((SYNC_GROUP, METADATA), True),
-        ((PRODUCE, SYNC_GROUP, METADATA), True),
-        ((PRODUCE,), True),
-        ((METADATA, SYNC_GROUP), False),
-        ((PRODUCE, METADATA, SYNC_GROUP), False),
+        ((SYNC, INFO), True),
+        ((SILENT, SYNC, INFO), True),
+        ((SILENT,), True),
+        ((ANSWERED, SYNC), False),
+        ((INFO, SYNC), False),
+        ((SILENT, INFO, SYNC), False),
     ],
 )
-def test_who_may_wait(keys: tuple[int, ...], may: bool) -> None:
-    """A Produce in front may be one without a reply: then the next one is waited for."""
-    stream = b"".join(frame(request(key, 0, number)) for number, key in enumerate(keys))
+def test_who_may_wait(frames: tuple[bytes, ...], may: bool) -> None:
+    """A Produce with acks=0 has no reply: the next request is the one that is waited for."""
+    stream = b"".join(map(frame, frames))
     with broker(lambda connection: None) as address:
-        talk = Talk(address, stream, Known(), Way.AT_ONCE, random.Random(1))
+        talk = Talk(Line(address), one_stream(stream), Known(), Way.AT_ONCE, random.Random(1))
+        select.select([], [talk.line.socket], [], 10)
+        assert not talk.write()
         assert talk.waits_by_right is may
         talk.close()

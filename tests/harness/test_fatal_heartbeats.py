@@ -59,7 +59,8 @@ def of_aiokafka(c: GroupCoordinator, instance: str | None = None) -> AIOKafkaCon
 
 
 POLL_MS = 1000
-"""kafka-python gives a join up and begins anew where a poll ends in the middle of it."""
+"""If a poll ends in the middle of a join, kafka-python gives the join up and begins another one. A
+join never takes this long."""
 
 
 def of_kafka_python(c: GroupCoordinator, instance: str | None = None) -> KafkaConsumer:

@@ -48,3 +48,13 @@ def test_calls_fail_when_the_process_is_gone() -> None:
     with pytest.raises(HarnessError, match="gone"):
         c.groups()
     c.close()
+
+
+def test_close_after_a_call_that_the_dead_process_did_not_take() -> None:
+    c = GroupCoordinator.start(process=True)
+    host: Any = c._host
+    host._process.kill()
+    host._process.wait()
+    with pytest.raises(BrokenPipeError):
+        host._frames.send("stays in the buffer")
+    c.close()

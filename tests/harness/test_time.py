@@ -27,7 +27,8 @@ def c(groupd: GroupCoordinator) -> GroupCoordinator:
 
 
 def moved_ms(c: GroupCoordinator, group: str, protocol: str) -> float:
-    """From `advance`, which ends a killed member's session, to the other one's listener."""
+    """The time from `advance`, which ends a killed member's session, to the other one's
+    listener."""
     with Member(c.bootstrap_servers, group, protocol) as survivor:
         survivor.wait(owned=6)
         (stays,) = c.wait_members(group, 1)
@@ -51,7 +52,8 @@ def moved_ms(c: GroupCoordinator, group: str, protocol: str) -> float:
 def test_a_killed_members_partitions_move_right_after_advance(
     c: GroupCoordinator, protocol: str
 ) -> None:
-    """Once of a few times, for this machine may be busy; docs/testing.md has figures."""
+    """They do at least once in a few tries: this machine may be busy. docs/testing.md has
+    figures."""
     c.clock.freeze()
     took: list[float] = []
     while len(took) < ATTEMPTS and min(took, default=PROMPT_MS) >= PROMPT_MS:

@@ -39,7 +39,7 @@ def consumer(c: GroupCoordinator) -> Iterator[Consumer]:
 
 
 def commit(consumer: Consumer, offset: int) -> bool:
-    """Whether it was taken."""
+    """Commits; whether it was taken."""
     try:
         consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
     except KafkaException:
@@ -97,7 +97,7 @@ def test_a_delayed_reply_is_of_what_was_done(c: GroupCoordinator, consumer: Cons
 
 
 def test_the_text_of_an_error_reaches_the_client(c: GroupCoordinator) -> None:
-    """In replies that carry one; librdkafka throws that of a consumer heartbeat away."""
+    """It does in replies that carry one; librdkafka throws that of a consumer heartbeat away."""
     admin = AdminClient({"bootstrap.servers": c.bootstrap_servers})
     with c.fault("error", api="CreateTopics", code="POLICY_VIOLATION", message="not on Fridays"):
         (outcome,) = admin.create_topics([NewTopic("more", 1)]).values()
@@ -155,7 +155,7 @@ HANDLES = set().union(*(public(kind) for kind in (Faults, FaultHandle, Incident,
 
 
 def test_every_fault_clock_and_wait_function_has_a_test_with_a_client() -> None:
-    """All files here but those without a client; that the test says something is for its reader."""
+    """Looks at all files here that use a client; that the test says something is for its reader."""
     texts = "".join(
         text
         for path in HERE.glob("test_*.py")

@@ -16,7 +16,7 @@ BESIDE = {
     *("pyproject.toml", "setup.py"),
 }
 MADE = {"PKG-INFO", "setup.cfg", "groupd.egg-info"}
-"""By setuptools."""
+"""What setuptools makes."""
 LINK = re.compile(r"\]\(([^)]*)\)")
 
 

@@ -1,4 +1,5 @@
-"""One Spark session for all tests of the pipeline, and one worker of xdist for all of them."""
+"""One Spark session for all tests of the pipeline. `tests/support/spreading.py` has all of them run
+in one process, and first."""
 
 from __future__ import annotations
 
@@ -18,10 +19,8 @@ _HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+        if _HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

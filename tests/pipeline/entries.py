@@ -15,7 +15,7 @@ from groupd.protocol.records.batch import Batch, parse_header
 
 
 def entries_of(spark: SparkSession, logs: Mapping[int, Sequence[bytes]]) -> DataFrame:
-    """Batches by log partition, as `entries`."""
+    """Batches by log partition, as a table `entries`."""
     found = [
         rows
         for partition, payloads in logs.items()

@@ -31,7 +31,7 @@ _TIMES = {
 
 
 def entry_of(offset: int, at_ms: int, record: Record, log_partition: int = 0) -> FoldEntry:
-    """As the Spark pass gives it."""
+    """The entry that the Spark pass would give the fold."""
     kind = record_type(encode_key(record.key))
     assert kind in TYPE_NAMES
     member, topic, partition = key_columns(record)
@@ -94,7 +94,8 @@ class TimedShard(Shard):
         self.beat(epoch, member, **fields)
 
     def settle_all(self, step_ms: int = 0) -> None:
-        """Heartbeats in turn, until the group is stable; `step_ms` before each."""
+        """Lets all heartbeat in turn until the group is stable; `step_ms` pass before each
+        heartbeat."""
         for _ in range(20):
             for member in sorted(self.told):
                 self.advance(step_ms)

@@ -31,7 +31,7 @@ PRODUCERS = 3
 MEMBERS = ("m1", "m2")
 
 Answer = dict[tuple[str, str, int], tuple[int, int, str]]
-"""By group, topic and partition: offset, leader epoch and metadata."""
+"""Offset, leader epoch and metadata, by group, topic and partition."""
 
 
 @dataclass
@@ -152,7 +152,7 @@ class RandomLog:
     def _delete_group(self) -> None:
         group = self.random.choice(GROUPS)
         if self.random.random() < 0.2 and group not in CONSUMER:
-            # Not as the coordinator does it: offsets that are left show again with a new group.
+            # The coordinator does not do it so: offsets that are left show again with a new group.
             self.log.write([Record(GroupMetadataKey(group))])
         else:
             self.log.request(DeleteGroupsRequest((group,)))

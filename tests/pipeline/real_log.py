@@ -83,7 +83,7 @@ class Story:
         self.tick()
 
     def short_lived(self, group: str, offsets: Offsets, retention_ms: int) -> None:
-        """As clients before Kafka 2.1 did: with a retention time of its own."""
+        """Commits as clients before Kafka 2.1 did: with a retention time of its own."""
         topics = [
             {
                 "name": topic,
@@ -111,7 +111,7 @@ class Story:
         self.tick()
 
     def transaction(self, consumer: Consumer, name: str, offsets: Offsets) -> Producer:
-        """Offsets in a transaction that is still open."""
+        """Puts offsets into a transaction that is still open."""
         producer = Producer(
             {"bootstrap.servers": self.bootstrap, "transactional.id": name, "log_level": 0}
         )
@@ -140,7 +140,7 @@ class Story:
         self.tick()
 
     def remember(self) -> None:
-        """What groupd's own client and librdkafka's are answered now."""
+        """Notes what groupd's own client and librdkafka's are answered now."""
         self.tick()
         instant = Instant(self.broker.clock.now_ms, {})
         for group in GROUPS:
@@ -211,7 +211,7 @@ def told() -> Iterator[Story]:
 
 
 def tell(story: Story) -> None:
-    """Three parts with an instant after each."""
+    """Tells the story in three parts, and notes the answers after each."""
     both = ["orders", "refunds"]
     classic = story.member("workers", both, 5, group_protocol="classic")
     modern = story.member(

@@ -95,7 +95,7 @@ def test_options_have_the_types_of_their_defaults() -> None:
 
 @pytest.mark.timeout(300)
 def test_a_run_from_the_shell(store: str, tmp_path: Path) -> None:
-    """Like a user's: the tables, a summary, nothing else."""
+    """It prints what a user sees: the tables, a summary, nothing else."""
     command = [sys.executable, "-m", "groupd.pipeline", "entries", "--store", store]
     command += ["--out", str(tmp_path / "out"), "--master", "local[1]", "--driver-memory", "1g"]
     # A process that lives for seconds is compiled for nothing.

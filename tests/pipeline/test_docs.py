@@ -39,12 +39,12 @@ _TIMES = re.compile(r"\d+\.\d s\b|[\d,]+ a second")
 
 
 def in_scratch(code: str, scratch: Path) -> str:
-    """Relative paths are Java's, whose directory cannot be changed."""
+    """The code with absolute paths: relative ones are Java's, whose directory cannot be changed."""
     return re.sub(r"(?<=[\s\"'])\./", f"{scratch}/", code)
 
 
 def printed(spark: SparkSession, snippet: Snippet, scratch: Path, names: dict[str, Any]) -> str:
-    """What it prints, as the page has it."""
+    """What the snippet prints, as the page has it."""
     code = in_scratch(snippet.code, scratch)
     if snippet.language == "python":
         out = io.StringIO()

@@ -17,7 +17,7 @@ from tests.unit.consumer_group.harness import FOO, topic
 
 
 def held_after(cycles: int) -> int:
-    """Bytes of the live state after so many members have come and gone, and committed."""
+    """The bytes of the live state after so many members have come and gone, and committed."""
     log = TimedShard(topic("foo", FOO, 6))
     log.join("a")
     log.settle_all(1000)

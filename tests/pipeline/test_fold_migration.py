@@ -20,7 +20,7 @@ NAMES = {topic_id_text(FOO) or "": "foo", topic_id_text(BAR) or "": "bar"}
 
 
 def facts(bench: Bench) -> dict[str, list[dict[str, Any]]]:
-    """The clock stands still: operations are told apart by their records alone."""
+    """The rows of the fold. The clock stands still: only the records tell operations apart."""
     at_ms = bench.now.wall_ms
     return facts_of([entry_of(n, at_ms, one) for n, one in enumerate(bench.log)], NAMES)
 

@@ -38,7 +38,7 @@ def payloads(directory: Path) -> dict[int, list[bytes]]:
 
 @pytest.fixture(scope="module")
 def varied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Enough groups for every kind of them."""
+    """A log with enough groups for every kind of them."""
     directory = tmp_path_factory.mktemp("generated") / "segments"
     to_segments(Options(records=24_000, groups=80, seed=12, days=3), directory)
     return directory

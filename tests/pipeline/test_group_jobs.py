@@ -30,7 +30,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def world() -> TimedShard:
-    """Joins, a static restart, an expiry, more partitions, an end in the middle."""
+    """A shard with joins, a static restart, an expiry, more partitions, and an end in the
+    middle."""
     log = TimedShard(topic("foo", FOO, 6), topic("bar", BAR, 2))
     log.join("a")
     log.join("s1", instance="static", client_id="static-client")
@@ -55,12 +56,12 @@ def inputs(spark: SparkSession, log: TimedShard) -> Inputs:
 
 
 def same_columns(table: Table, columns: StructType) -> bool:
-    """Whatever of them may be null."""
+    """Whether the columns are the same; which of them may be null does not count."""
     return table.frame.schema.simpleString() == columns.simpleString()
 
 
 def plain(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Times in milliseconds, without the log partition; comparable."""
+    """A row that can be compared: times in milliseconds, without the log partition."""
     return tuple(
         (name, (value - EPOCH) // timedelta(milliseconds=1))
         if isinstance(value, datetime)

@@ -28,7 +28,7 @@ from tests.support.pipeline_command import groupd_pipeline
 from tests.support.toolchain import spark_kafka_jars
 
 FROM_HEADERS = ("transactional", "producer_id", "producer_epoch", "sequence")
-"""What only a batch's header says, which Spark's source keeps to itself."""
+"""Columns that only a batch's header tells, which Spark's source keeps to itself."""
 
 
 @pytest.fixture(scope="module")

@@ -36,8 +36,8 @@ def tables(inputs: Inputs, **options: Any) -> Tables:
 
 
 def everything() -> LoggedShard:
-    """What the tests below are about: a group each, a log together, as a run takes seconds.
-    Minutes are from the start; what takes place in one is over within it."""
+    """The log of all tests below: a group for each, in one log, as a run takes seconds. Minutes are
+    from the start; what takes place in one is over within it."""
     log = LoggedShard()
     steps: list[tuple[float, str, tuple[Any, ...], dict[str, Any]]] = []
 
@@ -213,8 +213,8 @@ def test_no_progress_in_spite_of_lag_is_a_stall(told_with_ends: Tables) -> None:
 
 
 def test_of_ends_that_are_known_now_only_the_present_is_told(told_with_ends: Tables) -> None:
-    """Partition 1 of `lag` and 3 of `idle` are behind now and have not moved, the log does not
-    tell how long there was something; `uneven` has all there is, so 4 was no stall."""
+    """Partition 1 of `lag` and 3 of `idle` are behind now and have not moved. The log does not tell
+    how long there was something to read; `uneven` has all there is, so 4 was no stall."""
     findings = told_with_ends[1]
     at_the_end = [row for row in findings if row["evidence"] == "lag at the end"]
     assert sorted(shown(at_the_end, "group", "partition", "windows", "lag")) == [
@@ -265,7 +265,8 @@ WINDOW = timedelta(minutes=2)
 
 
 def reference(group: str, found: list[OffsetChange]) -> dict[Any, dict[str, int]]:
-    """By partition and window, from the changes that the history tells: in the plainest way."""
+    """What each partition does in each window, by the changes of the history: in the plainest
+    way."""
     table: dict[Any, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for change in found:
         number = (change.time_ms - START_MS) // (WINDOW // timedelta(milliseconds=1))

@@ -41,7 +41,7 @@ def c(groupd: GroupCoordinator) -> GroupCoordinator:
 
 @dataclass
 class Diary:
-    """What happened, as the one who did it saw it."""
+    """Writes down what happened, as the one who did it saw it."""
 
     c: GroupCoordinator
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -125,7 +125,7 @@ def told(given: Inputs) -> list[dict[str, Any]]:
 
 
 def topic_ids(c: GroupCoordinator) -> dict[str, str]:
-    """From the metadata that clients get."""
+    """The names of topics by id, from the metadata that clients get."""
     admin = AdminClient({"bootstrap.servers": c.bootstrap_servers})
     found = {}
     asked = admin.describe_topics(TopicCollection(["orders", "refunds"]))
@@ -141,7 +141,7 @@ def stable(c: GroupCoordinator, count: int) -> Callable[[], object]:
 
 
 def owning(c: GroupCoordinator, members: int, partitions: int) -> Callable[[], object]:
-    """Until so many members are stable with so many partitions."""
+    """A function that waits until so many members are stable with so many partitions."""
 
     def wait() -> None:
         while True:

@@ -71,7 +71,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(spark: SparkSession, directory: Path) -> Page:
-    """Made by the command of the documentation."""
+    """The page that the command of the documentation makes."""
     out = directory / "report.html"
     (snippet,) = [
         one for one in snippets("pipeline-report.md") if one.code.startswith("groupd-pipeline rep")
@@ -172,7 +172,7 @@ def test_segments_give_the_same_page(spark: SparkSession, directory: Path, page:
 
 
 def test_limits_are_kept_and_told(spark: SparkSession, directory: Path, page: Page) -> None:
-    """Over the tables that the first report left."""
+    """Looks at the tables that the first report left."""
     from groupd.pipeline.report.collect import collect_report
     from groupd.pipeline.report.make import read_tables
     from groupd.pipeline.report.page import render

@@ -113,7 +113,8 @@ async def append(directory: Path, partition: int, payload: bytes, count: int = 1
 
 
 async def clean(directory: Path, partition: int, until: int) -> None:
-    """As the cleaner does: the rows before `until` become one, from which a record is gone."""
+    """Does what the cleaner does: the rows before `until` become one, from which a record is
+    gone."""
     store = create_store(url_of(directory), ".")
     await store.start()
     state = await store.open(offsets_log_name(partition))
@@ -150,7 +151,7 @@ def test_cleaning_ahead_of_a_stream_is_told(
     planned = reader.latestOffset(start, ReadAllAvailable())
     asyncio.run(clean(store, HOME, 8))
     told = "offsets 3 to 7 have been cleaned before they were read"
-    # By whoever comes first: the next plan, and the tasks of the last one.
+    # Either the next plan or a task of the last plan is the first to notice it; both raise.
     with pytest.raises(PipelineError, match=told):
         reader.latestOffset(start, ReadAllAvailable())
     with pytest.raises(PipelineError, match=told):

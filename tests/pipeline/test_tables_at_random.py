@@ -94,7 +94,7 @@ async def test_every_commit_is_told_as_the_coordinators_own_replay_tells_it(
 
 
 def test_random_logs_hold_every_kind_of_change(spark: SparkSession) -> None:
-    """Or the test above would show little."""
+    """Otherwise the test above would show little."""
     logs = {seed: RandomLog(seed, STEPS).log.batches for seed in SEEDS}
     inputs = inputs_of(spark, entries_of(spark, logs))
     rows = rows_of(commits.JOB, inputs, retention_minutes=RETENTION_MINUTES)

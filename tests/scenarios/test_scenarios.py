@@ -23,7 +23,7 @@ assert set(CHOSEN) <= set(KINDS), f"GROUPD_SCENARIO_BACKENDS={CHOSEN}: choose fr
 
 
 def cases() -> Iterator[object]:
-    # By settings: a real broker is started anew for each of them.
+    # Sorted by settings: a real broker is started anew for each of them.
     scenarios = sorted(all_scenarios(), key=lambda one: sorted(one.pairs("config").items()))
     for kind in CHOSEN:
         for scenario in scenarios:

@@ -25,7 +25,7 @@ def excuses() -> dict[str, str]:
 
 
 def required() -> set[str]:
-    """The numbers of all scenarios that the rules list, of what is served."""
+    """The numbers of all scenarios of what is served, as the rules list them."""
     return {n for page in RULES.glob("*.md") for n in SCENARIO.findall(page.read_text())}
 
 

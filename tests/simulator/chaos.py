@@ -30,7 +30,7 @@ class Admin(Client):
     """Asks and alters; it is in no group."""
 
     def begin(self) -> None:
-        """Nothing to keep up."""
+        """Does nothing: there is nothing to keep up."""
 
     def commit_identity(self) -> tuple[int, str] | None:
         return None
@@ -59,7 +59,8 @@ class Chaos:
         self._every(options.admin_every_ms, self._administer)
 
     def end(self) -> None:
-        """Rivals and one in three of the dead stay away; everybody else is there and awake."""
+        """Ends the trouble. Rivals and one in three of the dead stay away; everybody else is there
+        and awake."""
         self._over = True
         simulation = self._simulation
         simulation.change_topics(simulation.topics.restore())
@@ -74,7 +75,7 @@ class Chaos:
                 client.start()
 
     def change_one_thing(self) -> None:
-        """With everything else at rest."""
+        """Changes one thing while everything else is at rest."""
         simulation = self._simulation
         clients = [one for one in simulation.clients if one.running]
         static = [one for one in clients if one.instance_id is not None]

@@ -108,7 +108,7 @@ class Checks:
                     self.look(runtime)
 
     def look(self, runtime: ShardRuntime) -> None:
-        """Everything about one shard."""
+        """Checks everything about one shard."""
         self.looks += 1
         state = runtime.shard.state
         _check_timer(runtime)
@@ -269,7 +269,7 @@ def _check_owned(client: ConsumerClient, member: ConsumerGroupMember) -> None:
 
 
 def _check_timer(runtime: ShardRuntime) -> None:
-    """The shard will be woken for its earliest deadline."""
+    """Checks that the shard will be woken for its earliest deadline."""
     due = runtime.shard.next_deadline()
     wakes_at = runtime._deadlines.at_ms
     if due is not None and (wakes_at is None or wakes_at > due):

@@ -65,7 +65,7 @@ class ClassicClient(Client):
     # Joining
 
     def _rejoin(self) -> None:
-        """Give up what must be given up, then send the Join."""
+        """Gives up what must be given up, then sends the Join."""
         if self._joining or self._leaving:
             return
         self._joining = True

@@ -31,7 +31,7 @@ RETRIABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """`regex` "" = none. Classic clients have names only."""
+    """What a client subscribes to. `regex`: "" for none. Classic clients have names only."""
 
     names: tuple[str, ...]
     regex: str = ""
@@ -70,7 +70,7 @@ class Client:
     # To be told
 
     def start(self) -> None:
-        """Begin a life of the client's process, with nothing remembered."""
+        """Begins a life of the client's process, with nothing remembered."""
         self.life += 1
         self.running, self.frozen, self.fatal = True, False, ""
         self.owned = {}
@@ -85,7 +85,7 @@ class Client:
         raise NotImplementedError
 
     def leave(self, *, for_a_while: bool) -> None:
-        """An orderly end."""
+        """Ends in order."""
         raise NotImplementedError
 
     def die(self) -> None:
@@ -129,7 +129,7 @@ class Client:
         on_reply: Callable[[Any], None],
         timeout_ms: int | None = None,
     ) -> None:
-        """`on_reply(None)`: no answer came, the connection is gone."""
+        """Sends a request. `on_reply(None)`: no answer came, the connection is gone."""
         connection = self._connect()
         if connection is None:
             self.later(RETRY_MS, on_reply, None)
@@ -160,7 +160,7 @@ class Client:
         self.simulation.network.send(call)
 
     def later(self, delay_ms: int, run: Callable[..., None], *arguments: Any) -> None:
-        """Only in this life; a frozen client does it when it thaws."""
+        """Runs it after a delay, but only in this life; a frozen client does it when it thaws."""
         self.world.after(delay_ms, self._if_alive, self.life, run, arguments)
 
     def _if_alive(self, life: int, run: Callable[..., None], arguments: tuple[Any, ...]) -> None:

@@ -47,7 +47,7 @@ class ConsumerClient(Client):
     # Heartbeats
 
     def _heartbeat_in(self, delay_ms: int) -> None:
-        """The next heartbeat; one that was planned before is dropped."""
+        """Plans the next heartbeat; one that was planned before is dropped."""
         self._scheduled += 1
         self.later(delay_ms, self._heartbeat, self._scheduled)
 
@@ -132,7 +132,7 @@ class ConsumerClient(Client):
     # Reconciliation
 
     def _reconcile(self) -> None:
-        """One at a time; a newer target is looked at when this one is through."""
+        """Works on one target at a time; a newer one is looked at when this one is through."""
         if self._target is None or self._revoking:
             return
         revoke = self.owned.keys() - self._target
@@ -152,7 +152,7 @@ class ConsumerClient(Client):
         self._take_target()
 
     def _take_target(self) -> None:
-        """Take what the newest target has; it may still ask for more to be given up."""
+        """Takes what the newest target has; it may still ask for more to be given up."""
         if self._target is None:
             return
         if self.busy("group"):

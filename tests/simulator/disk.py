@@ -54,7 +54,7 @@ class Disk:
     def start_append(
         self, loop: VirtualLoop, batches: Sequence[Append], done: asyncio.Future[None]
     ) -> None:
-        """Draw what happens to this append, and when."""
+        """Draws what happens to this append, and when."""
         world, options = self._world, self._options
         self.appends += 1
         delay_ms = 0 if self.healed else world.between(0, options.append_max_ms)
@@ -70,7 +70,7 @@ class Disk:
             self.faults += 1
             world.trace("append will fail", f"applied={applied}", f"in {delay_ms} ms")
         if not self.healed and world.chance(options.crash_at_append):
-            # Before the write, or between the write and its answer.
+            # The crash comes before the write, or between the write and its answer.
             early = world.between(-FOREIGN_CRASH_MS, FOREIGN_CRASH_MS)
             world.after(max(0, delay_ms + early), self.crash)
         world.after(delay_ms, self._finish, loop, tuple(batches), applied, error, done)
@@ -116,7 +116,7 @@ class Disk:
         return batches[start:]
 
     def compact(self, name: str) -> None:
-        """Fold a random prefix: the last record of each key stays, tombstones go."""
+        """Folds a random prefix: the last record of each key stays, tombstones go."""
         log = self.logs[name]
         cut = self._world.between(0, len(log.batches))
         last: dict[bytes | None, StoredBatch | None] = {}

@@ -55,7 +55,8 @@ Holding = tuple[int, frozenset[TopicPartition]]
 
 @dataclass(slots=True)
 class Commit:
-    """`offset` is unique in a run and names the commit. `tainted`: as of when it was written."""
+    """A commit that a client sends. Its offset is its place among all commits, so it is unique in a
+    run and names the commit."""
 
     client: Client
     life: int
@@ -65,8 +66,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatFacts:
-    """`said_before`: how much the log had said of the member; `must_pass`: whether its epoch is
-    good, None where another rule decides."""
+    """The facts about a heartbeat at the time when it was handled. `said_before`: the number of
+    records about the member that were in the log by then. `must_pass`: whether the member's epoch
+    is valid; None where another rule decides."""
 
     said_before: int
     must_pass: bool | None
@@ -86,7 +88,7 @@ class Ledger:
         self._plans: dict[tuple[str, int], str] = {}
         self._generations: dict[str, int] = {}
         self.deleted_groups: set[str] = set()
-        """Groups for which a deletion was ever asked."""
+        """Groups whose deletion was ever asked for."""
 
         self.removed_groups: set[str] = set()
         """Consumer groups that were empty once and went."""
@@ -147,7 +149,8 @@ class Ledger:
             raise Violation(f"{key}: acknowledged offset {acknowledged} is dropped")
 
     def _has_expired(self, log_name: str, key: OffsetCommitKey, offset: int) -> bool:
-        """Old enough, as far as the clock can be trusted, and of no subscribed topic."""
+        """Whether an offset is old enough, as far as the clock can be trusted, and of no subscribed
+        topic."""
         simulation = self._simulation
         group = simulation.shadow.shard(log_name).state.groups.get(key.group)
         if isinstance(group, ConsumerGroup) and group.is_subscribed_to(key.topic):

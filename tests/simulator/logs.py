@@ -10,7 +10,7 @@ _capture = LogCapture()
 
 
 def captured_log() -> LogCapture:
-    """Emptied for a new run; from here on the process-wide log goes there."""
+    """The captured log, empty for a new run; from here on the process-wide log goes there."""
     structlog.configure(
         processors=[_capture],
         wrapper_class=structlog.make_filtering_bound_logger(30),

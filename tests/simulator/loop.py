@@ -36,7 +36,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # The simulator's side
 
     def enter(self, run: Callable[..., None], *arguments: Any) -> None:
-        """Run something inside the process, and then all that it makes ready."""
+        """Runs something inside the process, and then all that it makes ready."""
         if not self.alive:
             return
         if self._frozen:
@@ -108,7 +108,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             handle._run()
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled handles are skipped when their time comes."""
+        """Does nothing: cancelled handles are skipped when their time comes."""
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -151,7 +151,8 @@ class VirtualTimer:
         self._timer: Timer = self._world.at(at_ms, self._due)
 
     def _due(self) -> None:
-        """While the process is frozen it waits for its end, which moves its time."""
+        """Fires the timer. While the process is frozen it waits for the end of that, which moves
+        its time."""
         if self._loop.frozen_until_ms > self._world.now_ms:
             self._timer = self._world.at(self._loop.frozen_until_ms, self._due)
         elif self._at_ms + self._loop.lost_ms > self._world.now_ms:

@@ -25,7 +25,7 @@ Owned = Sequence[tuple[str, int]]
 
 
 def subscription_bytes(topics: Sequence[str], owned: Owned, generation: int) -> bytes:
-    """Version 3, without user data and rack."""
+    """A subscription of version 3, without user data and rack."""
     out = bytearray(pack(">h", 3))
     out += pack(">i", len(topics))
     for topic in topics:

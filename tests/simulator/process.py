@@ -160,7 +160,8 @@ class Process:
         resolve: Callable[[Any], None],
         took: Callable[[Waiter], None],
     ) -> None:
-        """To be called inside `loop.enter`. `took(waiter)` comes after the handling."""
+        """Hands a request to the broker, inside `loop.enter`. `took(waiter)` comes after the
+        handling."""
         waiter = Callback(request, _FAILURES[type(request)], resolve)
         self.broker.submit(RequestContext(waiter, version, client_id), request)
         took(waiter)

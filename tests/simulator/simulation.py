@@ -92,7 +92,7 @@ class Simulation:
         )
         self.network.process = self.process
         if self.options.topic_change_every_ms and not self.healed and self.world.chance(0.3):
-            # While the shards load.
+            # The change comes while the shards load.
             delay_ms = self.world.between(0, 2 * self.options.append_max_ms)
             self.world.after(delay_ms, self.chaos.change_topics)
 

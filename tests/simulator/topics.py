@@ -27,13 +27,13 @@ class Topics:
         return TopicImage(topic_id, name, self._world.between(1, self._partitions_max))
 
     def restore(self) -> MetadataDelta | None:
-        """Create every topic that is missing; None if none is."""
+        """Creates every topic that is missing; None if none is."""
         missing = [name for name in self.names if name not in self.image.by_name]
         created = {name: self._new(name) for name in missing}
         return self._install(created=created) if created else None
 
     def change(self) -> MetadataDelta | None:
-        """One random change."""
+        """Makes one random change."""
         name = self._world.random.choice(self.names)
         topic = self.image.by_name.get(name)
         if topic is None:

@@ -76,8 +76,8 @@ class World:
         self.now_ms = end_ms
 
     def watched(self, run: Callable[..., None]) -> Callable[..., None]:
-        """A check that runs deep inside the process, which must not take its exception for one of
-        its own: the step fails with it when it is through."""
+        """Wraps a check that runs deep inside the process, which must not take its exception for
+        one of its own: the step fails with it when it is through."""
 
         def guarded(*arguments: Any) -> None:
             try:

@@ -50,7 +50,7 @@ HOUR_MS = 3_600_000
 STEP_HOURS = 8
 DAYS = 30
 FULL_DAY = 12
-"""From here on everything has reached the end of its life at least once."""
+"""From this day on everything has reached the end of its life at least once."""
 GROWTH = 1.25
 WAL_BYTES_MAX = 32 << 20
 SETTINGS = {
@@ -74,7 +74,7 @@ class Kept:
     """What a daemon holds."""
 
     disk_bytes: int
-    """Of the database, free pages included."""
+    """The size of the database, free pages included."""
     wal_bytes: int
     rows: int
     objects: int
@@ -98,7 +98,7 @@ class Soak:
         )
         self.daemon = Daemon(options, self.clock, socket_clock=SystemClock())
         await self.daemon.start()
-        # As often as a log of thousands of transactions a day is trimmed.
+        # It is trimmed as often as a log of thousands of transactions a day.
         self.daemon.parts.transactions.trimmer.records_min = 100
 
     async def ask(self, request: Any, version: int) -> Any:
@@ -164,7 +164,7 @@ class Soak:
         assert ended.error == ErrorCode.NONE, ended
 
     async def work(self) -> None:
-        """What comes in within a step."""
+        """Sends what comes in within a step."""
         day = self.step * STEP_HOURS // 24
         plain = await self.ask(InitProducerIdRequest(None), 5)
         producer = (plain.producer_id, plain.producer_epoch)

@@ -38,7 +38,7 @@ async def test_a_store_on_postgresql_is_filled_read_and_verified(
     plan = await plan_import(kept, tally, {}, store, store.open_many, options)
     await write_plan(plan, store)
 
-    # Beside its owner.
+    # The reader reads beside the owner of the store.
     reader = create_reader(url, tmp_path)
     await reader.start()
     lines = [line async for line in dump_lines(StoreSource(reader), Selection, None, as_json=True)]

@@ -125,7 +125,7 @@ async def test_what_an_earlier_version_wrote(
 
 
 def shape(connection: Connection) -> dict[str, Any]:
-    """Everything about the tables but the order of their columns and what those of an added
+    """Everything about the tables, except the order of their columns and what those of an added
     column are filled with."""
     inspector = inspect(connection)
     found: dict[str, Any] = {}

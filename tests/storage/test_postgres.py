@@ -64,14 +64,15 @@ async def offsets(store: SqlStore, name: str = "a") -> list[int]:
 
 
 async def until_waiting(server: PostgresServer, database: str) -> None:
-    """Somebody waits for the lock on the database."""
+    """Waits until somebody waits for the lock on the database."""
     async with asyncio.timeout(10):
         while not server.execute(database, WAITING):
             await asyncio.sleep(0.01)
 
 
 async def reopened(store: SqlStore, name: str = "a") -> tuple[int, int]:
-    """(owner epoch, log end), tried as long as the store is away: what a reload does."""
+    """Opens the log, tried as long as the store is away, as a reload does: (owner epoch, log
+    end)."""
     async with asyncio.timeout(20):
         while True:
             try:
@@ -144,7 +145,7 @@ async def test_an_append_is_one_statement(store: SqlStore) -> None:
 
 
 async def test_queries_go_straight_to_the_range_of_the_index(store: SqlStore) -> None:
-    """Without a sort or a bitmap, whatever the statistics say: here they know of no row."""
+    """They need no sort and no bitmap, whatever the statistics say: here they know of no row."""
     await store.open("a")
     await store.append([batch("a", base) for base in range(2000)])
 
@@ -395,7 +396,7 @@ async def test_a_network_that_swallows_everything(
 async def test_a_session_that_the_server_still_believes_in(
     server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a network that broke without a word: the lock is held by ourselves."""
+    """After a network that broke without a word, the lock is still held by our own old session."""
     monkeypatch.setattr(postgres_session, "LOCK_TIMEOUT_MS", 200)
     async with Proxy(server.port) as proxy:
         store = new_store(server.url(database).replace(f":{server.port}/", f":{proxy.port}/"))

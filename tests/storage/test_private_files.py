@@ -29,7 +29,7 @@ def rights(path: Path) -> int:
 
 
 async def serve(directory: Path) -> list[str]:
-    """A daemon's life; the warnings of its start."""
+    """Lives a daemon's life; the warnings of its start."""
     daemon = Daemon(DaemonOptions(("127.0.0.1", 0), admin=None, data_dir=directory))
     with capture_logs() as lines:
         await daemon.start()

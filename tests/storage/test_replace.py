@@ -41,7 +41,7 @@ def change(first: int, end: int, *rows: StoredBatch, epoch: int = 1, clean: int 
 
 
 async def filled(store: Store, count: int = 10) -> None:
-    """Batches of two offsets each."""
+    """Appends batches of two offsets each."""
     epoch = (await store.open("a")).owner_epoch
     await store.append(
         [Append("a", epoch, 2 * n, 2 * n + 1, n, b"batch %d" % n) for n in range(count)]

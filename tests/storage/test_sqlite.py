@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -36,6 +37,17 @@ def tamper(database: Path, statement: str) -> None:
     connection.execute(statement)
     connection.commit()
     connection.close()
+
+
+async def test_what_was_called_before_the_end_is_carried_out(store: Store, database: Path) -> None:
+    calls = [asyncio.create_task(store.open(f"log-{i}")) for i in range(5)]
+    await asyncio.sleep(0)
+    await store.close()
+    await asyncio.gather(*calls)
+    again = create_store(None, database.parent)
+    await again.start()
+    assert (await again.open("log-4")).owner_epoch == 2
+    await again.close()
 
 
 # Damage

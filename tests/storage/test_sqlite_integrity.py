@@ -49,7 +49,7 @@ def sql(database: Path, statement: str) -> list[tuple[object, ...]]:
 
 
 async def append(store: Store, name: str, count: int = 1) -> int:
-    """The log's new end."""
+    """Appends batches; the log's new end."""
     state = await store.open(name)
     for base in range(state.next_offset, state.next_offset + count):
         await store.append([Append(name, state.owner_epoch, base, base, 0, b"payload")])
@@ -223,7 +223,8 @@ async def test_a_store_that_never_heard_of_the_log_is_refused(store: Store, data
 
 
 async def test_a_log_that_was_deleted_since_is_not_missed(store: Store, database: Path) -> None:
-    """Also when the power failed before the note was gone. The coordinator's own logs stay."""
+    """That holds too when the power failed before the note was gone. The coordinator's own logs
+    stay."""
     await store.open("__consumer_offsets-0")
     await append(store, "a", 3)
     stale = Witness(database).path.read_bytes()

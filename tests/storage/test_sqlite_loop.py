@@ -45,7 +45,7 @@ async def store(database: Path) -> AsyncIterator[Store]:
 
 
 class Held:
-    """Appends stop between their two statements, in the thread, until `release`."""
+    """Stops appends between their two statements, in the thread, until `release`."""
 
     def __init__(self, store: Store) -> None:
         assert isinstance(store, SqlStore)
@@ -88,6 +88,7 @@ async def test_reads_do_not_wait_for_a_writer(store: Store) -> None:
         append = asyncio.create_task(store.append([batch("a", 1)]))
         await held.inside()
         assert len(await store.read("a", 0, 100)) == 1
+        assert await store.log_sizes() == {"a": 0}
         assert not append.done()
     await append
     assert len(await store.read("a", 0, 100)) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -354,6 +355,28 @@ async def test_producer_ids_are_never_given_twice(store: Store) -> None:
     assert sorted(firsts) == list(range(0, 1000, 100))
     with pytest.raises(ValueError, match="0 producer ids"):
         await store.next_producer_ids(0)
+
+
+async def test_an_append_waits_for_few_others(disk: Disk) -> None:
+    """Topics that are made and deleted by many clients must not hold up everybody's commits."""
+    store = disk.store
+    await store.open("a")
+    done: list[str] = []
+
+    async def note(name: str, call: Awaitable[object]) -> None:
+        await call
+        done.append(name)
+
+    others = [asyncio.create_task(note("other", store.open(f"log-{i}"))) for i in range(20)]
+    others += [asyncio.create_task(note("other", store.delete([f"none-{i}"]))) for i in range(20)]
+    await asyncio.sleep(0)
+    waiting = len(others) - len(done)  # in memory none
+    await note("append", store.append([batch("a", 0)]))
+    before = done.index("append")
+    await asyncio.gather(*others)
+    assert before <= 3 or not waiting
+    assert len(done) == 41
+    assert await offsets(store, "a") == [0]
 
 
 async def test_a_closed_store_is_unavailable(store: Store) -> None:

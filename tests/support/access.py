@@ -15,15 +15,17 @@ def allow_all(operation: Operation, resource: Resource, name: str) -> bool:
 
 
 class ByRule(Access):
-    """What `rule` says, whether it is logged or not. On any resource at all: what it says about
-    one that is named "*"."""
+    """Allows what `rule` says, whether it is logged or not. For "any resource at all" it asks the
+    rule about one that is named "*"."""
 
     restricted = True
 
     def __init__(self, rule: Any) -> None:
         self._rule: Rule = rule
 
-    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(
+        self, operation: Operation, resource: Resource, name: str, request: type | None = None
+    ) -> bool:
         return self._rule(operation, resource, name)
 
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:

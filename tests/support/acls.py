@@ -15,7 +15,8 @@ def acl(
     host: str = "*",
     name: str | None = None,
 ) -> AclBinding:
-    """`ALLOW alice READ topic foo`; what is given besides takes the place of the word."""
+    """An ACL from words such as `ALLOW alice READ topic foo`. What is given besides takes the place
+    of the word."""
     permission, user, operation, resource, asked = words.split()
     return AclBinding(
         Resource[resource.upper()],

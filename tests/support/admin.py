@@ -13,14 +13,14 @@ from tests.support.process import POLL_S, ChildProcess, WaitTimeout
 
 REQUEST_TIMEOUT_S = 20.0
 CREATED_AT_ONCE_MAX = 4000
-"""Partitions; Kafka refuses 10,000 in one request."""
+"""The most partitions in one request; Kafka refuses 10,000."""
 PARTITIONS_A_SECOND = 100
 QUIET = {"log_level": 0, "allow.auto.create.topics": False}
 T = TypeVar("T")
 
 
 def retrying(call: Callable[[], T]) -> T:
-    """`call()` again while a broker that has just started answers with an error that passes."""
+    """Calls again while a broker that has just started answers with an error that passes."""
     deadline = time.monotonic() + REQUEST_TIMEOUT_S
     while True:
         try:
@@ -32,7 +32,8 @@ def retrying(call: Callable[[], T]) -> T:
 
 
 def wait_for_broker(bootstrap: str, process: ChildProcess, timeout_s: float) -> None:
-    """Until a broker answers Metadata with itself in it and its group coordinator has loaded."""
+    """Waits until a broker answers Metadata with itself in it and its group coordinator has
+    loaded."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     deadline = time.monotonic() + timeout_s
     while True:

@@ -51,7 +51,7 @@ class Browser:
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait(self, script: str) -> None:
-        """Until a function body gives something true."""
+        """Waits until a function body gives something true."""
         deadline = time.monotonic() + _WAIT_S
         while not self.run(script):
             assert time.monotonic() < deadline, f"not within {_WAIT_S} s: {script}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import trustme
@@ -39,7 +40,8 @@ def client_context(
     certificate: trustme.LeafCert | None = None,
     version: ssl.TLSVersion | None = None,
 ) -> ssl.SSLContext:
-    """Of a client that trusts `ca` and shows `certificate`. `version`: the only one it offers."""
+    """The TLS context of a client that trusts `ca` and shows `certificate`. `version`: the only one
+    it offers."""
     context = ssl.create_default_context()
     context.check_hostname = False
     ca.configure_trust(context)
@@ -48,3 +50,11 @@ def client_context(
     if version is not None:
         context.minimum_version = context.maximum_version = version
     return context
+
+
+def client_hello(context: ssl.SSLContext) -> bytes:
+    """What a client sends first, as bytes."""
+    outgoing = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+    return outgoing.read()

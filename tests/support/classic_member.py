@@ -87,7 +87,7 @@ class ClassicMember:
         return self.client.receive()
 
     def heartbeat(self) -> int:
-        """Its error code."""
+        """Sends a heartbeat; the error code of its reply."""
         reply = self.client.call(
             "Heartbeat",
             HEARTBEAT,
@@ -103,7 +103,7 @@ class ClassicMember:
         assert [one["error_code"] for one in reply["members"]] == [0]
 
     def reconnect(self) -> None:
-        """Another connection; what the old one waited for is given up."""
+        """Takes another connection; what the old one waited for is given up."""
         host, port = self.client.host, self.client.port
         self.client.close()
         self.client = WireClient(host, port, self.client.client_id)
@@ -113,8 +113,8 @@ class ClassicMember:
 
 
 def rebalance(*members: ClassicMember, timeout_s: float = 10.0) -> ClassicMember:
-    """All of them join one generation; the leader. Whoever is through before the others have
-    come joins again, as a client does that hears of the rebalance by its heartbeat."""
+    """Lets all of them join one generation; returns its leader. A member that is through before the
+    others have come joins again, as a client does that hears of the rebalance by its heartbeat."""
     deadline = time.monotonic() + timeout_s
     for member in members:
         member.send_join()

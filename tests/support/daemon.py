@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.ports import free_ports
@@ -29,7 +30,7 @@ def ports_of(line: str) -> dict[str, int]:
 
 
 def worker_pids(pid: int) -> dict[int, int]:
-    """Node id -> process, of the workers of a main process."""
+    """The processes of a main process's workers: node id -> process id."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     commands = {
         int(one): Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0") for one in children
@@ -42,7 +43,7 @@ def worker_pids(pid: int) -> dict[int, int]:
 
 
 def refused(arguments: Sequence[str], directory: Path) -> str:
-    """Run `serve`, which must end with exit code 2; its single line on stderr."""
+    """Runs `serve`, which must end with exit code 2; returns its single line on stderr."""
     command = [sys.executable, "-m", "groupd", "serve", "--admin", "127.0.0.1:0", *arguments]
     ended = subprocess.run(
         command,
@@ -87,7 +88,7 @@ class Daemon:
         self.port = free_ports(self.host, self._node_count)
         self.admin_port = 0
         self.ports: dict[str, int] = {}
-        """By the names in the ready line."""
+        """The ports by their names in the ready line."""
         self._topics = dict(topics or {})
         self._settings = dict(settings or {})
         self._arguments = list(arguments)
@@ -176,3 +177,12 @@ class Daemon:
         """End the process without a verdict."""
         if self._process is not None:
             self._process.close()
+
+
+@contextmanager
+def ends_well(daemon: Daemon) -> Iterator[None]:
+    """Stops the daemon after the block; its log must have no traceback then."""
+    yield
+    daemon.stop()
+    daemon.close()
+    assert "Traceback" not in (daemon.directory / "groupd.log").read_text()

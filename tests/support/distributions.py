@@ -14,9 +14,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "groupd"
-"""The one name at the top level of an installation."""
+"""The one package at the top level of an installation."""
 FOLDERS = ("coordinator", "storage", "protocol", "pipeline")
-"""At the top of the tree; `groupd/` has links to them, installations have them below it."""
+"""They are at the top of the tree; `groupd/` has links to them, installations have them below
+it."""
 
 
 def checkout(target: Path) -> list[str]:

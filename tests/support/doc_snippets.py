@@ -26,8 +26,8 @@ class Snippet:
 
 
 def snippets(page: str) -> list[Snippet]:
-    """Of a page of `docs`, in order. A block `text` right behind another block is its output;
-    a block without a word is its own."""
+    """The snippets of a page of `docs`, in order. A block `text` right behind another block is its
+    output; a block without a word is its own."""
     text = (DOCS / page).read_text("utf-8")
     found: list[Snippet] = []
     end = 0

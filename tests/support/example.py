@@ -51,7 +51,7 @@ def run_as_its_readme_says(name: str, tool: str, directory: Path) -> str:
 
 
 def _without_pytest() -> dict[str, str]:
-    """The options of this run are not those of the reader's."""
+    """The environment without this run's pytest options, which are not the reader's."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
 
 

@@ -8,7 +8,7 @@ from groupd.protocol.records.batch import HEADER_BYTES, Batch, iter_batches, par
 
 
 def whole_batches(records: bytes | memoryview) -> Iterator[Batch]:
-    """All but the last one if a limit has cut it."""
+    """All batches, except the last one if a limit has cut it."""
     data, end = bytes(records), 0
     while len(data) - end >= HEADER_BYTES and parse_header(data, end).size <= len(data) - end:
         end += parse_header(data, end).size

@@ -22,6 +22,11 @@ from tests.support.toolchain import java, oracle_classpath
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
 JVM_FLAGS = ["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+KAFKA_JVM_FLAGS = (
+    *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+)
+"""The flags that Kafka's own start script has. `JVM_FLAGS` are there to start early."""
 LOG_FLAGS = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -49,12 +54,12 @@ BASE = {
 
 
 def free_port() -> int:
-    """Kafka cannot be asked for port 0."""
+    """A port that nobody listens on: Kafka cannot be asked for port 0."""
     return free_ports("127.0.0.1", 1)
 
 
 class KafkaBroker:
-    """See `tests.support.daemon.Daemon`; differs in `stop`, which has more time."""
+    """The same as `tests.support.daemon.Daemon`, except that `stop` has more time."""
 
     kind = "kafka"
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 
 class Turns:
-    """Context manager for a coroutine: counts until it is left. `most`: calls in one turn, those of
-    `most_called` functions. Other threads are not counted."""
+    """A context manager for a coroutine: counts until it is left. `most`: the most calls in one
+    turn, and by function in `most_called`. Other threads are not counted."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -68,7 +68,7 @@ class OneStepATurn:
 
 @contextmanager
 def without_log() -> Iterator[None]:
-    """As a daemon at its default level: what is not written costs nothing."""
+    """No log lines, as in a daemon at its default level: what is not written costs nothing."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     yield
@@ -76,7 +76,8 @@ def without_log() -> Iterator[None]:
 
 
 def arrays(hint: Any, path: str) -> Iterator[str]:
-    """The arrays in a field of this type, or in a message; those in a tuple by their place."""
+    """The paths of the arrays in a field of this type, or in a message; those in a tuple by their
+    place."""
     if get_origin(hint) in (Union, UnionType):
         for kind in get_args(hint):
             yield from arrays(kind, path)
@@ -96,7 +97,7 @@ def arrays(hint: Any, path: str) -> Iterator[str]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Other tasks and sockets have their turns until `condition()` is true."""
+    """Gives other tasks and sockets their turns until `condition()` is true."""
     async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0)

@@ -19,7 +19,7 @@ class Unpacked:
 
 @contextmanager
 def counted_memory() -> Iterator[Unpacked]:
-    """What is taken inside of the context, which must take all of it."""
+    """Counts what is taken inside of the context, which must take all of it there."""
     found = Unpacked()
 
     class Counted(mmap):

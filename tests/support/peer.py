@@ -26,7 +26,8 @@ FAST_SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "auto.create.topics.enable": "false",
 }
-"""Short timeouts; values before their bounds on purpose: the order of --set must not matter."""
+"""Short timeouts. Some values come before their bounds on purpose: the order of --set must not
+matter."""
 
 
 def peer_kind() -> str:

@@ -48,7 +48,7 @@ ROWS = 12 + 22
 
 
 def fill_store(url: str, logs: Mapping[int, Sequence[bytes]] = LOGS) -> None:
-    """A store as a daemon leaves it, in any database; also where a loop is running."""
+    """Fills a store as a daemon would, in any database; also where a loop is running."""
 
     async def fill() -> None:
         store = create_store(url, ".")

@@ -41,7 +41,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def record_of_row(row: Row) -> Record:
-    """Of a row without an error; `key` and `value` are not looked at."""
+    """The record of a row without an error; `key` and `value` are not looked at."""
     number = row["record_type_id"]
     struct = row[VALUE_COLUMNS[number]]
     value = None if row["tombstone"] else _VALUES[number](struct)

@@ -10,10 +10,10 @@ PORTS = (11_000, 32_000)
 
 
 def free_ports(host: str, count: int) -> int:
-    """The first of so many ports in a row that nobody listens on now. Not those that the system
-    gives to outgoing connections (from 32768 on with Linux): one of these would take it before it
-    is bound, or while a daemon is restarted, even a client that tries to connect to that very
-    port."""
+    """The first of so many ports in a row that nobody listens on now. They are not among those that
+    the system gives to outgoing connections (from 32768 on with Linux): such a connection could
+    take one before it is bound, or while a daemon is restarted. Even a client that tries to connect
+    to that very port could."""
     while True:
         first = random.randrange(*PORTS)
         with ExitStack() as probes:

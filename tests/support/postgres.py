@@ -27,7 +27,7 @@ from tests.support.process import wait_until
 
 USER = "groupd"
 PASSWORD = "p@ss/w:rd?#%&"
-"""Everything that must be percent-encoded in a URL."""
+"""Has every character that must be percent-encoded in a URL."""
 START_TIMEOUT_S = 30.0
 START_ATTEMPTS = 3
 _SETTINGS = {
@@ -57,7 +57,7 @@ def postgres_bin() -> Path:
 
 
 def _unprivileged() -> dict[str, Any]:
-    """Arguments of Popen: who runs the server."""
+    """The arguments of Popen that say who runs the server."""
     if os.geteuid() != 0:
         return {}
     entry = pwd.getpwnam("nobody")
@@ -65,7 +65,8 @@ def _unprivileged() -> dict[str, Any]:
 
 
 class PostgresServer:
-    """`start`, `stop` (waits for nobody's session), `kill` (as a crash), any number of times."""
+    """It can `start`, `stop` (waits for nobody's session) and `kill` (like a crash) any number of
+    times."""
 
     def __init__(self) -> None:
         self._bin = postgres_bin()
@@ -99,7 +100,7 @@ class PostgresServer:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def start(self) -> None:
-        """On the port of the last start; the first time on a free one."""
+        """Starts on the port of the last start; the first time on a free one."""
         for _ in range(START_ATTEMPTS):
             if self._started():
                 return
@@ -155,7 +156,7 @@ class PostgresServer:
         return self._log.read_text(errors="replace")[-3000:] if self._log.exists() else ""
 
     def url(self, database: str, *, user: str = USER, password: str = PASSWORD) -> str:
-        """As `--store` takes it."""
+        """The address of a database, as `--store` takes it."""
         who = f"{quote(user, safe='')}:{quote(password, safe='')}"
         return f"postgresql+asyncpg://{who}@127.0.0.1:{self.port}/{database}"
 
@@ -213,7 +214,7 @@ def running_postgres() -> Iterator[PostgresServer]:
 
 
 def _in_a_thread(run: Any) -> Any:
-    """Tests have a loop that runs already."""
+    """Runs it in a loop of another thread, since tests have a loop that runs already."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as executor:

@@ -127,7 +127,9 @@ class ChildProcess:
         if self.running:
             self.popen.kill()
         self.popen.wait()
-        self._reader.join(5)
+        self._reader.join(30)
+        # To close what another thread reads from would wait for that thread for ever.
+        assert not self._reader.is_alive(), f"somebody else has the stdout of {self.arguments}"
         for stream in (self.popen.stdin, self.popen.stdout):
             if stream is not None:
                 try:

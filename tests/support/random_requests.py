@@ -36,8 +36,8 @@ Make = Callable[[Facts], Request]
 
 class RandomRequests:
     """`name`: of the topic, the groups and the transactional id. The topic has two partitions.
-    `leads`: they are for the node that leads the topic. Another one refuses what is produced, which
-    without a reply closes the connection."""
+    `leads`: the requests are for the node that leads the topic. Another node refuses what is
+    produced, and a refused Produce without a reply closes the connection."""
 
     def __init__(self, seed: int, name: str, *, leads: bool) -> None:
         self._leads = leads
@@ -70,7 +70,7 @@ class RandomRequests:
         return made
 
     def _again(self) -> list[Make]:
-        """The same bytes some more times."""
+        """The last request some more times."""
         return self._last[-1:] * self._random.randint(1, 4)
 
     def _partition(self) -> int:
@@ -93,7 +93,8 @@ class RandomRequests:
         return [_fixed(asked)]
 
     def _transactional(self) -> list[Make]:
-        """Its partition is added to the transaction on the way, which others could overtake."""
+        """A transactional Produce. Its partition is added to the transaction on the way, and other
+        requests could overtake that."""
         partition = self._random.randint(0, 1)
         sequence = self._sequences[partition]
         self._sequences[partition] += 1
@@ -173,7 +174,7 @@ class RandomRequests:
         ]
 
     def _look(self) -> list[Make]:
-        """What shows other things than records."""
+        """A request that shows other things than records."""
         groups = [self.classic, self.consumer, self.topic]
         topics = [{"name": self._name()}, {"name": f"{self.topic}-c"}]
         create = self._random.random() < 0.1
@@ -197,7 +198,7 @@ class RandomRequests:
     # Groups -------------------------------------------------------------------------------
 
     def _commit(self) -> list[Make]:
-        """Several of one size, which is what is remembered."""
+        """One commit, or several of one size in a row, for which the broker has shortcuts."""
         group, epoch, member = self._random.choice(
             [
                 (self.topic, -1, lambda facts: ""),
@@ -305,6 +306,6 @@ def _is_about(one: Any, name: str) -> bool:
 
 
 def short(request: Request, reply: Plain) -> str:
-    """For a failure's message."""
+    """The request and its reply, cut to the length of a failure's message."""
     api, version, fields = request
     return f"{api} {version} {fields} -> {reply}"[:600]

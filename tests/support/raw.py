@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from types import TracebackType
+from typing import Self
 
 API_VERSIONS = 18
 METADATA = 3
@@ -33,7 +34,7 @@ def api_versions(correlation: int, version: int = 0) -> bytes:
 
 
 def metadata(correlation: int, topics: tuple[str, ...] = ()) -> bytes:
-    """Metadata v1 of these topics; none = of all."""
+    """Metadata v1 of these topics; of all topics if none is given."""
     count = len(topics) if topics else -1
     body = struct.pack(">i", count) + b"".join(string(topic) for topic in topics)
     return frame(request(METADATA, 1, correlation, body))
@@ -47,14 +48,22 @@ def fetch(correlation: int, topic: str, partition: int, offset: int, max_wait_ms
     return frame(request(FETCH, 4, correlation, body))
 
 
-class RawConnection:
-    """One TCP connection. Reads have a deadline."""
+def close_with_reset(connection: socket.socket) -> None:
+    """Close with RST, as the kernel does for a process that is killed with unread data."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
-    def __init__(self, port: int, *, timeout_s: float = 10.0) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+
+class RawConnection:
+    """One TCP connection. Reads have a deadline. `source`: the address that it comes from."""
+
+    def __init__(self, port: int, *, timeout_s: float = 10.0, source: str = "") -> None:
+        self.socket = socket.create_connection(
+            ("127.0.0.1", port), timeout_s, (source, 0) if source else None
+        )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def __enter__(self) -> RawConnection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -91,13 +100,13 @@ class RawConnection:
         return struct.unpack(">i", payload[:4])[0], payload[4:]
 
     def works(self, correlation: int = 77) -> bool:
-        """A plain ApiVersions is answered without error."""
+        """Whether a plain ApiVersions is answered without error."""
         self.send(api_versions(correlation))
         answered, body = self.reply()
         return answered == correlation and struct.unpack(">h", body[:2])[0] == 0
 
     def is_closed_by_peer(self) -> bool:
-        """Within the deadline the peer ends the connection, without a byte in answer."""
+        """Whether the peer ends the connection within the deadline, without a byte in answer."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:

@@ -72,7 +72,7 @@ class RawMember:
 
 
 def settle(*members: RawMember, timeout_s: float = 10.0) -> None:
-    """Heartbeats and acknowledgements until all members are at one epoch and nothing moves."""
+    """Lets the members heartbeat and acknowledge until all are at one epoch and nothing moves."""
     deadline = time.monotonic() + timeout_s
     quiet = 0
     while quiet < 2:
@@ -88,7 +88,7 @@ def settle(*members: RawMember, timeout_s: float = 10.0) -> None:
 
 
 def topic_ids(daemon: Served) -> dict[str, bytes]:
-    """Ids of all topics by name."""
+    """The ids of all topics, by name."""
     with WireClient(daemon.host, daemon.port) as client:
         reply = client.call("Metadata", 12, topics=None)
     return {topic["name"]: topic["topic_id"] for topic in reply["topics"]}

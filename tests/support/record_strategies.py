@@ -56,7 +56,8 @@ _CLASSIC = st.builds(
 def records(
     times: st.SearchStrategy[int] = _INT64,
 ) -> st.SearchStrategy[tuple[RecordKey, RecordValue]]:
-    """Keys and values that can be written; `times`: of all timestamps, in milliseconds."""
+    """Keys and values that can be written. `times`: where all timestamps come from, in
+    milliseconds."""
     return st.one_of(
         st.tuples(
             st.builds(OffsetCommitKey, _STRING, _STRING, _INT32),

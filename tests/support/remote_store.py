@@ -15,14 +15,14 @@ from groupd.storage.log import Append, Store
 
 
 class Everything:
-    """A container of all names."""
+    """A container that has every name in it."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 async def connect(left: Channel, right: Channel) -> None:
-    """Over a real socket pair."""
+    """Connects the two over a real socket pair."""
     loop = asyncio.get_running_loop()
     for channel, end in zip((left, right), socket.socketpair(), strict=True):
         await loop.create_unix_connection(lambda channel=channel: channel, sock=end)

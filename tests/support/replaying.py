@@ -8,7 +8,7 @@ from groupd.protocol.records.schema import Record
 
 
 def apply(state: ShardState, record: Record) -> None:
-    """As `GroupCoordinatorShard.replay`, for records of groups."""
+    """Does what `GroupCoordinatorShard.replay` does for records of groups."""
     kind = type(record.key)
     (replay,) = [one.replay[kind] for one in GROUP_TYPES if kind in one.replay]
     replay(state, record.key, record.value)

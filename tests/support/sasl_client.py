@@ -80,8 +80,9 @@ def plain_config(passwords: Mapping[str, str] = PASSWORDS) -> str:
 
 
 def sasl_settings(directory: Path) -> dict[str, str]:
-    """Those of a daemon with a listener without SASL, and three with it: SASL_PLAINTEXT with all
-    mechanisms, SHORT with sessions of two seconds, STRICT with a deadline and limits to meet."""
+    """The settings of a daemon with a listener without SASL, and three with it: SASL_PLAINTEXT with
+    all mechanisms, SHORT with sessions of two seconds, STRICT with a deadline and limits to
+    meet."""
     keys = directory / "jwks.json"
     keys.write_bytes(jwks(public_entry(private_key("ES256"), "k1")))
     names = ("PLAINTEXT", "SASL_PLAINTEXT", "SHORT")
@@ -112,7 +113,7 @@ def sasl_daemon(directory: Path, **settings: str) -> Daemon:
 
 
 def add_users(daemon: Daemon, passwords: Mapping[str, str] = PASSWORDS) -> None:
-    """SCRAM users with both mechanisms, over the listener without SASL."""
+    """Makes SCRAM users with both mechanisms, over the listener without SASL."""
     with WireClient(daemon.host, daemon.port) as client:
         for mechanism in MECHANISMS.values():
             upsertions = [

@@ -11,14 +11,14 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 
 
 class Handshake(NamedTuple):
-    """The body of a reply."""
+    """The body of a reply to SaslHandshake."""
 
     error: int
     mechanisms: list[str]
 
 
 class AuthenticateBody(NamedTuple):
-    """The body of a reply. `lifetime_ms` None: the version does not tell."""
+    """The body of a reply to SaslAuthenticate. `lifetime_ms` None: the version does not tell."""
 
     error: int
     message: str | None
@@ -31,7 +31,7 @@ def handshake(mechanism: str, version: int = 1, correlation: int = 1) -> bytes:
 
 
 def authenticate(token: bytes | None, version: int = 1, correlation: int = 2) -> bytes:
-    """Version 0 or 1."""
+    """SaslAuthenticate in version 0 or 1."""
     size = -1 if token is None else len(token)
     body = struct.pack(">i", size) + (token or b"")
     return request(SASL_AUTHENTICATE, version, correlation, body)

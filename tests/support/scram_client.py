@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
@@ -23,6 +24,12 @@ def credential(
     server_key = hmac.digest(salted, b"Server Key", name)
     stored_key = hashlib.new(name, client_key).digest()
     return ScramCredential(Secret(salt), Secret(stored_key), Secret(server_key), iterations)
+
+
+@functools.lru_cache
+def _salted(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+    """The salted password. It takes a millisecond, and the same users come again and again."""
+    return hashlib.pbkdf2_hmac(name, password, salt, iterations)
 
 
 class ScramClient:
@@ -52,9 +59,8 @@ class ScramClient:
             binding = b64encode(self._header.encode()).decode()
         without_proof = f"c={binding},r={fields['r']}"
         signed = f"{self._bare},{server_first.decode()},{without_proof}".encode()
-        salted = hashlib.pbkdf2_hmac(
-            self._name, self._password.encode(), b64decode(fields["s"]), int(fields["i"])
-        )
+        salt, iterations = b64decode(fields["s"]), int(fields["i"])
+        salted = _salted(self._name, self._password.encode(), salt, iterations)
         key = hmac.digest(salted, b"Client Key", self._name)
         mask = hmac.digest(hashlib.new(self._name, key).digest(), signed, self._name)
         proof = bytes(a ^ b for a, b in zip(key, mask, strict=True))

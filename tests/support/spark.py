@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from groupd.pipeline import small
 from groupd.pipeline.session import spark_session
 from tests.support.toolchain import SPARK_KAFKA_LIB, spark_kafka_jars
 
@@ -16,9 +17,9 @@ from tests.support.toolchain import SPARK_KAFKA_LIB, spark_kafka_jars
 def running_spark(directory: Path) -> Iterator[SparkSession]:
     """Two cores and 1 GiB; `directory` takes what Spark itself writes."""
     settings = {
+        **small.SETTINGS,
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.local.dir": str(directory / "local"),
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
     }
     if SPARK_KAFKA_LIB.is_dir():

@@ -17,7 +17,7 @@ NOW_S = 1_800_000_000
 
 @cache
 def private_key(algorithm: str, which: int = 0) -> Any:
-    """The same for the same arguments: RSA keys take a while to make."""
+    """A private key, the same one for the same arguments: RSA keys take a while to make."""
     match algorithm[:2]:
         case "RS" | "PS":
             return rsa.generate_private_key(65537, 2048)
@@ -45,7 +45,7 @@ def jwks(*entries: dict[str, Any]) -> bytes:
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    """Those of a valid token; None leaves one out."""
+    """The claims of a valid token with these changes; None leaves one out."""
     valid = {
         "iss": ISSUER,
         "aud": AUDIENCE,
@@ -67,7 +67,7 @@ def signed(
 
 
 def unsigned(header: dict[str, Any], payload: dict[str, Any], signature: bytes = b"x") -> str:
-    """Any three sections."""
+    """A token of any three sections."""
     sections = json.dumps(header).encode(), json.dumps(payload).encode(), signature
     return ".".join(urlsafe_b64encode(one).rstrip(b"=").decode() for one in sections)
 

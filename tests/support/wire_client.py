@@ -68,7 +68,7 @@ class WireClient:
         return len(self._waiting)
 
     def send(self, api: str, version: int, fields: Mapping[str, Any]) -> None:
-        """One request; `fields` are plain data as in `kio_entities`."""
+        """Sends one request; `fields` are plain data as in `kio_entities`."""
         self._socket.sendall(self._frame(api, version, fields))
 
     def pipeline(self, requests: Iterable[Request]) -> list[Plain]:
@@ -83,7 +83,7 @@ class WireClient:
         return [self.receive() if one else {} for one in answered]
 
     def _frame(self, api: str, version: int, fields: Mapping[str, Any]) -> bytes:
-        """Of a request whose reply is waited for from now on."""
+        """The frame of a request whose reply is waited for from now on."""
         self._correlation += 1
         request = message_class(api, version, "request")
         header = build(

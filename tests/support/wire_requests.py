@@ -58,7 +58,7 @@ def fetch_offset(name: str) -> Request:
 
 
 def fetched(reply: Plain) -> tuple[int, int]:
-    """Offset and error of an OffsetFetch 7 of one partition."""
+    """The offset and the error in an OffsetFetch 7 of one partition."""
     if reply["error_code"]:
         return -1, reply["error_code"]
     (partition,) = reply["topics"][0]["partitions"]
@@ -72,7 +72,7 @@ def listed(reply: Plain) -> int:
 
 
 def produced(reply: Plain) -> int:
-    """The base offset."""
+    """The base offset in a reply to a Produce."""
     (partition,) = reply["responses"][0]["partition_responses"]
     assert partition["error_code"] == 0
     return int(partition["base_offset"])

@@ -85,13 +85,13 @@ def _make(place: str, request: pytest.FixtureRequest, directory: Path) -> Peer:
 
 @pytest.fixture
 def name(place: str) -> str:
-    """For a topic and a group of one test."""
+    """A name for a topic and a group of one test."""
     return f"{place}-{next(_numbers)}"
 
 
 @pytest.fixture
 def leader(peers: list[Peer], name: str) -> Iterator[WireClient]:
-    """At the node that leads the topics, where there is a topic of that name."""
+    """A client at the node that leads the topics, where there is a topic of that name."""
     peer = peers[0]
     with WireClient(peer.host, peer.port) as made:
         created = made.call(*create_topic(name)[:2], **create_topic(name)[2])
@@ -101,7 +101,7 @@ def leader(peers: list[Peer], name: str) -> Iterator[WireClient]:
 
 @pytest.fixture
 def coordinator(leader: WireClient, name: str) -> Iterator[WireClient]:
-    """At the coordinator of the group of that name."""
+    """A client at the coordinator of the group of that name."""
     found: list[Plain] = []
 
     def serves() -> bool:

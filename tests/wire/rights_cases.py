@@ -52,7 +52,7 @@ Case = tuple[str, str, int, Fields]
 
 
 def ask(users: str, api: str, versions: Iterable[int], fields: Any) -> Iterator[Case]:
-    """`fields`: or a function that makes them."""
+    """The cases of these users. `fields`: of the request, or a function that makes them."""
     for user in users.split():
         for version in versions:
             yield user, api, version, fields if callable(fields) else lambda _: fields

@@ -39,7 +39,7 @@ ELSEWHERE = "AAAAAAAAAAAAAAAAAAAAAA"
 def test_software_has_a_name_and_a_version(
     peer: Peer, version: int, name: str, software_version: str, code: int
 ) -> None:
-    """Refused, a client may try again."""
+    """A client that is refused may try again."""
     with WireClient(peer.host, peer.port) as client:
         for _ in range(2):
             reply = client.call(

@@ -87,7 +87,7 @@ def neighbour(peer: Peer) -> Iterator[RawConnection]:
 
 
 def test_one_log_line_tells_of_a_closed_connection(tmp_path: Path) -> None:
-    """On a broker of its own: of many such lines in ten seconds the log leaves some out."""
+    """It has a broker of its own: of many such lines in ten seconds the log leaves some out."""
     with running(make_peer(tmp_path)) as peer:
         if not isinstance(peer, Daemon):
             return  # A promise of groupd alone.

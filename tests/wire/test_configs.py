@@ -67,7 +67,7 @@ def replace(client: WireClient, kind: int, name: str, **values: str) -> tuple[in
 def describe(
     client: WireClient, kind: int, name: str, *keys: str, version: int = 4
 ) -> dict[str, Any]:
-    """By name: (value, source, [(name, value, source) of the synonyms])."""
+    """The configs by name: (value, source, [(name, value, source) of the synonyms])."""
     asked = {"resource_type": kind, "resource_name": name, "configuration_keys": keys or None}
     fields = {"resources": [asked], "include_synonyms": True}
     (found,) = client.call("DescribeConfigs", version, **fields)["results"]

@@ -25,7 +25,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 class Fields:
-    """Of a reply, in the older encoding or the compact one."""
+    """Reads the fields of a reply, in the older encoding or the compact one."""
 
     def __init__(self, data: bytes, compact: bool) -> None:
         self._data, self._at, self._compact = data, 0, compact
@@ -38,7 +38,7 @@ class Fields:
         return int(struct.unpack(layout, self.take(struct.calcsize(layout)))[0])
 
     def length(self, layout: str) -> int:
-        """-1 for null."""
+        """The length of a string or an array; -1 for null."""
         return self.number("B") - 1 if self._compact else self.number(layout)
 
     def string(self) -> str | None:

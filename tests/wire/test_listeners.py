@@ -9,7 +9,7 @@ import pytest
 
 from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
 from tests.support.daemon import Daemon, refused
-from tests.support.wire_client import NoReply, WireClient
+from tests.support.wire_client import WireClient
 
 TOLD = {"kafka": ("inside.example", 1234), "external": ("outside.example", 4321)}
 
@@ -20,7 +20,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         "listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://127.0.0.1:0,LOCAL://127.0.0.1:0",
         "listener.security.protocol.map": ("INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT,LOCAL:PLAINTEXT"),
         "advertised.listeners": "EXTERNAL://outside.example:4321,INTERNAL://inside.example:1234",
-        "listener.name.external.max.connections": "1",
     }
     daemon = Daemon(tmp_path_factory.mktemp("listeners"), settings=settings)
     daemon.start()
@@ -59,18 +58,6 @@ def test_tools_see_all_listeners(daemon: Daemon) -> None:
         "INTERNAL://inside.example:1234,EXTERNAL://outside.example:4321,"
         f"LOCAL://127.0.0.1:{daemon.ports['local']}"
     )
-
-
-def test_a_listener_has_limits_of_its_own(daemon: Daemon) -> None:
-    with WireClient("127.0.0.1", daemon.ports["external"]) as first:
-        first.call("ApiVersions", 0)
-        with (
-            WireClient("127.0.0.1", daemon.ports["external"]) as second,
-            pytest.raises((NoReply, ConnectionError)),
-        ):
-            second.call("ApiVersions", 0)
-        with WireClient("127.0.0.1", daemon.ports["local"]) as other:
-            other.call("ApiVersions", 0)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ OFFSET_COMMIT, OFFSET_FETCH, FIND, LEAVE, DESCRIBE, LIST, CONSUMER_DESCRIBE = (
 ITEMS = 50_000
 """Some 0.5 MB."""
 TOO_MANY = 1_000_000
-"""Of ids without a letter: 2 MB in DescribeGroups, beyond groupd.request.max.items."""
+"""So many ids without a letter are 2 MB in DescribeGroups, beyond groupd.request.max.items."""
 TIMEOUT_S = 60.0
 
 IDS = [f"{number:06}" for number in range(ITEMS)]
@@ -91,7 +91,7 @@ ANSWERED: dict[str, tuple[int, int, Body]] = {
     "LeaveGroup": (LEAVE, 3, leave),
 }
 REPLY_BYTES = {"DescribeGroups of empty ids": 20, "ListGroups": 8}
-"""At least; of the others ten for each item."""
+"""The least bytes of these replies; the others have at least ten for each item."""
 
 
 def heartbeat(honest: RawConnection, correlation: int) -> None:

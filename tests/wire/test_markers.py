@@ -22,7 +22,7 @@ PARTITIONS = 5
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """Nothing has been in its transaction log before."""
+    """A peer of its own, so that nothing has been in its transaction log before."""
     with running(make_peer(tmp_path_factory.mktemp("peer"), topics={"t": PARTITIONS})) as made:
         yield made
 
@@ -30,7 +30,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 def write(
     client: WireClient, partition: int, producer: int, epoch: int, coordinator_epoch: int
 ) -> int:
-    """An abort; its code."""
+    """Writes an abort marker; its error code."""
     marker = {
         "producer_id": producer,
         "producer_epoch": epoch,
@@ -44,7 +44,7 @@ def write(
 
 
 def coordinator_epochs(client: WireClient, partition: int) -> dict[int, int]:
-    """By producer id."""
+    """The coordinator epochs by producer id."""
     asked = [{"name": "t", "partition_indexes": [partition]}]
     reply = client.call("DescribeProducers", 0, topics=asked)
     (found,) = reply["topics"][0]["partitions"]
@@ -86,7 +86,7 @@ def markers(client: WireClient, partition: int) -> list[tuple[int, int, int]]:
 
 
 def commit(peer: Peer, partition: int) -> None:
-    """A transaction of a client, up to its end."""
+    """Produces a record in a transaction of a client, and commits it."""
     producer = Producer(
         {"bootstrap.servers": peer.bootstrap, "transactional.id": "tx", "log_level": 0}
     )

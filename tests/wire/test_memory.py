@@ -23,7 +23,7 @@ from tests.support.raw import FETCH, RawConnection, frame, request, string
 MB = 1_000_000
 LIMIT = 128 * 1024 * 1024
 STORED = 60
-"""Megabytes in the topic."""
+"""The megabytes in the topic."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def fill(bootstrap: str, topic: str, megabytes: int, partition: int = 0) -> None:
-    """Batches of nearly a megabyte each."""
+    """Produces batches of nearly a megabyte each."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
     for _ in range(megabytes):
         producer.produce(topic, os.urandom(MB - 10_000), partition=partition)
@@ -44,7 +44,7 @@ def fill(bootstrap: str, topic: str, megabytes: int, partition: int = 0) -> None
 
 
 def send_what_it_takes(connection: RawConnection, data: bytes) -> None:
-    """Until the peer reads no more."""
+    """Sends until the peer reads no more."""
     connection.socket.settimeout(0.05)
     with contextlib.suppress(TimeoutError):
         connection.socket.sendall(data)
@@ -62,7 +62,8 @@ def open_connections(daemon: Daemon) -> float:
 
 
 def held_bytes(daemon: Daemon) -> float:
-    """Large frames, requests under way and replies that have not left, of all connections."""
+    """The bytes of large frames, requests under way and replies that have not left, of all
+    connections."""
     return total(daemon.admin_url, "groupd_held_bytes")
 
 
@@ -139,7 +140,7 @@ def test_honest_clients_with_large_requests_and_replies(daemon: Daemon) -> None:
 
 
 def read_all(bootstrap: str, topic: str, partition: int, records: int) -> None:
-    """With the largest fetches that a client can ask for."""
+    """Reads all records with the largest fetches that a client can ask for."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

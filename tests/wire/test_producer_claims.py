@@ -20,12 +20,12 @@ NONE, INVALID_REQUEST, OUT_OF_ORDER, INVALID_EPOCH = 0, 42, 45, 47
 INVALID_TXN_STATE, INVALID_MAPPING, DENIED, FENCED = 48, 49, 53, 90
 NEVER_GIVEN = 10**9
 PASSING = (14, 15, 16, 51)
-"""A coordinator that is still loading, or about to write."""
+"""Errors that pass: a coordinator is still loading, or about to write."""
 
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """Both of its coordinators serve."""
+    """A peer whose two coordinators serve."""
     with running(make_peer(tmp_path_factory.mktemp("peer"), topics={"t": 1})) as made:
         settings = {"bootstrap.servers": made.bootstrap, "log_level": 0}
         Warmer({**settings, "transactional.id": "warm-up"}).init_transactions(30)
@@ -42,7 +42,7 @@ class Claims:
         assert code == NONE
 
     def init(self, name: str | None, producer: int = -1, epoch: int = -1) -> tuple[int, int, int]:
-        """The code, an id and an epoch."""
+        """Sends InitProducerId; the code, an id and an epoch."""
         found: dict[str, Any] = {}
 
         def answered() -> bool:
@@ -84,7 +84,7 @@ class Claims:
         return int(self.client.call("EndTxn", 3, transactional_id=name, **asked)["error_code"])
 
     def commit(self, name: str, producer: int, epoch: int) -> int:
-        """TxnOffsetCommit."""
+        """Sends TxnOffsetCommit; its code."""
         partition = {
             "partition_index": 0,
             "committed_offset": 1,

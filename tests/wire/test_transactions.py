@@ -144,7 +144,7 @@ def test_list_in_every_version(client: WireClient, version: int) -> None:
 
 
 def test_a_kill_between_decision_and_markers_loses_neither(peer: Daemon) -> None:
-    """Whatever of it the disk has: a commit that was answered is completed."""
+    """Whichever part of it is on the disk: a commit that was answered is completed."""
     with WireClient(peer.host, peer.port) as client:
         producers = {f"k{number}": init(client, f"k{number}") for number in range(10)}
         for name, producer in producers.items():

@@ -36,7 +36,7 @@ def drop(user: str, mechanism: int = SHA_256) -> Any:
 
 
 def alter(client: WireClient, puts: Iterable[Any] = (), drops: Iterable[Any] = ()) -> Any:
-    """User -> error code. A message goes with every error."""
+    """Changes users: user -> error code. A message goes with every error."""
     results = client.call(
         "AlterUserScramCredentials", 0, deletions=list(drops), upsertions=list(puts)
     )["results"]
@@ -59,7 +59,7 @@ def describe(client: WireClient, users: list[str] | None) -> Any:
 
 
 def until_described(client: WireClient, user: str, iterations: dict[int, int]) -> None:
-    """A broker of Kafka hears of a change after the controller has answered."""
+    """Waits, because a broker of Kafka hears of a change after the controller has answered."""
     code = 0 if iterations else ErrorCode.RESOURCE_NOT_FOUND
     expected = {user: (code, iterations)}
     wait_until(lambda: describe(client, [user]) == expected, 10, f"{user} has {iterations}")
@@ -135,7 +135,7 @@ def test_delegation_tokens(client: WireClient) -> None:
 
 @groupd_only
 def test_users_outlive_a_broker(tmp_path: Path, user: str) -> None:
-    """Also kill -9. Every node of the broker shows and changes them."""
+    """They outlive kill -9 too. Every node of the broker shows and changes them."""
     with running(Daemon(tmp_path, workers=2)) as daemon:
         for number, node in enumerate(daemon.nodes):
             with at(node) as client:

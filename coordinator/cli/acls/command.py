@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from groupd.coordinator.cli.acls.wanted import Entries, Resources
 
 app = typer.Typer(
-    help="ACLs: who may do what with topics, groups, transactional ids and the cluster.",
+    help="ACLs: who may do what with topics, groups, transactional ids and the cluster. They count "
+    "where the broker has an authorizer.class.name.",
     no_args_is_help=True,
 )
 
@@ -30,7 +31,9 @@ Ids = Annotated[
     list[str] | None, typer.Option("--transactional-id", help="A transactional id; * means all.")
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
-Users = Annotated[list[str] | None, typer.Option("--user-principal", help="A user as a resource.")]
+Users = Annotated[
+    list[str] | None, typer.Option("--user-principal", help="A user, for its delegation tokens.")
+]
 Pattern = Annotated[
     str,
     typer.Option(
@@ -40,14 +43,18 @@ Pattern = Annotated[
     ),
 ]
 Allowed = Annotated[
-    list[str] | None, typer.Option("--allow-principal", help="Who may, such as User:alice.")
+    list[str] | None,
+    typer.Option("--allow-principal", help="Who may, such as User:alice; User:* means everybody."),
 ]
 Denied = Annotated[
     list[str] | None, typer.Option("--deny-principal", help="Who may not; this wins.")
 ]
 AllowedHosts = Annotated[
     list[str] | None,
-    typer.Option("--allow-host", help="From which address or range; none: from everywhere."),
+    typer.Option(
+        "--allow-host",
+        help="From which IP address, or range such as 10.0.0.0/8; none: from everywhere.",
+    ),
 ]
 DeniedHosts = Annotated[
     list[str] | None, typer.Option("--deny-host", help="The same for --deny-principal.")
@@ -81,7 +88,7 @@ def list_acls(
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
-    """ACLs of the resources that are named, or all."""
+    """Show the ACLs of the resources that are named; without any, all ACLs."""
     from groupd.coordinator.cli.acls import wanted, work
 
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
@@ -108,8 +115,8 @@ def add(
     consumer: Consumer = False,
     idempotent: Idempotent = False,
 ) -> None:
-    """Make ACLs: for every principal, host, operation and resource that is named. Those that are
-    there already stay."""
+    """Make ACLs: one for every principal, host, operation and resource that is named. ACLs that
+    exist already stay."""
     from groupd.coordinator.cli.acls import wanted, work
 
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
@@ -117,6 +124,7 @@ def add(
     acls = wanted.bindings(
         resources, entries, producer=producer, consumer=consumer, idempotent=idempotent
     )
+    wanted.check_new(acls)
     work.add_acls(bootstrap_server, command_config, acls)
 
 
@@ -141,8 +149,8 @@ def remove(
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
-    """Delete ACLs, and print them: those that the same flags of `add` have made, or, without
-    principals, all of the resources that are named."""
+    """Delete ACLs, and print them: the ACLs that `add` makes with the same flags; without
+    principals, all ACLs of the resources that are named."""
     from groupd.coordinator.cli.acls import wanted, work
     from groupd.coordinator.cli.errors import UsageError
 

@@ -8,8 +8,13 @@ from itertools import product
 from msgspec import Struct
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.core.acls import ANYTHING, PatternType, Permission
-from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
+from groupd.coordinator.core.acls import (
+    ANYTHING,
+    PatternType,
+    Permission,
+    stands_for_addresses,
+)
+from groupd.coordinator.core.types import CLUSTER_NAME, OPERATIONS_OF, Operation, Resource
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 
 OPERATIONS = {
@@ -108,6 +113,8 @@ def _asked(
     resources: Resources, entries: Entries, *, producer: bool, consumer: bool, idempotent: bool
 ) -> list[tuple[Resource, str, PatternType, Operation]]:
     """Every resource with every operation."""
+    if idempotent and not producer:
+        raise UsageError("--idempotent needs --producer")
     if not (producer or consumer):
         named = list(resources.all())
         if not named:
@@ -139,6 +146,30 @@ def _pattern(resources: Resources, named: Named) -> PatternType:
     return PatternType.LITERAL if named[0] == Resource.CLUSTER else resources.pattern
 
 
+def check_new(acls: Sequence[AclBinding]) -> None:
+    """Refuses ACLs that brokers would take and never apply: they ask for some operations only, by
+    the type of the resource, and compare addresses, not the names of hosts. Raises UsageError."""
+    for acl in acls:
+        word = Permission(acl.permission).name.lower()
+        _check_principal(acl.principal, f"--{word}-principal")
+        if acl.host != ANYTHING and not stands_for_addresses(acl.host):
+            raise UsageError(
+                f"--{word}-host {acl.host}: must be an IP address, or a range such as 10.0.0.0/8"
+            )
+        resource, asked = Resource(acl.resource_type), Operation(acl.operation)
+        known = (Operation.ALL, *OPERATIONS_OF[resource])
+        if asked not in known:
+            kind = resource.name.lower().replace("_", "-")
+            names = ", ".join(one.name for one in known)
+            raise UsageError(f"--operation {asked.name}: on a {kind} there are only {names}")
+
+
+def _check_principal(text: str, flag: str) -> None:
+    kind, _, name = text.partition(":")
+    if not (kind and name):
+        raise UsageError(f"{flag} {text}: a principal has a type, such as User:{kind or name}")
+
+
 def exactly(acl: AclBinding) -> AclFilter:
     """A filter for this ACL alone."""
     return AclFilter(
@@ -153,7 +184,10 @@ def exactly(acl: AclBinding) -> AclFilter:
 
 
 def filters(resources: Resources, principals: Sequence[str] = ()) -> list[AclFilter]:
-    """The ACLs of the resources that the flags name, or all; of all principals, or some."""
+    """The ACLs of the resources that the flags name, or all; of all principals, or some. Raises
+    UsageError."""
+    for principal in principals:
+        _check_principal(principal, "--principal")
     named: list[tuple[Resource, str | None, PatternType]] = [
         (*one, _pattern(resources, one)) for one in resources.all()
     ]

@@ -16,7 +16,7 @@ from groupd.coordinator.cli.admin_port import (
     admin_port,
 )
 from groupd.coordinator.cli.groups.place import place
-from groupd.coordinator.cli.kafka.flags import DEFAULT_BOOTSTRAP, CommandConfig
+from groupd.coordinator.cli.kafka.flags import BOOTSTRAP, DEFAULT_BOOTSTRAP, CommandConfig
 from groupd.coordinator.cli.parse import one_of
 from groupd.coordinator.cli.times import FORMS
 
@@ -37,7 +37,7 @@ DataDir = Annotated[
 Store = Annotated[str | None, typer.Option(help="Read this store (a URL, as for serve) instead.")]
 Bootstrap = Annotated[
     str | None,
-    typer.Option(help="Read __consumer_offsets from this cluster instead, HOST:PORT."),
+    typer.Option(*BOOTSTRAP, help="Read __consumer_offsets from this cluster instead, HOST:PORT."),
 ]
 
 
@@ -162,7 +162,7 @@ def restore(
     group: Group,
     at: Annotated[str, typer.Option(metavar="TIME", help=FORMS + ".")],
     bootstrap: Annotated[
-        str, typer.Option(help="The running daemon (or another cluster), HOST:PORT.")
+        str, typer.Option(*BOOTSTRAP, help="The running daemon (or another cluster), HOST:PORT.")
     ] = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     apply: Annotated[

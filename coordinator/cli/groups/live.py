@@ -67,7 +67,7 @@ def describe(group: str, admin: AdminPort, as_json: bool, wide: bool) -> None:
 
 
 def _whole_group(admin: AdminPort, path: str) -> dict[str, Any]:
-    """The members of all pages; other lists may be cut."""
+    """The group, with the members of all pages; other lists may be cut."""
     found, *pages = get_pages(admin, path)
     for page in pages:
         found["members"] += page["members"]

@@ -1,16 +1,18 @@
 """How commands connect to a secured cluster: `--command-config FILE` with the properties that
 Kafka's own tools take.
 
-Used are `security.protocol`, `sasl.mechanism` (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512),
-`sasl.jaas.config`, `ssl.truststore.location` or `ssl.truststore.certificates`,
-`ssl.keystore.location`, `ssl.key.password` and `ssl.endpoint.identification.algorithm`. Other keys
-are left alone. Stores are PEM files.
+Used are `security.protocol`, `sasl.mechanism`, `sasl.jaas.config` (PLAIN and SCRAM),
+`sasl.oauthbearer.token.endpoint.url` (OAUTHBEARER: a file with the token),
+`ssl.truststore.location` or `ssl.truststore.certificates`, `ssl.keystore.location`,
+`ssl.key.password` and `ssl.endpoint.identification.algorithm`. Other keys are left alone. Stores
+are PEM files.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from groupd.coordinator.cli.errors import UsageError
@@ -24,6 +26,7 @@ from groupd.coordinator.cli.kafka.login import login_of
 from groupd.coordinator.cli.parse import properties_file, real_port
 
 FLAG = "--command-config"
+_KEYS = "a private key and its certificate in PEM; ssl.key.password opens an encrypted key"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -51,20 +54,32 @@ def client_security(command_config: Path | None) -> ClientSecurity:
 
 
 def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
-    try:
+    trusted, keys = _pem_file(given, "truststore"), _pem_file(given, "keystore")
+    place = f"ssl.truststore.location={trusted}" if trusted else "ssl.truststore.certificates"
+    with _named(place, "certificates in PEM"):
         context = ssl.create_default_context(
-            cafile=_pem_file(given, "truststore"),
-            cadata=given.get("ssl.truststore.certificates", "").replace("\\n", "\n") or None,
+            cafile=trusted,
+            cadata=given.get("ssl.truststore.certificates", "") or None,
         )
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.check_hostname = given.get("ssl.endpoint.identification.algorithm") != ""
-        keys = _pem_file(given, "keystore")
-        if keys is not None:
-            # With a password OpenSSL never asks the terminal for one.
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = given.get("ssl.endpoint.identification.algorithm") != ""
+    if keys is not None:
+        # With a password OpenSSL never asks the terminal for one.
+        with _named(f"ssl.keystore.location={keys}", _KEYS):
             context.load_cert_chain(keys, password=given.get("ssl.key.password", ""))
-    except (OSError, ValueError) as error:  # among them ssl.SSLError
-        raise UsageError(f"{FLAG}: the certificates cannot be used: {error}") from None
     return context
+
+
+@contextmanager
+def _named(setting: str, wanted: str) -> Iterator[None]:
+    """Tells a failure as a UsageError that names the setting. OpenSSL often does not say what is
+    wrong, so the error says what is `wanted`."""
+    try:
+        yield
+    except (ssl.SSLError, ValueError, TypeError):  # TypeError: not ASCII
+        raise UsageError(f"{FLAG}: {setting} cannot be used: it must hold {wanted}") from None
+    except OSError as error:
+        raise UsageError(f"{FLAG}: {setting}: {error.strerror}") from None
 
 
 def _pem_file(given: Mapping[str, str], store: str) -> str | None:

@@ -22,6 +22,9 @@ _HEAD = Struct(">hhi")
 _LENGTH = Struct(">i")
 _FRAME_BYTES_MAX = 256 * 1024 * 1024
 
+_UNKNOWN_CA = (18, 19, 20, 21)
+"""OpenSSL's codes for a certificate that leads to no CA that is trusted."""
+
 T = TypeVar("T")
 
 
@@ -49,6 +52,22 @@ class ClientSecurity(NamedTuple):
 UNPROTECTED = ClientSecurity()
 
 
+def reason(error: OSError) -> str:
+    """Why something failed, in words: without numbers of errors and lines of OpenSSL's code."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return error.strerror or str(error)
+
+
+def _tls_hint(error: OSError) -> str:
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return "; does this port speak TLS?"
+    unknown = error.verify_code in _UNKNOWN_CA
+    return "; is its CA in ssl.truststore.location?" if unknown else ""
+
+
 class BlockingConnection:
     """A connection, as a context manager; only one thread may use it. `calls`: the APIs that will
     be used."""
@@ -68,7 +87,7 @@ class BlockingConnection:
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
-            raise KafkaError(f"no Kafka broker at {self.where}: {error}") from None
+            raise KafkaError(f"no Kafka broker at {self.where}: {reason(error)}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if security.tls is not None:
             self._socket = self._encrypted(security.tls, host)
@@ -79,8 +98,8 @@ class BlockingConnection:
             return tls.wrap_socket(plain, server_hostname=host)
         except OSError as error:  # among them ssl.SSLError
             plain.close()
-            reason = getattr(error, "verify_message", "") or str(error)
-            raise KafkaError(f"no TLS with {self.where}: {reason}") from None
+            why = f"{reason(error)}{_tls_hint(error)}"
+            raise KafkaError(f"no TLS with {self.where}: {why}") from None
 
     def __enter__(self) -> BlockingConnection:
         try:
@@ -119,7 +138,8 @@ class BlockingConnection:
                 raise KafkaError(f"{self.where} does not speak Kafka's protocol")
             answer = self._receive(size)
         except OSError as error:
-            raise KafkaError(f"{self.where} did not answer {api.name}: {error}") from None
+            why = f"{reason(error)}{self._hint(error)}"
+            raise KafkaError(f"{self.where} did not answer {api.name}: {why}") from None
         reader = Reader(answer, 0, api.version, flexible=api.flexible)
         try:
             if reader.int32() != self._correlation:
@@ -131,12 +151,20 @@ class BlockingConnection:
                 f"{self.where}: answer to {api.name} not understood: {error}"
             ) from None
 
+    def _hint(self, error: OSError) -> str:
+        """What may be missing from `--command-config`. Brokers do not say why they close."""
+        if isinstance(error, ssl.SSLError):
+            return "; does the broker want a certificate (ssl.keystore.location)?"
+        if not isinstance(error, ConnectionError) or self._login is not None:
+            return ""
+        return "; does the broker want TLS or a login (--command-config)?"
+
     def _receive(self, size: int) -> bytes:
         parts = bytearray()
         while len(parts) < size:
             data = self._socket.recv(min(size - len(parts), 1 << 20))
             if not data:
-                raise OSError("the connection was closed")
+                raise ConnectionResetError("the connection was closed")
             parts += data
         return bytes(parts)
 

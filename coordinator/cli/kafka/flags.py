@@ -11,12 +11,17 @@ from groupd.coordinator.cli.parse import one_of
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
-Bootstrap = Annotated[str, typer.Option(help="A broker of the cluster, HOST:PORT.")]
+BOOTSTRAP = ("--bootstrap", "--bootstrap-server")
+"""The name of the flag, and that which Kafka's tools have for it."""
+
+Bootstrap = Annotated[
+    str, typer.Option(*BOOTSTRAP[::-1], help="A broker of the cluster, HOST:PORT.")
+]
 CommandConfig = Annotated[
     Path | None,
     typer.Option(
         help="Properties of the client, as Kafka's tools take them: security.protocol, "
-        "sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM)."
+        "sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM); see docs/security.md."
     ),
 ]
 Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]

@@ -1,4 +1,5 @@
-"""The client's side of a SASL login: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677)."""
+"""The client's side of a SASL login: PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677), and OAUTHBEARER
+(RFC 7628) with a token from a file."""
 
 from __future__ import annotations
 
@@ -8,11 +9,14 @@ import hmac
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.calls import error_name
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
 from groupd.coordinator.security.sasl.jaas import parse_jaas
+from groupd.coordinator.security.scram_credentials import ITERATIONS_MIN
 from groupd.coordinator.security.scram_credentials import MECHANISMS as SCRAM
 from groupd.coordinator.settings import ConfigError
 from groupd.protocol.reader import Reader
@@ -21,10 +25,13 @@ from groupd.protocol.writer import Writer
 SASL_HANDSHAKE = Call(17, 1, "SaslHandshake")
 SASL_AUTHENTICATE = Call(36, 1, "SaslAuthenticate")
 
-MECHANISMS = ("PLAIN", *SCRAM)
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", *SCRAM, OAUTHBEARER)
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 
 ITERATIONS_MAX = 1_000_000
-"""A server that wants more hashing than this is not believed."""
+"""A server that wants more hashing than this is not believed; nor is one that wants less than
+`ITERATIONS_MIN`: with the proof that it gets, the password would be easy to find."""
 
 Login = Callable[[BlockingConnection], None]
 
@@ -34,6 +41,16 @@ def login_of(given: Mapping[str, str], flag: str) -> Login:
     mechanism = given.get("sasl.mechanism", "")
     if mechanism not in MECHANISMS:
         raise UsageError(f"{flag}: sasl.mechanism={mechanism}: must be {', '.join(MECHANISMS)}")
+    send = _bearer(given, flag) if mechanism == OAUTHBEARER else _password(given, mechanism, flag)
+
+    def login(connection: BlockingConnection) -> None:
+        _handshake(connection, mechanism)
+        send(connection)
+
+    return login
+
+
+def _password(given: Mapping[str, str], mechanism: str, flag: str) -> Login:
     try:
         options = parse_jaas(given.get("sasl.jaas.config", ""), "sasl.jaas.config").options
     except ConfigError as error:
@@ -42,14 +59,33 @@ def login_of(given: Mapping[str, str], flag: str) -> Login:
     if not user or not password:
         raise UsageError(f"{flag}: sasl.jaas.config must have username and password")
 
-    def login(connection: BlockingConnection) -> None:
-        _handshake(connection, mechanism)
+    def send(connection: BlockingConnection) -> None:
         if mechanism == "PLAIN":
             _send(connection, f"\0{user}\0{password}".encode())
         else:
             _scram(connection, SCRAM[mechanism].hash_name, user, password)
 
-    return login
+    return send
+
+
+def _bearer(given: Mapping[str, str], flag: str) -> Login:
+    where = urlsplit(given.get(TOKEN_URL, ""))
+    if where.scheme != "file":
+        raise UsageError(f"{flag}: {TOKEN_URL} must be file:///PATH of a file with the token")
+    path = Path(unquote(where.path))
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise UsageError(f"{flag}: {TOKEN_URL}={path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{flag}: {TOKEN_URL}={path}: holds no token") from None
+
+    def send(connection: BlockingConnection) -> None:
+        if _send(connection, f"n,,\x01auth=Bearer {token}\x01\x01".encode()):
+            # The server says why it refuses, and refuses when it has been told to go on.
+            _send(connection, b"\x01")
+
+    return send
 
 
 def _handshake(connection: BlockingConnection, mechanism: str) -> None:
@@ -58,7 +94,11 @@ def _handshake(connection: BlockingConnection, mechanism: str) -> None:
 
     error, enabled = connection.call(SASL_HANDSHAKE, lambda writer: writer.string(mechanism), read)
     if error:
-        known = ", ".join(enabled) or "no mechanism"
+        if not enabled:
+            raise KafkaError(
+                f"{connection.where} has no logins: leave SASL_ out of security.protocol"
+            )
+        known = ", ".join(enabled)
         raise KafkaError(f"{connection.where} does not know {mechanism}, but {known}")
 
 
@@ -83,13 +123,18 @@ def _scram(connection: BlockingConnection, hash_name: str, user: str, password: 
     nonce = secrets.token_urlsafe(24)
     name = user.replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}"
-    challenge = _send(connection, f"n,,{first}".encode()).decode()
+    answer = _send(connection, f"n,,{first}".encode())
     try:
+        challenge = answer.decode()
         fields = dict(part.split("=", 1) for part in challenge.split(","))
         theirs, salt, iterations = fields["r"], b64decode(fields["s"]), int(fields["i"])
     except (KeyError, ValueError, binascii.Error):
         raise KafkaError(f"{connection.where} does not answer as SCRAM does") from None
-    if not theirs.startswith(nonce) or theirs == nonce or not 0 < iterations <= ITERATIONS_MAX:
+    if (
+        not theirs.startswith(nonce)
+        or theirs == nonce
+        or not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX
+    ):
         raise KafkaError(f"{connection.where} does not answer as SCRAM does")
     salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
     final = f"c=biws,r={theirs}"

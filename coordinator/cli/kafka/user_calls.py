@@ -23,7 +23,7 @@ _Error = tuple[int, str | None]
 def describe_users(
     connection: BlockingConnection, users: Sequence[str]
 ) -> list[tuple[str, Credentials]]:
-    """Those of `users` that there are; of all users if none is named."""
+    """Those of `users` that exist, with their credentials; all users if none is named."""
 
     def write(writer: Writer) -> None:
         for user in writer.structs(users):

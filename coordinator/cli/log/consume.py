@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.kafka.flags import CommandConfig
+from groupd.coordinator.cli.kafka.flags import BOOTSTRAP, CommandConfig
 from groupd.coordinator.cli.parse import real_port
 
 
 def consume(
-    bootstrap: Annotated[str, typer.Option(help="A broker of the cluster, HOST:PORT.")],
+    bootstrap: Annotated[str, typer.Option(*BOOTSTRAP, help="A broker of the cluster, HOST:PORT.")],
     target: Annotated[
         Path, typer.Option("--to", help="Directory for the partitions' directories.")
     ],

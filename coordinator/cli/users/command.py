@@ -38,7 +38,7 @@ def list_users(
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
-    """Users, with the mechanisms that they can log in with."""
+    """Show users, with the mechanisms that they can log in with."""
     from groupd.coordinator.cli.users import work
 
     work.list_users(
@@ -53,10 +53,12 @@ def add(
     command_config: CommandConfig = None,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(help="SCRAM-SHA-256 or SCRAM-SHA-512; may be given twice.  [SCRAM-SHA-512]"),
+        typer.Option(
+            help="SCRAM-SHA-256 or SCRAM-SHA-512; may be given twice; none: SCRAM-SHA-512."
+        ),
     ] = None,
     iterations: Annotated[
-        int, typer.Option(help="Times of hashing, 4096 to 16384.")
+        int, typer.Option(help="How often the password is hashed, 4096 to 16384.")
     ] = DEFAULT_ITERATIONS,
     password_file: Annotated[
         Path | None,

@@ -208,7 +208,7 @@ class _StickyOwnership:
             pass
 
     def _sweep(self, topic_id: TopicId, partitions: Iterable[int]) -> bool:
-        """Whether something moved."""
+        """Sweep one topic once. Returns whether a partition has moved."""
         owners, loads = self.owners[topic_id], self.loads
         heap = self._heap(topic_id)
         moved = False

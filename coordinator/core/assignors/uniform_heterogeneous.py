@@ -26,7 +26,7 @@ _ROUNDS_MAX = 16
 
 SLICE_MEMBERS = 1024
 SLICE_ENTRIES = 8192
-"""At most so many members, or partitions and subscribers together, are handled in one slice."""
+"""At most this many members, or partitions and subscribers together, are handled in one slice."""
 
 
 def heterogeneous_steps(
@@ -113,7 +113,7 @@ class _UniformOwnership:
         self.built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in members]
         self._since_stop = 0
         self._move_count = 0
-        # By identity of a list of subscribers: how many moves there were when they were balanced.
+        # By identity of a list of subscribers: the number of moves when it was last balanced.
         self._balanced_at: dict[int, int] = {}
 
     def worked(self, count: int) -> bool:

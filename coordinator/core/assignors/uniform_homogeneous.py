@@ -23,10 +23,10 @@ from groupd.coordinator.core.slices import spans
 from groupd.protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
-"""At most so many members are handled in one slice."""
+"""At most this many members are handled in one slice."""
 
 SLICE_PARTITIONS = 16_384
-"""At most about so many partitions are handled in one slice."""
+"""At most about this many partitions are handled in one slice."""
 
 Run = tuple[TopicId, tuple[int, ...]]
 """Some partitions of a topic, in the order in which members get them."""
@@ -127,8 +127,8 @@ class _Kept:
                 self.missing[first + index] = self._missing(member_ids[index], prior, size)
 
     def _missing(self, member_id: str, prior: Assignment, size: int) -> int:
-        """How many partitions the member still gets, without an extra. `size`: of its prior, or -1
-        if some of that does not exist any more."""
+        """How many partitions the member still gets, without an extra. `size`: that of its prior,
+        or -1 if some partitions of that do not exist any more."""
         cap = self._quota + (self.extras > 0)
         if size < 0 or size > cap:
             prior, size = self._trimmed(prior, cap)

@@ -35,43 +35,47 @@ _HEARTBEATS = {code: HeartbeatReply(code) for code in ErrorCode}
 
 
 def join_refusal(request: JoinGroupRequest, error: ApiError) -> JoinGroupReply:
-    """To a Join that a check refused: with the member id of the request, unless it was denied."""
+    """The reply to a Join that a check refused. It has the member id of the request, unless the
+    request was denied."""
     denied = error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
     return JoinGroupReply(error.code, member_id="" if denied else request.member_id)
 
 
 def join_failure(request: JoinGroupRequest, error: ApiError) -> JoinGroupReply:
-    """To every other Join that went wrong: without a member id."""
+    """The reply to a Join that failed in any other way. It has no member id."""
     return JoinGroupReply(error.code)
 
 
 def sync_failure(request: SyncGroupRequest, error: ApiError) -> SyncGroupReply:
-    """While loading the answer is REBALANCE_IN_PROGRESS: the Java consumer takes
-    COORDINATOR_LOAD_IN_PROGRESS here for fatal, but rejoins after this one (S4)."""
+    """The reply to a Sync that failed. While the shard loads it is REBALANCE_IN_PROGRESS: the Java
+    consumer stops at COORDINATOR_LOAD_IN_PROGRESS, but rejoins after this one (S4)."""
     if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return SyncGroupReply(ErrorCode.REBALANCE_IN_PROGRESS)
     return SyncGroupReply(error.code)
 
 
 def heartbeat_failure(request: HeartbeatRequest, error: ApiError) -> HeartbeatReply:
-    """While loading a heartbeat succeeds: the sessions start afresh after the load anyway."""
+    """The reply to a Heartbeat that failed. While the shard loads it is a success, because the
+    sessions start afresh after the load anyway."""
     if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return heartbeat(ErrorCode.NONE)
     return heartbeat(error.code)
 
 
 def leave_failure(request: LeaveGroupRequest, error: ApiError) -> LeaveGroupReply:
-    """An error of the whole request, without members."""
+    """The reply to a LeaveGroup that failed as a whole. It has no members."""
     return LeaveGroupReply(error.code)
 
 
 def heartbeat(code: ErrorCode) -> HeartbeatReply:
-    """A shared instance: heartbeats are the most frequent request by far."""
+    """The reply to a Heartbeat. Replies are shared: heartbeats are the most frequent request by
+    far."""
     return _HEARTBEATS[code]
 
 
 def joined(group: ClassicGroup, member: ClassicGroupMember) -> JoinGroupReply:
-    """Success at the current generation; the leader alone is told all members."""
+    """The reply to a Join that succeeded, at the current generation. Only the leader is told all
+    members."""
     return JoinGroupReply(
         generation_id=group.generation,
         protocol_type=group.protocol_type or None,

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import Protocols, metadata_for
-from groupd.coordinator.core.group import authorized_operations
 from groupd.coordinator.core.queries import DescribeClassicGroup
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Instant, Outcome, RequestContext
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED, DescribedGroup, DescribedMember
 from groupd.protocol.messages.lazily import mapped
@@ -45,7 +44,7 @@ def describe(
         )
     operations = OPERATIONS_NOT_ASKED
     if include_operations and context.api_version >= _OPERATIONS_FROM:
-        operations = authorized_operations(context, group_id)
+        operations = context.authorized_operations(Resource.GROUP, group_id)
     if group is None:
         return DescribedGroup(group_id, state=State.DEAD.value, authorized_operations=operations)
     stable = group.state is State.STABLE

@@ -58,7 +58,8 @@ _PREVIOUS: dict[State, frozenset[State]] = {
 
 
 class ClassicGroup:
-    """`protocol_type` "" and `protocol_name`, `leader_id` None = none yet.
+    """The members of a group and its state. `protocol_type` "", `protocol_name` None and
+    `leader_id` None mean that there is none yet.
 
     `static_members`: instance id -> member id. `pending_members`: ids given out with
     MEMBER_ID_REQUIRED and not yet used, oldest first. `pending_sync`: members of this generation
@@ -353,24 +354,27 @@ class ClassicGroup:
             deadlines.set(key, now.monotonic_ms + member.session_timeout_ms)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Classic groups ignore both."""
+        """Allows everything: classic groups ignore member id and epoch here."""
 
     def check_offset_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP for a live group that is not of type "consumer"."""
+        """Raises NON_EMPTY_GROUP for a group that has members and is not of type "consumer",
+        GROUP_ID_NOT_FOUND for a dead one."""
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         if self.state is not State.EMPTY and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
-        """An Empty group may go even with pending ids."""
+        """Raises NON_EMPTY_GROUP unless the group is Empty, which it may be with pending ids;
+        GROUP_ID_NOT_FOUND for a dead one."""
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "The group id does not exist.")
         if self.state is not State.EMPTY:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Unknown subscription: everything for type "consumer", nothing otherwise."""
+        """Whether the group uses the topic. If its subscription is not known, a group of type
+        "consumer" uses every topic and any other group none."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed_topics

@@ -143,7 +143,8 @@ def _waiting_for(snapshot: _Snapshot) -> Iterator[str | None]:
 
 
 def _waits(state: ShardState, snapshot: _Snapshot, now: Instant) -> Iterator[Wait | None]:
-    """Not empty while a rebalance is under way or an id that was given out is not used yet."""
+    """What the group waits for. That is nothing unless a rebalance is under way or an id that was
+    given out is not used yet."""
     group = snapshot.group
     if group.state is State.PREPARING_REBALANCE:
         yield from _joins(state, snapshot, now)

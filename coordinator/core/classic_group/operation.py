@@ -43,7 +43,7 @@ class GroupOperation:
         arm_session(self.state, self.group, member_id, timeout_ms, self.now)
 
     def arm_member(self, member: ClassicGroupMember) -> None:
-        """A full session from now."""
+        """Give the member a full session from now on."""
         self.arm_session(member.member_id, member.session_timeout_ms)
 
     def cancel_session(self, member_id: str) -> None:
@@ -74,8 +74,9 @@ class GroupOperation:
             self.outcome.urgent.append((token, reply))
 
     def answer_sync(self, member: ClassicGroupMember, reply: SyncGroupReply) -> bool:
-        """True if a Sync was parked. Its session starts afresh: while parked, the client could
-        not heartbeat on this connection."""
+        """Answer the member's parked Sync; True if there was one. Its session starts afresh,
+        because the client could not send a heartbeat on this connection while the Sync was
+        parked."""
         token, member.sync_token = member.sync_token, None
         if token is None:
             return False
@@ -119,7 +120,7 @@ def arm_session(
 
 
 def cancel_timers(state: ShardState, group: ClassicGroup) -> None:
-    """All timers of a group that goes."""
+    """Cancel all timers of a group that goes."""
     for member_id in (*group.members, *group.pending_members):
         state.deadlines.cancel((SESSION, group.group_id, member_id))
     for kind in (JOIN, SYNC):

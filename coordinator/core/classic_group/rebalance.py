@@ -60,7 +60,8 @@ def prepare(op: GroupOperation, cause: str) -> None:
 
 
 def reset_assignments(op: GroupOperation, error: ErrorCode) -> None:
-    """What the generation in CompletingRebalance was to get is void: answer its parked Syncs."""
+    """Take back the assignments of the generation that is in CompletingRebalance, and answer its
+    parked Syncs with `error`."""
     for member in op.group.sorted_members():
         member.assignment = b""
         op.answer_sync(member, SyncGroupReply(error))
@@ -94,7 +95,8 @@ def join_timer(op: GroupOperation) -> None:
 
 
 def _lingers(op: GroupOperation) -> bool:
-    """Counted in rounds, not in time: a test's clock may stand still."""
+    """Whether the join phase waits one more round for members that were given an id. It counts
+    rounds and not time, because a test's clock may stand still."""
     group = op.group
     at_once = op.state.config.group_initial_rebalance_delay_ms == 0
     if not (group.initial_rebalance and at_once and group.pending_members and group.linger_rounds):

@@ -88,7 +88,8 @@ def _group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
 
 
 def _member(entry: GroupMetadataMember, protocol: str) -> ClassicGroupMember:
-    """It supports the persisted protocol only: the rest of its list was never written."""
+    """The member that a record describes. It supports only the protocol in the record: its other
+    protocols were never written."""
     rebalance_timeout_ms = entry.rebalance_timeout_ms
     return ClassicGroupMember(
         entry.member_id,

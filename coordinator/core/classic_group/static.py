@@ -90,8 +90,9 @@ def finish(op: GroupOperation, done: StaticReplaced, error: AppendError | None) 
 
 
 def _unchanged(done: StaticReplaced) -> JoinGroupReply:
-    """Current generation, no rebalance (the table of section 4). Before v9 a leader cannot be
-    told to skip the assignment, so it is shown its old id as the leader and acts as a follower."""
+    """The reply at the current generation, without a rebalance (the table of section 4). Before v9
+    a leader cannot be told to skip the assignment, so it is shown its old id as the leader and acts
+    as a follower."""
     group, member = done.group, done.member
     was_leader = done.leader_before == done.old_id
     skip = was_leader and done.api_version >= _SKIP_ASSIGNMENT_FROM

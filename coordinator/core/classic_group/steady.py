@@ -1,7 +1,8 @@
 """When the reply to a classic member's repeated heartbeat may be sent again without handling it.
 
-As `coordinator.core.consumer_group.steady`. Classic groups change in place, so this looks at what
-the handler looks at, in the one state in which nearly all heartbeats come.
+It does for classic groups what `coordinator.core.consumer_group.steady` does for consumer groups.
+Classic groups change in place, so it checks what the handler checks, but only in the state Stable,
+in which nearly all heartbeats come.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class ClassicHeartbeatLease:
 
     @classmethod
     def of(cls, state: ShardState, request: HeartbeatRequest) -> ClassicHeartbeatLease | None:
-        """For a heartbeat that has just been answered without an error, if the group is stable."""
+        """The lease for a heartbeat that has just been answered without an error; None unless the
+        group is stable."""
         group = state.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup) or group.state is not State.STABLE:
             return None

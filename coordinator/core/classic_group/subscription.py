@@ -78,7 +78,7 @@ class _Reader:
         return None if length < 0 else self._take(length)
 
     def array(self, item: Callable[[], T], least: int) -> tuple[T, ...]:
-        """`least`: the fewest bytes that an item has."""
+        """Reads an array. `least`: the fewest bytes that an item has."""
         length = self.int32()
         if not 0 <= length * least <= len(self._data) - self._offset:
             raise MalformedSubscription(f"array of {length} items")

@@ -27,7 +27,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import SyncGroupRequest
 
 ASSIGNMENTS_ALWAYS = 1000
-"""A SyncGroup may have so many assignments, and one for each member if the group is larger."""
+"""A SyncGroup may have this many assignments, or one for each member if the group is larger."""
 
 
 def handle(

@@ -41,7 +41,8 @@ def answer(
     now: Instant,
     outcome: Outcome,
 ) -> ConsumerGroupHeartbeatReply:
-    """The session timer and the reply. `before`: the member after step 2, `after`: in the end."""
+    """The reply, and a new session timer. `before`: the member after step 2; `after`: the member in
+    the end."""
     overrides = state.group_configs.get(group.group_id)
     state.deadlines.set(
         (SESSION, group.group_id, after.member_id),
@@ -67,7 +68,7 @@ def answer(
 def set_rebalance_timer(
     state: ShardState, group: ConsumerGroup, member: ConsumerGroupMember, now: Instant
 ) -> None:
-    """Soft state: for a member whose R8 was just written."""
+    """Set or cancel the rebalance timer of a member whose R8 was just written. Soft state."""
     if member.state == MemberState.UNREVOKED_PARTITIONS:
         schedule_rebalance(state, group, member, now)
     else:
@@ -79,7 +80,8 @@ def _must_send_assignment(
     before: ConsumerGroupMember,
     after: ConsumerGroupMember,
 ) -> bool:
-    """To a joiner, to a client that sent everything (it may have lost a reply), on a change."""
+    """Whether the reply has an assignment: if the member joins, if its client sent all fields (it
+    may have lost a reply), or if the assignment has changed."""
     if request.member_epoch == 0:
         return True
     is_full_request = (

@@ -120,12 +120,13 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
 
 
 def _next_slice(group_id: str, computation: TargetComputation | None) -> Task:
-    """A task that does nothing but give others their turn: the work is done in `complete`."""
+    """A task that only gives others their turn: `complete` does the work."""
     return Task(TASK_KIND, group_id, lambda: at_once(computation))
 
 
 def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> TargetComputation | None:
-    """None if no target is due any more, or another computation is under way."""
+    """Start a computation; None if no target is due any more, or another computation is under
+    way."""
     if group.computation is not None and group.computation.holds_back(now):
         return None
     if not group.members or not is_target_due(state, group, group.group_epoch, now):
@@ -139,8 +140,9 @@ def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> TargetCompu
 def _steps(
     state: ShardState, group: ConsumerGroup, now: Instant
 ) -> Generator[Outcome, Instant, None]:
-    """All the work; is sent the time of each slice and yields its outcome. It ends early if the
-    group has got a newer target in another way. Raises AssignorFailed."""
+    """All the work, as a generator: it is sent the time of each slice and yields the slice's
+    outcome. It ends early if the group has got a newer target in another way. Raises
+    AssignorFailed."""
     epoch = group.group_epoch
     name = preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0])
     snapshot = GroupSnapshot(group, state.image)

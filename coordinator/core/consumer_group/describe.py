@@ -12,7 +12,6 @@ from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
-from groupd.coordinator.core.group import authorized_operations
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.state import ShardState
@@ -36,7 +35,8 @@ from groupd.protocol.messages.lazily import Lazily
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 MANY_MEMBERS = 100
-"""From here on members are described later, as they are now."""
+"""If a group has more members than this, the reply is made later, but shows them as they are
+now."""
 
 
 def handle(
@@ -75,7 +75,9 @@ def describe(
         assignor_name=preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0]),
         members=_described(group, members, state.image),
         authorized_operations=(
-            authorized_operations(context, group_id) if include_operations else OPERATIONS_NOT_ASKED
+            context.authorized_operations(Resource.GROUP, group_id)
+            if include_operations
+            else OPERATIONS_NOT_ASKED
         ),
     )
 
@@ -83,7 +85,8 @@ def describe(
 def _described(
     group: ConsumerGroup, members: list[ConsumerGroupMember], image: MetadataImage
 ) -> Sequence[DescribedConsumerMember]:
-    """Members and targets are never changed, only replaced: a copy of the dict stays as it is."""
+    """The members as they are now, also if they are made into a reply later: members and targets
+    are never changed, only replaced, so a copy of the dict is enough."""
     if len(members) <= MANY_MEMBERS:
         return tuple(_member(member, group.targets, image) for member in members)
     targets = group.targets.copy()
@@ -115,7 +118,7 @@ def _member(
 def _named(
     partitions: Mapping[TopicId, Iterable[int]], image: MetadataImage
 ) -> tuple[NamedTopicPartitions, ...]:
-    """Without topics that do not exist any more."""
+    """The partitions with the names of their topics, without topics that do not exist any more."""
     return tuple(
         NamedTopicPartitions(
             topic_id, image.by_id[topic_id].name, tuple(sorted(partitions[topic_id]))

@@ -36,9 +36,9 @@ def fence_members(
     now: Instant,
     causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
-    """As `remove_members`, unless only members on the classic protocol stay and the group may
-    become a classic one (docs/spec/consumer-group.md#8 "Downgrade" (a)). The caller adds
-    replies."""
+    """Removes members as `remove_members` does. But if only members on the classic protocol stay,
+    the group becomes a classic one where it may (docs/spec/consumer-group.md#8 "Downgrade" (a)).
+    The caller adds replies."""
     if members and state.migration is not None:
         converted = state.migration.without_members(group, members, kind, cause, now, causes)
         if converted is not None:
@@ -61,8 +61,8 @@ def remove_members(
     member uses any more, one R3, R6 when the group becomes empty. No target is computed now.
 
     `members`: distinct members of the group; none = nothing happens. `kind`: MEMBER_LEFT or
-    MEMBER_FENCED. `causes`: by member id, of those that have one of their own. The caller adds
-    replies.
+    MEMBER_FENCED. `causes`: the causes of members that have one of their own, by member id. The
+    caller adds replies.
     """
     outcome = Outcome(gate=group.group_id)
     if not members:

@@ -112,7 +112,7 @@ class ConsumerGroup:
         self._member_ids: list[str] | None = None
         # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
         # `rejoin_epoch`: a group epoch whose target only a classic member's JoinGroup can compute.
-        # `computation`: of a target that comes later.
+        # `computation`: the computation of a target that comes later.
         # `unacknowledged`: member id -> monotonic ms when it was told what it has not reported.
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
@@ -217,8 +217,8 @@ class ConsumerGroup:
         return self.tombstones_of(self.sorted_member_ids())
 
     def tombstones_of(self, ids: Sequence[str]) -> list[Record]:
-        """The same for a group that has just these members once earlier records of the same
-        operation are replayed."""
+        """The same tombstones, for a group that has only these members once earlier records of the
+        same operation are replayed."""
         return [
             *(records.current_member_tombstone(self.group_id, id_) for id_ in ids),
             *(records.target_member_tombstone(self.group_id, id_) for id_ in ids),

@@ -122,8 +122,8 @@ def _regular(
 
 
 def _is_settled(group: ConsumerGroup, member: ConsumerGroupMember, now: Instant) -> bool:
-    """Neither the group nor the member has anything to do. Regular expressions may always have:
-    they are looked at with every heartbeat."""
+    """Whether neither the group nor the member has anything to do. With regular expressions there
+    may always be something: they are looked at with every heartbeat."""
     return (
         member.is_reconciled_to(group.assignment_epoch)
         and group.group_epoch <= group.assignment_epoch
@@ -188,5 +188,6 @@ def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Out
 
 
 def _without_epochs(assigned: PartitionEpochs) -> PartitionEpochs:
-    """Assignment epochs 0: they are compared with epochs of the next incarnation."""
+    """The partitions, all at assignment epoch 0: the member will be compared with the epochs of its
+    next incarnation."""
     return {topic: dict.fromkeys(partitions, 0) for topic, partitions in assigned.items()}

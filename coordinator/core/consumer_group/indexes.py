@@ -28,7 +28,7 @@ def decrement(counts: dict[K, int], key: K) -> bool:
 
 
 def move(counts: dict[K, int], old: K | None, new: K | None) -> None:
-    """One unit from `old` to `new`; None stands for nowhere."""
+    """Count one less for `old` and one more for `new`; None is not counted."""
     if old == new:
         return
     if old is not None:
@@ -38,7 +38,8 @@ def move(counts: dict[K, int], old: K | None, new: K | None) -> None:
 
 
 def move_all(counts: dict[K, int], old: Iterable[K], new: Iterable[K]) -> bool:
-    """One unit from each of `old` to each of `new`; true if the set of keys changed."""
+    """Count one less for each key that only `old` has and one more for each key that only `new`
+    has; True if the set of counted keys changed."""
     before, after = set(old), set(new)
     changed = False
     for key in before - after:
@@ -74,7 +75,8 @@ class ResolvedRegexes:
         return self._resolved.get(pattern)
 
     def topics_of(self, pattern: str) -> tuple[str, ...]:
-        """() for no, or an unresolved, expression."""
+        """The topics that an expression matches; () if there is no expression or it is not resolved
+        yet."""
         resolved = self._resolved.get(pattern) if pattern else None
         return () if resolved is None else resolved.topics
 
@@ -82,7 +84,7 @@ class ResolvedRegexes:
         return self._resolved
 
     def set(self, pattern: str, value: ConsumerGroupRegexValue | None) -> None:
-        """Install or (None) drop one resolution."""
+        """Store the resolution of one expression; None removes it."""
         for topic in self.topics_of(pattern):
             left = self.topics[topic] - 1
             if left:

@@ -57,7 +57,7 @@ class _Snapshot:
         self.image = image
 
     def members(self, after: str | None = None) -> Iterator[ConsumerGroupMember]:
-        """By id."""
+        """The members by id, beginning behind the id `after`."""
         start = 0 if after is None else bisect_right(self._member_ids, after)
         return (self._members[one] for one in islice(self._member_ids, start, None))
 
@@ -68,9 +68,9 @@ class _Snapshot:
 def inspect(
     state: ShardState, group: ConsumerGroup, now: Instant, after: str | None = None
 ) -> dict[str, Any]:
-    """`blocked`: what the group waits for. The lists are iterators: of this moment, but made when
-    they are read, as they may be long. None in them is no item but a point where other work may
-    run."""
+    """`blocked`: what the group waits for. The lists may be long, so they are iterators: they show
+    this moment, but are made when they are read. None in them is no item but a point where other
+    work may run."""
     snapshot = _Snapshot(group, state.image)
     return {
         "group_epoch": group.group_epoch,
@@ -117,7 +117,8 @@ def _shown(
 
 
 def awaited(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[dict[str, Any]]:
-    """No timer: the first heartbeat from then on computes the target (KIP-1263)."""
+    """The next target, which no timer brings: the first heartbeat after that time computes it
+    (KIP-1263)."""
     if group.assignment_epoch >= group.group_epoch:
         return
     interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
@@ -141,7 +142,8 @@ def identify(group: ConsumerGroup, member_id: str) -> MemberIdentity:
 
 
 def places(group: ConsumerGroup, member_id: str) -> Iterable[Holding]:
-    """By topic id. Until it has confirmed a revocation, a member may still commit."""
+    """The partitions of a member by topic id, with those that it is revoking: until it has
+    confirmed the revocation it may still commit."""
     member = group.members[member_id]
     return chain(member.assigned.items(), member.pending_revocation.items())
 
@@ -149,9 +151,10 @@ def places(group: ConsumerGroup, member_id: str) -> Iterable[Holding]:
 def _waits(
     state: ShardState, group: ConsumerGroup, snapshot: _Snapshot, now: Instant
 ) -> Iterator[Wait | None]:
-    """Not empty while the group is Assigning or Reconciling, or has something to resolve. None: a
-    stop, as much has been looked at. First the group as a whole, then each wanted partition with
-    the member that still holds it, then members that nothing else explains."""
+    """What the group waits for. That is nothing unless it is Assigning or Reconciling or has
+    expressions to resolve. First comes the group as a whole, then each wanted partition with the
+    member that still holds it, then members that nothing else explains. None is no item but a point
+    where other work may run."""
     group_waits = [*_target(state, group, now), *_topics(state, group, now)]
     deadlines = _Deadlines(state, group.group_id, now)
     # Of this moment: the rest may be read later.
@@ -186,7 +189,7 @@ class _Deadlines:
         self._now = now
 
     def left_ms(self, member_id: str, *kinds: str) -> int | None:
-        """Of the first of the kinds that is set."""
+        """How many ms are left of the first of these kinds of deadlines that is set."""
         for kind in kinds:
             found = due_in(self._deadlines, (kind, self._group_id, member_id), self._now)
             if found is not None:
@@ -263,7 +266,8 @@ def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | N
 
 
 def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
-    """What members do not have of their targets. None: a stop."""
+    """The partitions that members do not have yet of their targets. None is no item but a point
+    where other work may run."""
     work = Work()
     for member in snapshot.members():
         target = snapshot.target(member)

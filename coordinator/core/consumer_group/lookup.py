@@ -24,7 +24,8 @@ from groupd.protocol.records.schema import Record
 
 
 def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
-    """Raises GROUP_ID_NOT_FOUND for a missing group and for one of another type."""
+    """The consumer group with this id. Raises GROUP_ID_NOT_FOUND if there is none, or one of
+    another type."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
@@ -118,8 +119,8 @@ def _resolve_static(
 
 
 def replacement(group: ConsumerGroup, owner: ConsumerGroupMember, member_id: str) -> Resolved:
-    """`owner` under a new member id: T8, T7, T5, R5, R7, R8. Its timers stay; without their
-    member they do nothing."""
+    """`owner` under a new member id, with the records for that: T8, T7, T5, R5, R7, R8. Its timers
+    stay; without their member they do nothing."""
     member = replace(owner, member_id=member_id, member_epoch=0, previous_member_epoch=0)
     changes = records.member_removal(group.group_id, owner.member_id)
     changes.append(records.member_metadata(group.group_id, member))

@@ -36,7 +36,7 @@ class PartitionEpochMap:
         return FREE if topic is None else topic.get(partition)
 
     def items(self) -> Iterator[tuple[TopicId, dict[int, int]]]:
-        """Copies, for invariants and tests."""
+        """Copies of the epochs by topic, for invariants and tests."""
         return ((topic_id, topic.copy()) for topic_id, topic in self._topics.items())
 
     def replace(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
@@ -94,8 +94,8 @@ class _Topic:
         return found | (self._others or {})
 
     def take(self, partitions: Iterable[int], epoch: int) -> int | None:
-        """Give them to a member, up to the first one that is held at its epoch or a later one,
-        which is returned; None if all were free."""
+        """Give partitions to a member, up to the first one that is held at its epoch or a later
+        one, which is returned; None if all were free."""
         epochs = self._array
         highest = max(partitions, default=-1)
         if highest >= ARRAY_MAX:
@@ -131,8 +131,8 @@ class _Topic:
         return True
 
     def free(self, partitions: Iterable[int], epoch: int) -> None:
-        """Those that stand at the epoch of the member that had them. A newer holder may already
-        be there: the log's compaction drops records."""
+        """Free the partitions that stand at `epoch`, that of the member that had them. Others may
+        have a newer holder already, because the log's compaction drops records."""
         epochs = self._array
         size = len(epochs)
         for partition in partitions:

@@ -50,7 +50,7 @@ def reconcile_stored(
     """3. Reconcile the member with its stored target: [R8]. Returns the member, the same object if
     it does not change. Raises FENCED_MEMBER_EPOCH for a member in an unknown state.
 
-    `subscription_changed`: by this operation.
+    `subscription_changed`: whether this operation changed the subscription.
     """
     target_epoch = group.assignment_epoch
     if not subscription_changed and member.is_reconciled_to(target_epoch):
@@ -137,7 +137,8 @@ def _advance(
 
 
 def _split(assigned: PartitionEpochs, wanted: Assignment) -> tuple[_Epochs, _Epochs]:
-    """What the member holds: what its target has, too, and what it must give up."""
+    """The partitions that the member holds, in two parts: those that its target has, too, and those
+    that it must give up."""
     keep: _Epochs = {}
     revoke: _Epochs = {}
     for topic, epochs in assigned.items():

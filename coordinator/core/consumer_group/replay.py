@@ -215,4 +215,4 @@ APPLIERS: dict[type, Replay] = {
     ConsumerGroupCurrentMemberKey: _applier(_current_member, _drop_current_member),
     ConsumerGroupRegexKey: _applier(_regex, _drop_regex),
 }
-"""By the class of a record's key."""
+"""How records are applied, by the class of their key."""

@@ -125,8 +125,8 @@ def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outco
 
 
 def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
-    """After the last slice, whose records are in the state already, heartbeats whose target is
-    there are answered; the others ask for the next one. Soft state."""
+    """Once the last slice is done and its records are in the state, answer the heartbeats whose
+    target is there; the others ask for the next one. Soft state."""
     heartbeats = state.waiting_heartbeats.get(group_id)
     group = state.groups.get(group_id)
     if heartbeats is None or not isinstance(group, ConsumerGroup):
@@ -164,7 +164,8 @@ def _schedule_target(
     has_changed: bool,
     now_ms: int,
 ) -> None:
-    """Set when the target is to be computed: each change of the group puts it off, up to an end."""
+    """Set the time at which the target is computed: each change of the group puts it off, up to an
+    end."""
     is_first_target = not group.assignment_timestamp_ms
     is_newly_due = (TARGET, group.group_id, "") not in state.deadlines
     if is_newly_due:

@@ -87,8 +87,8 @@ def preferred_assignor_after(
 
 
 class EffectiveSubscription:
-    """Ids of the existing topics a member subscribes to, as a set that is asked lazily: a member
-    with thousands of names owns partitions of a few topics."""
+    """Ids of the existing topics that a member subscribes to, as a set that looks up only what it
+    is asked for: a member with thousands of names owns partitions of a few topics."""
 
     __slots__ = ("_image", "_matched", "_names")
 
@@ -125,7 +125,8 @@ REFRESH_INTERVAL_MS = 2**31 - 1
 
 
 def is_refresh_due(group: ConsumerGroup, now: Instant) -> bool:
-    """Also when the group epoch lags the epoch noted at the last refresh: its write failed."""
+    """Whether the metadata of the group's topics is to be looked at again: the deadline has passed,
+    or the group epoch is below the one noted at the last refresh, because its write failed."""
     return (
         now.monotonic_ms >= group.refresh_deadline_ms
         or group.group_epoch < group.refresh_deadline_epoch

@@ -126,7 +126,7 @@ class GroupSnapshot:
         return found
 
     def subscription_type(self) -> SubscriptionType:
-        """Once all members are collected."""
+        """The type of the subscriptions; call it once all members are collected."""
         return subscription_type(list(self._topic_ids))
 
     def describer(self) -> ImageDescriber:
@@ -148,7 +148,7 @@ def compute(
     next_heartbeat: Callable[[str], int] | None,
 ) -> Generator[None, None, dict[str, Assignment]]:
     """Returns the new targets of the members whose target changes, ascending by member id; yields
-    between slices. `name`: of the `assignor`, which is None if it is not configured any more;
+    between slices. `name`: that of the `assignor`, which is None if it is not configured any more;
     `next_heartbeat`: see `next_heartbeats.expected`.
 
     Raises AssignorFailed if the assignor raises or its result is not accepted.

@@ -18,37 +18,37 @@ times this, plus the partitions of its topics, reach `group.consumer.assignor.of
 # One slice of a computation: everybody else's requests wait for so long (ADR 20).
 
 SLICE_MEMBERS = 256
-"""At most so many members are collected, checked or compared in one slice."""
+"""At most this many members are collected, checked or compared in one slice."""
 
 SLICE_PARTITIONS = 8192
-"""At most about so many partitions are checked in one slice."""
+"""At most about this many partitions are checked in one slice."""
 
 PART_MEMBERS = 64
-"""At most so many target records are written in one batch: a batch has a limit in bytes, and a
+"""At most this many target records are written in one batch: a batch has a limit in bytes, and a
 target of thousands of members does not fit."""
 
 PART_PARTITIONS = 4096
-"""At most about so many partitions are in the target records of one batch."""
+"""At most about this many partitions are in the target records of one batch."""
 
 UNCHANGED_MEMBERS = 1024
-"""At most so many members are passed over in one slice because no record is needed for them."""
+"""At most this many members are passed over in one slice because no record is needed for them."""
 
 # A computation that does not move (ADR 20).
 
 STALE_MS = 30_000
-"""A computation that has not moved for so long was lost, because its records were refused. The next
-heartbeat that finds a target due starts a new one."""
+"""A computation that has not moved for this long was lost, because its records were refused. The
+next heartbeat that finds a target due starts a new one."""
 
 RETRY_MS = 1000
-"""After the assignor has failed in a large group it is not called again for so long."""
+"""After the assignor has failed in a large group it is not called again for this long."""
 
 # How long a target waits for further members (ADR 21).
 
 FIRST_FACTOR = 4
-"""A group's first target waits for so many times the linger: there more members are likely."""
+"""A group's first target waits for this many times the linger: there more members are likely."""
 
 STORM_FACTOR = 10
-"""Once a second change has come, the target waits for at least so many times the linger."""
+"""Once a second change has come, the target waits for at least this many times the linger."""
 
 STORM_SHARE = 5
 """Once a second change has come, the target also waits at least the fifth part of the time for
@@ -63,17 +63,17 @@ FIRST_LINGER_MAX_MS = 5000
 # How long a heartbeat waits for its answer (ADR 21).
 
 PATIENCE_MS = 900
-"""A heartbeat is held back for at most so long; librdkafka gives one up after a second."""
+"""A heartbeat is held back for at most this long; librdkafka gives one up after a second."""
 
 ANSWER_MEMBERS = 64
-"""At most so many waiting heartbeats are answered in one slice: their records are one batch."""
+"""At most this many waiting heartbeats are answered in one slice: their records are one batch."""
 
 ANSWER_PARTITIONS = 4096
-"""At most about so many partitions are in the answers of one slice."""
+"""At most about this many partitions are in the answers of one slice."""
 
 COME_BACK_MS = 250
 """A member without partitions that is answered before its target is there is told to send its next
-heartbeat after so long, for each started `COME_BACK_MEMBERS` of its group, and not after a whole
+heartbeat after this long, for each started `COME_BACK_MEMBERS` of its group, and not after a whole
 heartbeat interval."""
 
 COME_BACK_MEMBERS = 2500

@@ -17,7 +17,7 @@ from groupd.coordinator.core.types import Instant, Outcome
 
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
-    """All consumer groups of a freshly loaded shard."""
+    """Restart the timers of all consumer groups of a freshly loaded shard."""
     for group_id in sorted(state.groups):
         group = state.groups[group_id]
         if isinstance(group, ConsumerGroup):
@@ -50,7 +50,7 @@ def schedule_rebalance(
 
 
 def cancel_rebalance(state: ShardState, group: ConsumerGroup, member_id: str) -> None:
-    """Soft state."""
+    """Soft state: cancel the deadline that `schedule_rebalance` has set."""
     group.rebalance_epochs.pop(member_id, None)
     state.deadlines.cancel((REBALANCE, group.group_id, member_id))
 

@@ -109,7 +109,8 @@ def check_consumer_heartbeat(
 
 
 def _check_sizes(request: ConsumerGroupHeartbeatRequest) -> None:
-    """Before any work that grows with them. Kafka would refuse their record, in the end."""
+    """Checks how many topics and partitions the request names, before any work that grows with
+    them. Kafka, too, would refuse their record in the end."""
     names, owned = request.subscribed_topic_names or (), request.topic_partitions or ()
     if len(names) > SUBSCRIBED_TOPICS_MAX:
         raise _invalid(f"{len(names)} SubscribedTopicNames; the most is {SUBSCRIBED_TOPICS_MAX}.")
@@ -121,7 +122,8 @@ def _check_sizes(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def _check_identity(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:
-    """In v0 a joining member may leave its member id to the coordinator."""
+    """Checks member id, group id and instance id. In v0 a joining member may leave its member id to
+    the coordinator."""
     needs_id = (
         context.api_version >= FIRST_CLIENT_ID_VERSION
         or request.member_epoch > 0
@@ -198,12 +200,12 @@ def check_member(
     request: HeartbeatRequest | LeaveGroupRequest,
     started: bool,
 ) -> None:
-    """Heartbeat and LeaveGroup."""
+    """The checks of Heartbeat and LeaveGroup."""
     _check_group(context, request.group_id, started)
 
 
 def check_describe(context: RequestContext, group_id: str) -> DescribedGroup | None:
-    """One group of a DescribeGroups, as `check_consumer_describe`."""
+    """One group of a DescribeGroups: its refusal, or None if the shard may be asked."""
     if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
         return DescribedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return None
@@ -252,8 +254,8 @@ def check_find(context: RequestContext, key_type: int) -> None:
 def find_coordinator(
     context: RequestContext, key_type: int, node_for: NodeFor, key: str
 ) -> FoundCoordinator:
-    """One key of the request. Share keys are refused: groupd has no share groups. Every node gives
-    the same answer."""
+    """The answer for one key of the request. Share keys are refused: groupd has no share groups.
+    Every node gives the same answer."""
     if key_type not in _DENIED:
         return FoundCoordinator(
             key,

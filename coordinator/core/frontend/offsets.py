@@ -99,14 +99,14 @@ def admit_txn_commit(
 
 
 def _denied(refusal: Any, _: None) -> Any:
-    """A `Finish`: the shard is not asked."""
+    """A `Finish` for a request that is denied: the shard is not asked."""
     return refusal
 
 
 def _merged(
     make_reply: Callable[[Sequence[TopicErrors]], Any], failures: Failures, reply: Any
 ) -> Any:
-    """A `Finish`: what was refused here, then what the shard says of the rest."""
+    """A `Finish` that joins what was refused here with what the shard says of the rest."""
     return make_reply(failures.merged(reply.topics if reply else ()))
 
 
@@ -264,7 +264,7 @@ def _by_id(image: MetadataImage, topic_id: TopicId) -> TopicImage | None:
 def _split(
     partitions: Sequence[int], known: TopicImage | None
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """(present, absent) in the metadata."""
+    """The partitions that the metadata has, and those that it does not have."""
     count = known.partitions if known else 0
     if partitions and min(partitions) >= 0 and max(partitions) < count:
         return partitions, []

@@ -98,7 +98,8 @@ def arm_session(
 def arm_join_if_absent(
     state: ShardState, group_id: str, member_id: str, timeout_ms: int, now: Instant
 ) -> None:
-    """Being told again does not give the member more time."""
+    """Set the join deadline. If it is set already it stays: being told again gives the member no
+    more time."""
     key = (JOIN, group_id, member_id)
     if key not in state.deadlines:
         state.deadlines.set(key, now.monotonic_ms + timeout_ms)

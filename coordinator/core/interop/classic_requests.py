@@ -73,14 +73,14 @@ def _must_rejoin(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
 
 
 def _is_stranded(state: ShardState, group: ConsumerGroup, now: Instant) -> bool:
-    """A target is due, and only a JoinGroup can compute it (`ConsumerGroup.rejoin_epoch`)."""
+    """Whether a target is due that only a JoinGroup can compute (`ConsumerGroup.rejoin_epoch`)."""
     if group.assignment_epoch >= min(group.rejoin_epoch, group.group_epoch):
         return False
     return group.is_classic_only() and is_target_due(state, group, group.group_epoch, now)
 
 
 def _is_blocked(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Another member still holds a partition of its target."""
+    """Whether another member still holds a partition of the member's target."""
     return any(
         partition not in member.assigned.get(topic_id, ())
         and group.partition_epochs.get(topic_id, partition) != FREE
@@ -121,7 +121,8 @@ def sync(
 
 
 def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -> None:
-    """Against the member's own first protocol: that is what its JoinGroup was answered."""
+    """Compares the protocol of the request with the member's own first one, because that is what
+    its JoinGroup was answered."""
     first = classic.supported_protocols[0].name
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
         request.protocol_name not in (None, first)

@@ -209,8 +209,8 @@ def _classic_group(
 
 
 def _held(member: ConsumerGroupMember, image: MetadataImage) -> bytes:
-    """All that the member may still be reading, which need not be its target: the group may become
-    a consumer group again before the member has heard of anything."""
+    """All partitions that the member may still be reading, which need not be its target: the group
+    may become a consumer group again before the member has heard of anything."""
     held = {topic: set(epochs) for topic, epochs in member.assigned.items()}
     for topic, epochs in member.pending_revocation.items():
         held.setdefault(topic, set()).update(epochs)

@@ -1,5 +1,6 @@
-"""Between topic ids, as consumer groups know them, and the bytes that members on the classic
-protocol send and expect: "consumer" subscriptions and assignments, which go by topic name."""
+"""Translates between topic ids, as consumer groups know them, and the bytes that members on the
+classic protocol send and expect: "consumer" subscriptions and assignments, which go by topic
+name."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def classic_metadata(
 
 
 def join_protocols(metadata: ClassicMemberMetadata) -> tuple[JoinProtocol, ...]:
-    """The inverse, as classic groups hold them."""
+    """The inverse: the protocols of a member as classic groups hold them."""
     return tuple(JoinProtocol(one.name, one.metadata) for one in metadata.supported_protocols)
 
 
@@ -51,7 +52,7 @@ def subscription_of(protocols: Iterable[JoinProtocol | ClassicProtocol]) -> Embe
 def owned_partitions(
     subscription: EmbeddedSubscription, image: MetadataImage
 ) -> tuple[TopicPartitions, ...]:
-    """`claim_of` in the form of a request."""
+    """What the member says it owns (`claim_of`), in the form of a request."""
     owned = claim_of(subscription, image)
     return tuple(TopicPartitions(topic_id, owned[topic_id]) for topic_id in sorted(owned))
 
@@ -75,7 +76,8 @@ def target_of(assignment: bytes, image: MetadataImage) -> Target:
 def assignment_bytes(
     partitions: Mapping[TopicId, Iterable[int]], version: int, image: MetadataImage
 ) -> bytes:
-    """The inverse: topics by name, ascending; topics that do not exist are left out."""
+    """The inverse: an assignment as bytes, topics by name, ascending. Topics that do not exist are
+    left out."""
     named = sorted(
         (image.by_id[topic_id].name, tuple(sorted(numbers)))
         for topic_id, numbers in partitions.items()

@@ -117,7 +117,7 @@ def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
 
 
 def _refused(classic: ClassicGroup, reason: str) -> ApiError:
-    """With Kafka's text: tools and people look for it."""
+    """The refusal of a conversion, in Kafka's words: tools and people look for them."""
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND,
         f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}",
@@ -127,10 +127,10 @@ def _refused(classic: ClassicGroup, reason: str) -> ApiError:
 def _holdings(
     classic: ClassicGroup, image: MetadataImage
 ) -> list[tuple[ClassicGroupMember, EmbeddedSubscription, Assignment]]:
-    """Members, their subscriptions, and what they are taken to own: their last assignment. A
-    rebalance that was interrupted has cleared that; then it is what they said when they joined,
-    as far as no other member has it. Kafka frees it, although a cooperative member still reads
-    it."""
+    """Members, their subscriptions, and the partitions that they are taken to own: those of their
+    last assignment. If an interrupted rebalance has cleared that, those that they said they own
+    when they joined, unless another member has them. Kafka frees these, although a cooperative
+    member still reads them."""
     found: list[tuple[ClassicGroupMember, EmbeddedSubscription, Assignment, bool]] = []
     taken: Counter[tuple[TopicId, int]] = Counter()
     for member in classic.sorted_members():
@@ -177,8 +177,8 @@ def _member(
 
 
 def _subscription(classic: ClassicGroup, member: ClassicGroupMember) -> EmbeddedSubscription:
-    """That of the chosen protocol; of the member's first one while none is chosen, or when a
-    member that rejoined does not offer it any more."""
+    """The member's subscription for the chosen protocol; for its first one while none is chosen, or
+    when a member that rejoined does not offer the chosen one any more."""
     for protocol in member.protocols:
         if protocol.name == classic.protocol_name:
             return parse_subscription(protocol.metadata)

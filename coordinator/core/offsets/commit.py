@@ -100,7 +100,7 @@ Request = OffsetCommitRequest | TxnOffsetCommitRequest
 
 
 def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Group | None:
-    """None: unknown, and the first record makes it a simple group."""
+    """The group; None if it is unknown, and then the first record makes it a simple group."""
     group = state.groups.get(request.group_id)
     if group is None and request.generation_or_epoch >= 0:
         raise ApiError(
@@ -112,7 +112,7 @@ def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Gro
 
 
 def _is_too_long(metadata: str, units_max: int) -> bool:
-    """Longer than the limit in UTF-16 code units."""
+    """Whether the metadata is longer than the limit in UTF-16 code units."""
     if 2 * len(metadata) <= units_max:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) > 2 * units_max

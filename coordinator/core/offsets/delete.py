@@ -23,7 +23,8 @@ def tombstone(group_id: str, topic: str, partition: int) -> Record:
 
 
 def all_tombstones(store: OffsetStore, group_id: str) -> list[Record]:
-    """Of every offset of a group: committed ones first, then those only pending; sorted."""
+    """Tombstones of every offset of a group, sorted: committed offsets first, then those only
+    pending."""
     topics = store.topics(group_id)
     committed = [
         (topic, partition) for topic in sorted(topics) for partition in sorted(topics[topic])

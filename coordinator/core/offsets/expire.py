@@ -78,7 +78,8 @@ class Sweep:
         return outcome
 
     def _group(self) -> str:
-        """The next one. Their order reaches the log, so they are sorted, but never all at once."""
+        """The next group. The order of groups reaches the log, so they are sorted, but never all at
+        once."""
         if self._next % _SORTED_AT_ONCE == 0:
             some = slice(self._next, self._next + _SORTED_AT_ONCE)
             self._groups[some] = sorted(self._groups[some])
@@ -90,8 +91,8 @@ class Sweep:
 
 
 class _Cursor:
-    """Where a sweep is in the offsets of a group: those of topics without subscribers, as far as
-    they are known when a topic or a slice begins. Nothing is walked twice."""
+    """How far a sweep has come in the offsets of a group. It only takes topics without subscribers,
+    and asks for those when a topic or a slice begins. Nothing is looked at twice."""
 
     __slots__ = ("_group", "_group_id", "_rest", "_store", "_topic", "_topics", "_unseen")
 
@@ -105,17 +106,18 @@ class _Cursor:
         self._group: Group | None = None
 
     def group_is(self, group: Group) -> None:
-        """A slice begins: a member may have subscribed since the last one."""
+        """Tells the cursor the group when a slice begins: a member may have subscribed since the
+        last one."""
         self._group = group
         if group.is_subscribed_to(self._topic):
             self._rest, self._unseen = iter(()), None
 
     def unsee(self, place: TopicPartition) -> None:
-        """`place` comes again."""
+        """Give `place` again as the next one."""
         self._unseen = place
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        """What is left."""
+        """The partitions that are left."""
         assert self._group is not None
         if self._unseen is not None:
             place, self._unseen = self._unseen, None
@@ -139,8 +141,8 @@ def _bury(outcome: Outcome, group_id: str, expired: list[TopicPartition]) -> Non
 
 
 def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
-    """Whether any committed or pending offset is left without `expired` of them, whose tombstones
-    are not applied yet."""
+    """Whether the group has more offsets, committed or pending, than the `expired` ones, whose
+    tombstones are not applied yet."""
     if store.pending(group_id):
         return True
     count = 0
@@ -169,8 +171,8 @@ def _expired(
     cursor: _Cursor,
     room: int,
 ) -> tuple[list[TopicPartition], int, bool]:
-    """Of what the cursor has left: what is to be tombstoned, how many were looked at, and whether
-    the end was reached before `room` was up."""
+    """Looks at the partitions that the cursor has left. Returns those to be tombstoned, how many
+    were looked at, and whether the end was reached before `room` was used up."""
     pending = store.pending(group.group_id)
     base = group.offset_expiration_base()
     expired: list[TopicPartition] = []

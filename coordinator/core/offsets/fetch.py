@@ -68,7 +68,8 @@ class _Reader:
         self._store, self._group_id, self._stable = store, group_id, stable
 
     def everything(self, only: tuple[str, ...] | None) -> tuple[FetchedTopic, ...]:
-        """`only`: of these topics, which are sorted; None: of all."""
+        """All committed offsets by topic. `only`: the topics, sorted, to which this is limited;
+        None: no limit."""
         topics = self._store.topics(self._group_id)
         names = sorted(topics) if only is None else [name for name in only if name in topics]
         return tuple([FetchedTopic(name, self._all_of(name, topics[name])) for name in names])
@@ -98,8 +99,8 @@ class _Reader:
         return Lazily(len(partitions), lambda: _offsets(copy, unstable, topic_id, partitions))
 
     def _unstable(self, topic: str, partitions: Iterable[int]) -> Set[int]:
-        """Those of `partitions` that wait for the end of a transaction. A group may have far more
-        of them than this request asks for, so they are looked up."""
+        """Those of `partitions` that wait for the end of a transaction. They are looked up one by
+        one, because a group may have far more of them than the request asks for."""
         pending = self._store.pending(self._group_id) if self._stable else None
         if not pending:
             return _NONE

@@ -40,8 +40,8 @@ def replay_runs(
     replay_many: Callable[[str, str, ByPartition], None],
     replay: Callable[[Record, AppliedAt], None],
 ) -> None:
-    """Records outside transactions, at these log offsets: those commits of a group to one
-    topic that follow each other at once, whatever else there is one by one."""
+    """Replay records outside transactions, which stand at these log offsets. Consecutive commits of
+    a group to one topic are replayed in one go, all other records one by one."""
     new = tuple.__new__  # without a call of Python
     group = topic = ""
     run: ByPartition = {}

@@ -47,8 +47,8 @@ _DENSE = 4
 
 
 def ascending(partitions: Mapping[int, StoredOffset]) -> Iterator[int]:
-    """The partitions in their order, without sorting many in one go. Those that go meanwhile may be
-    left out, those that come may be there."""
+    """The partitions in ascending order, without sorting many in one go. Partitions that are
+    removed meanwhile may be left out; those that are added may appear."""
     last = max(partitions, default=-1)
     if last > _DENSE * len(partitions) or min(partitions, default=0) < 0:
         return iter(sorted(partitions))
@@ -66,11 +66,11 @@ class OffsetStore:
 
     @property
     def count(self) -> int:
-        """Committed offsets of all groups."""
+        """How many offsets are committed, in all groups."""
         return self._count
 
     def topics(self, group_id: str) -> Mapping[str, ByPartition]:
-        """Committed offsets of a group."""
+        """The committed offsets of a group, by topic and partition."""
         return self._committed.get(group_id, _NO_TOPICS)
 
     def get(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
@@ -99,7 +99,7 @@ class OffsetStore:
         return sorted(self._pending.get(producer_id, ()))
 
     def pending_count(self, producer_id: int) -> int:
-        """Offsets that wait for the marker of a producer."""
+        """How many offsets wait for the marker of a producer."""
         groups = self._pending.get(producer_id)
         if groups is None:
             return 0

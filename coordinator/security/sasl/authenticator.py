@@ -50,12 +50,12 @@ ITEMS_MAX = 4000
 """A request before the authentication has few items; more take too long to decode."""
 
 _API_VERSIONS = 18
-_LAST_STATE_MESSAGE = "The client must authenticate first"
+_NOT_YET = "The client must authenticate first"
 
 
 class Identity(Struct, frozen=True):
-    """Who a client has proved to be. `lifetime_ms`: for so long from now; None: for ever.
-    `may_repeat`: the client is told of the lifetime, so it can authenticate again in time."""
+    """Who a client has proved to be. `lifetime_ms`: how long that holds from now on; None: for
+    ever. `may_repeat`: the client is told of the lifetime, so it can authenticate again in time."""
 
     principal: str
     mechanism: str
@@ -113,13 +113,13 @@ class Enabled(Struct, frozen=True):
 
 class _State(Enum):
     BEGIN = auto()
-    """ApiVersions or SaslHandshake."""
+    """ApiVersions or SaslHandshake comes next."""
     HANDSHAKE = auto()
-    """SaslHandshake; ApiVersions has been answered."""
+    """SaslHandshake comes next; ApiVersions has been answered."""
     WRAPPED = auto()
-    """Messages of the mechanism in SaslAuthenticate."""
+    """Messages of the mechanism come in SaslAuthenticate."""
     RAW = auto()
-    """Messages of the mechanism as they are: the frame has no header."""
+    """Messages of the mechanism come as they are: the frame has no header."""
     ENDED = auto()
 
 
@@ -143,9 +143,9 @@ class Authenticator:
         self.tokens = 0
         """Messages of the mechanism that the client has sent."""
         self._header: RequestHeader
-        """Of the request under way."""
+        """The header of the request under way."""
         self.mechanism = ""
-        """The one that the client has chosen."""
+        """The mechanism that the client has chosen."""
         self.software: tuple[str, str] | None = None
         """Name and version of the client's library, once it has told them."""
 
@@ -186,7 +186,7 @@ class Authenticator:
             return self._drop(f"{api.name} before the authentication")
         request = api.decode(frame, header.body_offset, header.api_version, ITEMS_MAX)
         if api.request_type not in allowed:
-            refusal = api.failure(request, ErrorCode.ILLEGAL_SASL_STATE, _LAST_STATE_MESSAGE)
+            refusal = api.failure(request, ErrorCode.ILLEGAL_SASL_STATE, _NOT_YET)
             return self._refuse(self._encoded(api, refusal), f"{api.name} during authentication")
         match request:
             case ApiVersionsRequest():
@@ -250,7 +250,7 @@ class Authenticator:
         return Complete(frame, Identity(principal, self.mechanism, lifetime_ms, told))
 
     def _lifetime_ms(self, expires_ms: int | None) -> int | None:
-        """The shortest of those that are set."""
+        """The shortest of the lifetimes that are set."""
         ends = [self._enabled[self.mechanism].max_reauth_ms or None]
         if expires_ms is not None:
             ends.append(max(0, expires_ms - self._now().wall_ms))
@@ -260,7 +260,7 @@ class Authenticator:
     # The end ------------------------------------------------------------------------------
 
     def _fail(self, message: str, reason: str) -> Action:
-        """Without a header nothing can be told."""
+        """Refuses the login. A client whose frames have no header cannot be told `message`."""
         if self._state is _State.RAW:
             return self._refuse(None, reason)
         code = ErrorCode.SASL_AUTHENTICATION_FAILED

@@ -31,7 +31,7 @@ log = structlog.get_logger("groupd.sasl")
 
 
 class Sources(Struct, frozen=True):
-    """What mechanisms need beside settings. `credential`: of SCRAM users. `secret`: see
+    """What mechanisms need beside settings. `credential`: finds those of SCRAM users. `secret`: see
     `ScramServer`. `wall_ms()`: the time now."""
 
     credential: FindCredential
@@ -40,7 +40,7 @@ class Sources(Struct, frozen=True):
 
 
 class EnabledMechanisms:
-    """By name, in the order of `sasl.enabled.mechanisms`. `close` in the end."""
+    """The mechanisms by name, in the order of `sasl.enabled.mechanisms`; `close` ends them."""
 
     def __init__(self, by_name: Mapping[str, Enabled], closers: list[Callable[[], None]]) -> None:
         self.by_name = by_name
@@ -54,7 +54,7 @@ class EnabledMechanisms:
 def enabled_mechanisms(
     config: CoordinatorConfig, listener: Listener, sources: Sources
 ) -> EnabledMechanisms:
-    """Those of a SASL listener. Raises ConfigError."""
+    """The enabled mechanisms of a SASL listener. Raises ConfigError."""
     of_listener = listener_config(config, listener.name)
     names = of_listener.sasl_enabled_mechanisms
     _check_names(names, listener.name)
@@ -94,7 +94,7 @@ def _check_names(names: tuple[str, ...], listener: str) -> None:
 def _mechanism(
     name: str, config: CoordinatorConfig, key: str, sources: Sources
 ) -> tuple[Mechanism, Callable[[], None]]:
-    """The mechanism, and what ends it. `key`: of its login module. Raises ConfigError."""
+    """The mechanism, and what ends it. `key`: that of its login module. Raises ConfigError."""
     module = None
     if config.sasl_jaas_config:
         module = jaas.parse_jaas(config.sasl_jaas_config, key)
@@ -117,7 +117,8 @@ def _oauthbearer(
 ) -> tuple[Mechanism, Callable[[], None]]:
     if not config.oauthbearer_jwks_endpoint_url:
         raise ConfigError(
-            "sasl.oauthbearer.jwks.endpoint.url: OAUTHBEARER needs the keys of tokens"
+            "sasl.oauthbearer.jwks.endpoint.url: OAUTHBEARER needs the keys of tokens, in "
+            "file:///PATH or at https://..."
         )
     for what, value, left_out in (
         (

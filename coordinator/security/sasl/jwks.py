@@ -14,6 +14,7 @@ import time
 import urllib.request
 from collections import OrderedDict
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -30,6 +31,8 @@ KEYS_MAX = 1000
 TIMEOUT_S = 10.0
 EARLY_S = 60.0
 """An unknown kid asks for the keys at most once in this time."""
+LONGEST_S = 1e9
+"""Some thirty years: a thread cannot wait for much longer."""
 KIDS_MAX = 16
 """So many unknown kids are remembered."""
 KID_LENGTH_MAX = 1000
@@ -47,8 +50,8 @@ def parse_jwks(text: bytes) -> tuple[SigningKey, ...]:
     try:
         entries = msgspec.json.decode(text)["keys"]
         found = [_signing_key(entry) for entry in entries[:KEYS_MAX]]
-    except (msgspec.DecodeError, LookupError, TypeError, RecursionError) as error:
-        raise UnusableJwks(f"not a JWKS: {type(error).__name__}") from None
+    except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
+        raise UnusableJwks('not a JWKS, which is JSON: {"keys": [...]}') from None
     keys = tuple(key for key in found if key is not None)
     if not keys:
         raise UnusableJwks("no key that can check signatures")
@@ -63,7 +66,7 @@ def _signing_key(entry: Any) -> SigningKey | None:
         return None
     try:
         # Not the entry's own "alg": it need not fit the key.
-        key = jwt.PyJWK({**entry, "alg": _ANY[entry["kty"]]}).key
+        key = jwt.PyJWK({**entry, "alg": _SOME_ALGORITHM[entry["kty"]]}).key
     except (jwt.PyJWTError, ValueError, TypeError, LookupError) as error:
         log.warning("key of the JWKS left out", kid=kid, reason=type(error).__name__)
         return None
@@ -73,7 +76,7 @@ def _signing_key(entry: Any) -> SigningKey | None:
     return SigningKey(key, algorithms, kid) if algorithms else None
 
 
-_ANY = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}
+_SOME_ALGORITHM = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}
 """An algorithm for each type of key, for a library that wants one."""
 
 
@@ -88,7 +91,8 @@ class FileKeys:
         try:
             self._read()
         except (OSError, UnusableJwks) as error:
-            raise ConfigError(f"the JWKS {path} cannot be used: {error}") from error
+            why = getattr(error, "strerror", None) or str(error)
+            raise ConfigError(f"the JWKS {path} cannot be used: {why}") from error
 
     def current(self) -> tuple[SigningKey, ...]:
         try:
@@ -108,7 +112,7 @@ class FileKeys:
         seen = found.st_mtime_ns, found.st_size, found.st_ino
         if seen == self._seen:
             return
-        # Before the reading: a broken file is told of once, and a change meanwhile is seen.
+        # Set before the reading: a broken file is logged once, and a change meanwhile is seen.
         self._seen = seen
         if found.st_size > BYTES_MAX:
             raise UnusableJwks(f"larger than {BYTES_MAX} bytes")
@@ -155,8 +159,8 @@ class HttpsKeys:
         fetch: Callable[[str], bytes] | None = None,
     ) -> None:
         self._url = url
-        self._refresh_s = refresh_ms / 1000
-        self._backoff_s = backoff_ms / 1000, backoff_max_ms / 1000
+        self._refresh_s = min(refresh_ms / 1000, LONGEST_S)
+        self._backoff_s = backoff_ms / 1000, min(backoff_max_ms / 1000, LONGEST_S)
         self._fetch = fetch or fetch_https
         self._keys: tuple[SigningKey, ...] = ()
         self._kids = UnknownKids(time.monotonic)
@@ -210,8 +214,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def fetch_https(url: str) -> bytes:
     """Raises OSError. The certificates of the system count, or those of SSL_CERT_FILE."""
     opener = urllib.request.build_opener(_NoRedirect())
-    with opener.open(url, timeout=TIMEOUT_S) as response:
-        body: bytes = response.read(BYTES_MAX + 1)
+    try:
+        with opener.open(url, timeout=TIMEOUT_S) as response:
+            body: bytes = response.read(BYTES_MAX + 1)
+    except HTTPException as error:
+        raise OSError(f"no HTTP: {type(error).__name__}") from error
     if len(body) > BYTES_MAX:
         raise OSError(f"larger than {BYTES_MAX} bytes")
     return body

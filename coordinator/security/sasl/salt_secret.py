@@ -12,7 +12,7 @@ _BYTES = 32
 
 
 async def salt_secret(store: Catalogue) -> bytes:
-    """Made when it is first asked for. Raises LogError."""
+    """The secret, which is made when it is first asked for. Raises LogError."""
     found = dict(await store.security_entries(KIND)).get(KEY)
     if found is None:
         found = secrets.token_hex(_BYTES)

@@ -25,6 +25,7 @@ from groupd.coordinator.security.sasl.mechanism import (
 from groupd.coordinator.security.scram_credentials import (
     ITERATIONS_DEFAULT,
     MECHANISMS,
+    SALT_BITS,
     ScramCredential,
     salt_of,
 )
@@ -32,9 +33,6 @@ from groupd.protocol.messages.secret import Secret
 
 MESSAGE_MAX = 16 * 1024
 """Bytes of a client's message; a user name is much shorter."""
-
-_SALT_BITS = 130
-"""Of the salts that Kafka's tools make, and ours."""
 
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _VALUE = r"[\x01-\x2b\x2d-\x7f]+"
@@ -62,8 +60,8 @@ def new_nonce() -> str:
 
 
 class ScramServer:
-    """`secret`: from it come the salts of unknown users; keep it for as long as they shall not
-    change. `nonce()`: a fresh one."""
+    """The server's side of SCRAM. `secret`: the salts of unknown users are made from it; keep it
+    for as long as they shall not change. `nonce()`: a fresh one."""
 
     def __init__(
         self,
@@ -85,7 +83,7 @@ class ScramServer:
         """The credential, and whether there is such a user. Both ways do the same work."""
         digest = hashlib.sha512(f"{self.name}\0{user}".encode()).digest()
         unknown = hmac.digest(self._secret, digest, self._hash)
-        salt = salt_of(int.from_bytes(unknown, "big") >> (8 * len(unknown) - _SALT_BITS))
+        salt = salt_of(int.from_bytes(unknown, "big") >> (8 * len(unknown) - SALT_BITS))
         key = Secret(unknown)  # no proof fits it
         nobody = ScramCredential(salt, key, key, ITERATIONS_DEFAULT)
         known = None if with_token else self._find(user, self.name)

@@ -143,7 +143,7 @@ class TokenJudge:
         if "nbf" in claims and _time(claims, "nbf") - rules.skew_s > now_s:
             raise InvalidToken("not valid yet")
         user = claims.get(rules.sub_claim)
-        if not isinstance(user, str) or not user.strip():
+        if not isinstance(user, str) or not user.strip() or not _is_text(user):
             raise InvalidToken(f"no {rules.sub_claim}")
         _check_scope(claims.get(rules.scope_claim), rules.scope_claim)
         return Judged(user, int(expires_s * 1000))
@@ -158,6 +158,11 @@ def _time(claims: Mapping[str, Any], name: str) -> float:
     if not math.isfinite(value) or not 0 <= value < 253402300800:
         raise InvalidToken(f"{name} is not a time")
     return float(value)
+
+
+def _is_text(value: str) -> bool:
+    """Half a surrogate pair, which JSON allows, cannot be sent, stored or logged."""
+    return value == value.encode(errors="replace").decode()
 
 
 def _check_scope(scope: Any, name: str) -> None:

@@ -1,34 +1,8 @@
-"""RenewDelegationToken (39), v1-2. v2 is flexible."""
+"""RenewDelegationToken (39), v1-2."""
 
 from __future__ import annotations
 
-from groupd.protocol.messages.delegation_tokens import (
-    NO_TIME_MS,
-    DelegationTokenExpiryReply,
-    RenewDelegationTokenRequest,
-)
-from groupd.protocol.reader import Reader
-from groupd.protocol.wire.registry import api, code_only
-from groupd.protocol.writer import Writer
+from groupd.protocol.messages.delegation_tokens import RenewDelegationTokenRequest
+from groupd.protocol.wire.delegation_token_fields import expiry_api
 
-
-def read(reader: Reader) -> RenewDelegationTokenRequest:
-    return RenewDelegationTokenRequest(reader.secret(), reader.int64())
-
-
-def write(writer: Writer, reply: DelegationTokenExpiryReply) -> None:
-    writer.int16(reply.error)
-    writer.int64(NO_TIME_MS)
-    writer.throttle_time()
-
-
-API = api(
-    39,
-    RenewDelegationTokenRequest,
-    "1-2",
-    "2+",
-    read,
-    write,
-    code_only(DelegationTokenExpiryReply),
-    secrets=True,
-)
+API = expiry_api(39, RenewDelegationTokenRequest)

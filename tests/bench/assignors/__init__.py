@@ -16,8 +16,9 @@ QUICK = Rounds(1, 30)
 
 
 def measure(plan: Plan, *, everything: bool = False) -> Iterator[Workload]:
-    """By default the groups that the bar is about and the growth to them; `everything`: all.
-    `plan.seconds` are for the measured rounds of one point."""
+    """A workload for each point of the grid. By default these are the groups that the bar is about
+    and the growth to them; `everything`: all. `plan.seconds` are for the measured rounds of one
+    point."""
     rounds = QUICK if plan.quick else Rounds(ROUNDS, int(plan.seconds * 1000 / ROUNDS))
     lacking = missing() if plan.among([KAFKA]) else "not asked for"
     with ExitStack() as stack:

@@ -21,7 +21,7 @@ from groupd.protocol.records.schema import AssignedTopic, ConsumerGroupTargetMem
 BUCKETS = 5
 RACKS = 3
 WIDTH = 8
-"""Bytes of half a topic id."""
+"""The bytes of half a topic id."""
 
 MEMBERS = (100, 500, 1000, 5000, 10_000)
 RATIOS = (5, 10, 50)
@@ -30,7 +30,8 @@ TOPICS = (10, 100, 1000)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`ratio`: partitions a member. `incremental`: one member joins those who have theirs."""
+    """A point of the grid. `ratio`: partitions a member. `incremental`: one member joins a group
+    whose other members have their partitions."""
 
     assignor: str
     heterogeneous: bool
@@ -73,7 +74,7 @@ def points(
     topics: tuple[int, ...] = TOPICS,
     racks: tuple[bool, ...] = (False, True),
 ) -> Iterator[Point]:
-    """Those with at least one partition a topic, in the order of the tables."""
+    """The points with at least one partition a topic, in the order of the tables."""
     both = (False, True)
     for assignor, other, added in product(("uniform", "range"), both, both):
         for with_racks, *sizes in product(racks, members, ratios, topics):
@@ -135,7 +136,7 @@ class Group:
 
 
 def _replayed(target: Assignment) -> Assignment:
-    """As the coordinator has it: what its record gives when it is applied."""
+    """The target as the coordinator has it: what its record gives when it is applied."""
     topics = tuple(AssignedTopic(*topic) for topic in sorted(target.items()))
     return target_of(ConsumerGroupTargetMemberValue(topics))
 

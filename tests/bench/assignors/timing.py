@@ -38,7 +38,8 @@ class Times:
 
 
 def groupd(point: Point, rounds: Rounds) -> Times:
-    """As in the daemon, what is loaded is none of the cycle collector's business."""
+    """Times groupd's assignor. As in the daemon, the cycle collector does not look at what is
+    loaded."""
     assignor = BUILT_IN[point.assignor]()
     group = Group(point, assignor)
     gc.collect()
@@ -79,7 +80,7 @@ class Jvm:
 
 
 def missing() -> str:
-    """Why Kafka's cannot run here; empty if they can."""
+    """Why Kafka's assignors cannot run here; empty if they can."""
     if shutil.which("java") is None:
         return "there is no java"
     if not (CLASSES / "AssignorBench.class").is_file() or not JARS.is_dir():

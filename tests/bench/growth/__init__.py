@@ -25,18 +25,19 @@ CONNECTIONS = 100
 GROUP_SIZE = 10
 SHORT_ROUNDS = 3
 BEATS = 200_000
-"""More in the long run than in the short one, at least."""
+"""The long run has at least so many heartbeats more than the short one."""
 
 MORE_ROUNDS = 20
-"""At least: the first round is handled in full, costs many times as much as those behind it, and is
-in both runs; fewer would drown in what it differs by."""
+"""The long run has at least so many rounds more than the short one. The first round is handled in
+full, costs many times as much as those behind it, and is in both runs; with fewer rounds the
+difference of the first ones would hide the rest."""
 
 QUICK_BEATS = 20_000
 SETTLING_ROUNDS_MAX = 20
 REFERENCE = 100
 TOPICS = {"bench": 1}
 SESSION_MS = "600000"
-"""To join takes a hundred thousand members longer than the default."""
+"""A hundred thousand members take longer to join than the default session lasts."""
 
 SETTINGS = {
     "group.consumer.max.session.timeout.ms": SESSION_MS,
@@ -52,7 +53,7 @@ _MESSAGE_AT = 7
 
 
 def measure(plan: Plan) -> Iterator[Workload]:
-    """(j)"""
+    """Measures workload (j)."""
     sizes = QUICK_SIZES if plan.quick else SIZES
     beats = QUICK_BEATS if plan.quick else BEATS
     peers = plan.among(PEERS)
@@ -96,7 +97,8 @@ def _cost_us(name: str, members: int, beats: int) -> float:
 
 
 def _cpu_s(peer: Peer, requests: list[bytes]) -> float:
-    """Of `requests`, each of which goes over the same connection as its repetitions."""
+    """The CPU seconds that `requests` cost. Each goes over the same connection as its
+    repetitions."""
     before_s = peer.cpu_seconds()
     replies = once(peer.address, requests, CONNECTIONS).replies
     used_s = peer.cpu_seconds() - before_s
@@ -122,7 +124,8 @@ def _settled(peer: Peer, members: int) -> list[bytes]:
 
 
 def _epoch(reply: bytes) -> int:
-    """The member's, of a ConsumerGroupHeartbeat reply v1 without an error."""
+    """The member epoch in a ConsumerGroupHeartbeat reply v1. Raises LoadFailed if it has an
+    error."""
     (code,) = _ERROR.unpack_from(reply, _MESSAGE_AT - 2)
     if code:
         raise LoadFailed(f"error {code}")

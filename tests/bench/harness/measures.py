@@ -16,7 +16,7 @@ from tests.bench.peers.embedded import Kind
 
 TOPIC = "orders"
 TOPICS = {TOPIC: 1}
-"""With more, librdkafka may wait for 500 ms on its first Fetch of the others."""
+"""One topic: with more, librdkafka may wait for 500 ms on its first Fetch of the others."""
 
 TIMEOUT_S = 10.0
 FRESH = Path(__file__).parent / "fresh_brokers.py"
@@ -34,7 +34,7 @@ def connect(bootstrap: str) -> None:
 
 
 def start_ms(kind: Kind) -> float:
-    """From asking for a broker to its first accepted connection."""
+    """The time from asking for a broker to its first accepted connection."""
     began = time.perf_counter()
     broker = kind.start()
     try:
@@ -45,7 +45,7 @@ def start_ms(kind: Kind) -> float:
 
 
 def first_record_ms(kind: Kind, protocol: str) -> float:
-    """From asking for a broker, through one produced record, to that record in a group's
+    """The time from asking for a broker, through one produced record, to that record in a group's
     consumer. Raises CannotDo."""
     began = time.perf_counter()
     broker = kind.start()
@@ -81,13 +81,13 @@ def first_record_ms(kind: Kind, protocol: str) -> float:
 
 
 def memory_mb(name: str) -> float:
-    """See `tests.bench.harness.memory`."""
+    """The MB of one broker: see `tests.bench.harness.memory`."""
     command = [sys.executable, "-m", "tests.bench.harness.memory", name]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def pytest_s(name: str, tests: int) -> float:
-    """A whole run of pytest with so many tests, each of which has a fresh broker."""
+    """The time of a whole run of pytest with so many tests, each of which has a fresh broker."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest"]
     environment = {**os.environ, PEER_VARIABLE: name, "GROUPD_BENCH_TESTS": str(tests)}
     began = time.perf_counter()

@@ -9,7 +9,7 @@ REBALANCE_MS = 60_000
 TYPE = "consumer"
 PROTOCOL = "range"
 ASSIGNMENT = bytes(10)
-"""Version 0, no topics, no user data."""
+"""An assignment of version 0 with no topics and no user data."""
 
 
 def _subscription(topic: str) -> bytes:
@@ -35,8 +35,8 @@ def join(group: str, topic: str, member: str, session_ms: int) -> bytes:
 
 
 def sync(group: str, generation: int, member: str) -> bytes:
-    """SyncGroup v2 of a leader who gives itself no partitions, in so many words: Tansu does not
-    take an assignment of no bytes."""
+    """SyncGroup v2 of a leader who gives itself no partitions, by an assignment that says so: Tansu
+    does not take an assignment of no bytes."""
     writer = Writer(flexible=False)
     writer.string(group)
     writer.int32(generation)

@@ -14,9 +14,9 @@ GENERATOR = Path(__file__).parent / "target" / "generator"
 SLACK_S = 60.0
 ONCE_S = 20.0
 ONCE_PER_S = 200.0
-"""Slower is unanswered."""
+"""A peer that answers fewer requests a second is taken not to answer."""
 SIGNS = (b"counting\n", b"counted\n")
-"""Begin and end of the timed part."""
+"""The generator writes these at the begin and at the end of the timed part."""
 
 
 class LoadFailed(Exception):
@@ -25,10 +25,11 @@ class LoadFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one run. `count`: replies in the timed part, which took `seconds` and `cpu_seconds` of the
-    generator; `answered`: all; `changed`: those of the timed part that were not as the one of their
-    connection before it; `replies`: that one of every connection, or all, without length and
-    correlation id; `peer_cpu_us`: of the peer for each reply of the timed part."""
+    """The result of one run. `count`: replies in the timed part, which took `seconds` and
+    `cpu_seconds` of the generator; `answered`: all replies; `changed`: those of the timed part that
+    differ from the one of their connection before it; `replies`: that one of every connection, or
+    all, without length and correlation id; `peer_cpu_us`: what the peer used for each reply of the
+    timed part."""
 
     count: int
     answered: int
@@ -52,8 +53,8 @@ def repeat(
     peer_cpu_s: Callable[[], float],
     tls: bool = False,
 ) -> Result:
-    """A connection for every frame, which sends nothing else, `window` at a time; counted are
-    `seconds` after `warmup_s`."""
+    """Opens a connection for every frame, which sends nothing else, `window` at a time; the replies
+    of `seconds` after `warmup_s` count."""
     plan = b"".join(struct.pack(">i", 1) + frame for frame in frames)
     seen: list[float] = []
     result = _run(
@@ -79,9 +80,9 @@ def once(
     hold_s: float = 0.0,
     look: Callable[[], None] | None = None,
 ) -> Result:
-    """Every frame once, dealt out over connections with one in flight each; replies in the order
-    of the frames. The connections stay open for `hold_s` after the last reply; `look` is called
-    when that begins and when it ends."""
+    """Sends every frame once, dealt out over connections with one in flight each; replies in the
+    order of the frames. The connections stay open for `hold_s` after the last reply; `look` is
+    called when that begins and when it ends."""
     connections = min(connections, len(frames))
     timeout_s = ONCE_S + len(frames) / ONCE_PER_S
     dealt = [frames[first::connections] for first in range(connections)]
@@ -108,8 +109,8 @@ def _run(
     *,
     tls: bool = False,
 ) -> Result:
-    """`look` is called when the timed part begins and when it ends. `warmup_s`: in the mode "once"
-    the time for which connections stay open."""
+    """Runs the generator. `look` is called when the timed part begins and when it ends. `warmup_s`:
+    in the mode "once" the time for which connections stay open."""
     if not GENERATOR.is_file():
         raise RuntimeError("the load generator is not built: run `make bench-peers`")
     command = [str(GENERATOR), address[0], str(address[1]), mode, str(window)]
@@ -137,7 +138,7 @@ def _run(
 def _talk(
     process: subprocess.Popen[bytes], plan: bytes, look: Callable[[], None] | None
 ) -> tuple[bytes, str]:
-    """What it wrote, and what it said beside its signs."""
+    """What the generator wrote to stdout, and to stderr besides its signs."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

@@ -19,15 +19,16 @@ from tests.bench.plan import Plan
 
 WARMUP_S = 0.5
 JVM_WARMUP_S = 3.0
-"""Not measured: the JVM compiles meanwhile what it then runs."""
+"""Not measured: meanwhile the JVM compiles what it then runs."""
 WARMUP_OF_EACH_S = 50e-6
-"""More for each request in flight: the first one on a connection is handled in full."""
+"""The warm-up is longer by this for each request in flight: the first one on a connection is
+handled in full."""
 QUICK_WARMUP_S = 0.1
 Running = Callable[..., AbstractContextManager[Peer]]
-"""As `running`."""
+"""Starts a peer, as `running` does."""
 
 FAILURES = (LoadFailed, NoPeer, RuntimeError, AssertionError, OSError)
-"""Of the load, and of starting a peer: one that fails must not end a run of hours."""
+"""Failures of the load, and of starting a peer: one that fails must not end a run of hours."""
 
 
 class Measured:
@@ -94,8 +95,8 @@ def measure_loads(
     known: Sequence[str] = (*STARTERS, C_SERVER),
     start: Running = running,
 ) -> Iterator[Workload]:
-    """Of each: requests a second, CPU of the peer, latencies, and what the generator took. `start`:
-    starts one of the `known` peers by its name."""
+    """Measures each load: requests a second, CPU of the peer, latencies, and what the generator
+    took. `start`: starts one of the `known` peers by its name."""
     peers = plan.among(known)
     for load in loads:
         asked = [peer for peer in peers if peer != C_SERVER or load.echo]
@@ -131,20 +132,20 @@ MEASURES: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
 
 
 def consumer_heartbeats(plan: Plan) -> Iterator[Workload]:
-    """(a)"""
+    """Measures workload (a)."""
     yield from measure_loads(workloads.consumer_heartbeats(plan), plan)
 
 
 def classic_heartbeats(plan: Plan) -> Iterator[Workload]:
-    """(b)"""
+    """Measures workload (b)."""
     yield from measure_loads(workloads.classic_heartbeats(plan), plan)
 
 
 def commits(plan: Plan) -> Iterator[Workload]:
-    """(c)"""
+    """Measures workload (c)."""
     yield from measure_loads(workloads.commits(plan), plan)
 
 
 def fetches(plan: Plan) -> Iterator[Workload]:
-    """(d)"""
+    """Measures workload (d)."""
     yield from measure_loads(workloads.fetches(plan), plan)

@@ -21,10 +21,11 @@ GROUP_SIZE = 10
 PREPARING = 50
 """Connections over which members join."""
 PREPARING_CLASSIC = 1_000
-"""More, because a reply may take its time."""
+"""Classic members join over more connections, because a reply may take its time."""
 SETTLE_S = 60.0
 PAUSE_S = 0.1
-"""Between rounds in which nothing moved: a peer may compute assignments in the background."""
+"""The pause between rounds in which nothing moved: a peer may compute assignments in the
+background."""
 PRESENT = 1
 Owned = tuple[tuple[bytes, tuple[int, ...]], ...]
 """(topic id, partitions)."""
@@ -38,7 +39,7 @@ _INT32 = Struct(">i")
 
 @dataclass(slots=True)
 class Member:
-    """Of a group of the consumer protocol; epoch 0 = not in it yet."""
+    """A member of a group of the consumer protocol; epoch 0: it is not in it yet."""
 
     group: str
     name: str
@@ -46,7 +47,8 @@ class Member:
     owned: Owned = ()
 
     def says(self) -> bytes:
-        """What it owns, always: so it acknowledges whatever it was given."""
+        """A heartbeat that always says what the member owns, so it acknowledges whatever it was
+        given."""
         if self.epoch == 0:
             return frames.consumer_heartbeat(self.group, self.name, 0, (TOPIC,), ())
         return frames.consumer_heartbeat(self.group, self.name, self.epoch, owned=self.owned)
@@ -55,7 +57,7 @@ class Member:
         return frames.consumer_heartbeat(self.group, self.name, self.epoch)
 
     def hears(self, reply: bytes) -> bool:
-        """Whether anything changed."""
+        """Takes over a reply; whether it changed anything."""
         epoch, given = _told(reply)
         before = self.epoch, self.owned
         self.epoch, self.owned = epoch, self.owned if given is None else given
@@ -63,7 +65,7 @@ class Member:
 
 
 def check_error(reply: bytes, at: int) -> None:
-    """Raises LoadFailed."""
+    """Raises LoadFailed if the reply has an error code at this place."""
     (code,) = _ERROR.unpack_from(reply, at)
     if code:
         name = ErrorCode(code).name if code in set(ErrorCode) else ""
@@ -103,7 +105,8 @@ def _complete(members: Sequence[Member]) -> bool:
 
 
 def _rest(peer: Peer, requests: Sequence[bytes], deadline: float) -> None:
-    """Until two rounds of them get the same replies: what was to be said once has been said."""
+    """Sends them until two rounds get the same replies: what is said only once has been said.
+    Raises LoadFailed."""
     before: tuple[bytes, ...] = ()
     while time.monotonic() < deadline:
         replies = once(peer.address, requests, PREPARING).replies
@@ -115,8 +118,8 @@ def _rest(peer: Peer, requests: Sequence[bytes], deadline: float) -> None:
 
 def _told(reply: bytes) -> tuple[int, Owned | None]:
     """Epoch and assignment of a ConsumerGroupHeartbeat reply v1 (tags, throttle, error, message,
-    member id, epoch, interval, assignment: its presence, topics of id and partitions); None = no
-    change. Counts of fewer than 127, which are one byte."""
+    member id, epoch, interval, assignment: its presence, topics of id and partitions); None: no
+    change. It reads counts of fewer than 127, which are one byte."""
     check_error(reply, 5)
     at = 7 + max(reply[7], 1)  # compact nullable message
     at += max(reply[at], 1)  # compact nullable member id
@@ -144,7 +147,7 @@ def classics(peer: Peer, count: int) -> list[bytes]:
 
 
 def _joined(peer: Peer, members: Sequence[tuple[str, str]]) -> list[Place]:
-    """Joins (group, member id), again with the id that it is given where that is asked for."""
+    """Joins (group, member id), once more with the id that it is given where that is asked for."""
     session_ms = peer.session_timeout_ms
     joins = [classic_frames.join(group, TOPIC, name, session_ms) for group, name in members]
     replies = once(peer.address, joins, PREPARING_CLASSIC).replies
@@ -169,7 +172,8 @@ def _string(reply: bytes, at: int) -> tuple[str, int]:
 
 
 def committed(peer: Peer, count: int, partitions: int) -> list[bytes]:
-    """OffsetCommits without members, a group each, which are there already."""
+    """OffsetCommits without members, a group each; each has been sent once, so the offsets are
+    there."""
     asked = [frames.offset_commit(f"commit-{i}", TOPIC, partitions, 42) for i in range(count)]
     once(peer.address, asked, PREPARING)
     return asked

@@ -32,14 +32,14 @@ COMMITS = ((1, 1), (1, 100), (10, 100), (100, 10))
 """(partitions, connections)."""
 
 Prepare = Callable[[Peer, int], list[bytes]]
-"""Steady requests of so many connections."""
+"""Makes the steady requests of so many connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`prepare` makes the requests, `check` raises LoadFailed at a reply that is none; `durable`:
-    against peers that keep what they acknowledge; `echo`: a server that does not look at requests
-    can do it; `figure`: the plot that it is a point of, by connections."""
+    """A steady load. `prepare` makes the requests, `check` raises LoadFailed at a reply that is
+    none; `durable`: against peers that keep what they acknowledge; `echo`: a server that does not
+    look at requests can do it; `figure`: the plot that it is a point of, by connections."""
 
     name: str
     prepare: Prepare
@@ -52,12 +52,12 @@ class Load:
 
 
 def consumer_heartbeats(plan: Plan) -> list[Load]:
-    """(a)"""
+    """The loads of workload (a)."""
     return _heartbeats("consumer", consumers, partial(check_error, at=5), plan)
 
 
 def classic_heartbeats(plan: Plan) -> list[Load]:
-    """(b)"""
+    """The loads of workload (b)."""
     return _heartbeats("classic", classics, partial(check_error, at=4), plan)
 
 
@@ -77,7 +77,7 @@ def _heartbeats(
 
 
 def commits(plan: Plan) -> list[Load]:
-    """(c): durable against durable, memory against memory."""
+    """The loads of workload (c): durable against durable, memory against memory."""
     sizes = ((1, QUICK_SIZE),) if plan.quick else COMMITS
     return [_commit(*size, durable) for durable in (True, False) for size in sizes]
 
@@ -101,7 +101,7 @@ def _check_commit(reply: bytes, partitions: int) -> None:
 
 
 def fetches(plan: Plan) -> list[Load]:
-    """(d): of offsets that are there."""
+    """The loads of workload (d): fetches of offsets that are there."""
     partitions, connections = 10, QUICK_SIZE if plan.quick else 100
     return [
         Load(
@@ -129,6 +129,6 @@ def _counted(number: int, what: str) -> str:
 
 
 def check_all(load: Load, replies: Sequence[bytes]) -> None:
-    """Raises LoadFailed."""
+    """Checks all replies. Raises LoadFailed."""
     for reply in replies:
         load.check(reply)

@@ -89,7 +89,7 @@ class LibrdkafkaMock:
 
 
 class Kfake:
-    """Clusters of one Go process that runs all the time: as in a Go test, plus a pipe."""
+    """Clusters of one Go process that runs all the time, as in a Go test, plus a pipe."""
 
     name = "kfake"
     where = "in a Go process that runs already"

@@ -10,7 +10,7 @@ TIMEOUT_S = 120.0
 
 
 class LineProcess:
-    """Its standard error goes to ours."""
+    """A child process. Its standard error goes to ours."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         self.command = list(command)

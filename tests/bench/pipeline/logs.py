@@ -24,7 +24,7 @@ class Logs:
 
     @property
     def daemon(self) -> Path:
-        """`DaemonProcess` keeps its data below."""
+        """The folder below which `DaemonProcess` keeps its data."""
         return self.directory / "daemon"
 
     @property
@@ -33,7 +33,7 @@ class Logs:
 
 
 def generated(directory: Path, records: int) -> Logs:
-    """Those of a size. What was broken off is begun again."""
+    """The logs of a size. A generation that was broken off is begun again."""
     logs = Logs(directory / str(records))
     groups = max(20, records // RECORDS_A_GROUP)
     for option, place in (("--segments", logs.segments), ("--data-dir", logs.store)):

@@ -1,4 +1,4 @@
-"""What was measured: kept in a file as it comes, and as a table."""
+"""Keeps each figure in a file as soon as it is measured, and shows them as a table."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`size`: as it was asked for; the generator may write a record more. `cpu`: seconds by role.
-    `load`: the machine's, when it began and when it ended. `code`: the commit."""
+    """One measurement. `size`: as it was asked for; the generator may write a record more. `cpu`:
+    seconds by role. `load`: the machine's, when it began and when it ended. `code`: the commit."""
 
     size: int
     way: str
@@ -47,7 +47,7 @@ class Result:
 
 
 class Results:
-    """Those of one directory. `resumed`: with those that are there already."""
+    """The results of one directory. `resumed`: with those that are there already."""
 
     def __init__(self, file: Path, *, resumed: bool) -> None:
         self._file = file
@@ -71,12 +71,12 @@ class Results:
         os.replace(unfinished, self._file)
 
     def in_order(self) -> list[Result]:
-        """By size, then as they came."""
+        """The results by size, those of one size as they came."""
         return sorted(self._found.values(), key=lambda one: one.size)
 
 
 def table(results: list[Result]) -> str:
-    """Markdown."""
+    """The results as a Markdown table."""
     head = ("records", "way", "records per CPU second", "CPU seconds", "of these", "seconds")
     lines = [f"| {' | '.join((*head, 'peak memory', 'largest process', 'load'))} |"]
     lines.append("|---:|---|---:|---:|---|---:|---:|---:|---:|")
@@ -95,6 +95,6 @@ def _parts(one: Result) -> str:
 
 
 def _rounded(rate: float) -> int:
-    """To three digits: there is no more to it."""
+    """The rate to three digits: it is not more exact than that."""
     digits = max(0, len(str(int(rate))) - 3)
     return int(round(rate, -digits))

@@ -43,7 +43,7 @@ MODES = (
 
 
 def decoded(payloads: Iterable[bytes]) -> int:
-    """Every record as an object; how many."""
+    """Decodes every record into an object; how many there were."""
     count = 0
     for payload in payloads:
         for batch in iter_batches(payload):
@@ -90,7 +90,7 @@ def in_arrow(directory: str) -> int:
 
 
 def in_python(mode: str) -> Callable[[str], int]:
-    """What reads a log."""
+    """The function that reads a log in this mode; it returns the number of records."""
     if mode == "decoder-segments":
         return in_arrow
     if mode == "python-segments":
@@ -99,7 +99,7 @@ def in_python(mode: str) -> Callable[[str], int]:
 
 
 def in_spark(mode: str, arguments: Sequence[str]) -> Callable[[str], int]:
-    """Starts Spark; what reads a log. `arguments`: settings of Spark, `master=...` and
+    """Starts Spark; the function that reads a log. `arguments`: settings of Spark, `master=...` and
     `memory=...`."""
     settings = dict(one.split("=", 1) for one in arguments)
     master = settings.pop("master", None)

@@ -85,7 +85,7 @@ def measure(way: Way, size: int, logs: Logs, warm_up: Logs, directory: Path, cod
 
 
 def _command(stack: ExitStack, way: Way, logs: Logs, warm_up: Logs, directory: Path) -> list[str]:
-    """What measures; what it needs has been started."""
+    """The command that measures; what it needs has been started."""
     if way.on_cluster:
         master = stack.enter_context(running_cluster(directory / "cluster"))
     log = stack.enter_context(_log_of(way, logs))
@@ -101,7 +101,7 @@ def _command(stack: ExitStack, way: Way, logs: Logs, warm_up: Logs, directory: P
 
 @contextmanager
 def _log_of(way: Way, logs: Logs) -> Iterator[str]:
-    """What `task` is told."""
+    """The log's place, as `task` is told it."""
     if way.mode.endswith("segments"):
         yield str(logs.segments)
     elif way.mode == "spark-kafka":

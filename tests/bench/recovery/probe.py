@@ -16,12 +16,13 @@ NUMBER = 7
 TIMEOUT_S = 600.0
 POLL_S = 0.002
 OFFSET = 0x4242_4242_4242
-"""Nothing else in a reply looks like it: no partition has this number."""
+"""The offset of every commit. Nothing else in a reply looks like it: no partition has this
+number."""
 STALL = "groupd_event_loop_stall_seconds"
 
 
 def ask(peer: Peer, frame: bytes) -> bytes:
-    """One request on a connection of its own; the reply without its length."""
+    """Sends one request on a connection of its own; the reply without its length."""
     with socket.create_connection(peer.address, timeout=TIMEOUT_S) as client:
         client.sendall(frame)
         stream = client.makefile("rb")
@@ -30,7 +31,7 @@ def ask(peer: Peer, frame: bytes) -> bytes:
 
 
 def wait_for_api_versions(peer: Peer) -> None:
-    """Until it accepts a connection and answers."""
+    """Waits until the peer accepts a connection and answers."""
     frame = struct.pack(">ihhih", 10, API_VERSIONS, 0, NUMBER, -1)
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
@@ -42,7 +43,7 @@ def wait_for_api_versions(peer: Peer) -> None:
 
 
 def wait_for_offsets(peer: Peer, group: str, topic: str, partitions: int) -> None:
-    """Until the group's coordinator gives all that was committed."""
+    """Waits until the group's coordinator gives all that was committed."""
     frame = offset_fetch(group, topic, partitions)
     wanted = OFFSET.to_bytes(8, "big")
     deadline = time.monotonic() + TIMEOUT_S
@@ -53,5 +54,5 @@ def wait_for_offsets(peer: Peer, group: str, topic: str, partitions: int) -> Non
 
 
 def longest_stall_ms(host: str, port: int) -> float:
-    """Of groupd's event loops, one of each process."""
+    """The longest stall of groupd's event loops, of which each process has one."""
     return max(sample.value * 1000 for sample in samples(f"http://{host}:{port}", STALL))

@@ -37,7 +37,7 @@ READY_S = 600
 GROUPD = "groupd"
 DURABLE = ("groupd", "Apache Kafka", "kfake")
 CLEANER_RESTS = ("--set", "log.cleaner.backoff.ms=600000")
-"""What is measured is the load, not what the cleaner does after it."""
+"""The cleaner does not run: what is measured is the load, not what it does after it."""
 
 
 def measure(plan: Plan) -> Iterator[Workload]:

@@ -1,4 +1,5 @@
-"""(h): from the start of the process to the first reply; idle memory; memory for a member."""
+"""(h): the time from the start of the process to the first reply; idle memory; memory for a
+member."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
 
 
 def _starts(plan: Plan, peers: Sequence[str]) -> Iterator[Workload]:
-    """And what the processes take after it."""
+    """Measures starts, and the memory that the processes take afterwards."""
     idle: dict[str, list[float]] = {peer: [] for peer in peers}
     notes = dict(_NOTES)
 
@@ -81,7 +82,7 @@ def _starts(plan: Plan, peers: Sequence[str]) -> Iterator[Workload]:
 
 
 def _for_a_member(name: str, members: int, size: int) -> float:
-    """Of members that have joined and sent nothing since: no connection is theirs."""
+    """The memory of members that have joined and sent nothing since: no connection is theirs."""
     # In memory groupd would hold its log, too.
     with (
         tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
@@ -91,7 +92,7 @@ def _for_a_member(name: str, members: int, size: int) -> float:
         before = memory(peer.pid)[1]
         _join(peer, members, size, "bench")
         time.sleep(IDLE_S)
-        # Of few members it may be less than what the allocator had in hand.
+        # Few members may take less than what the allocator had in hand.
         return max(0.0, (memory(peer.pid)[1] - before) / members)
 
 

@@ -25,7 +25,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
 
 
 def _beside(loads: list[Load], plan: Plan, peers: tuple[str, ...]) -> Iterator[Workload]:
-    """Of the peers whose broker is wanted."""
+    """Measures loads side by side, of those peers whose broker is wanted."""
     with_what = peers[1].partition(", ")[2]
     wanted = [peer for peer in _asked(peers, plan) if not plan.peers or base_of(peer) in plan.peers]
     named = [replace(load, name=f"{load.name}; {with_what}", figure="") for load in loads]
@@ -35,12 +35,13 @@ def _beside(loads: list[Load], plan: Plan, peers: tuple[str, ...]) -> Iterator[W
 
 
 def _asked(peers: tuple[str, ...], plan: Plan) -> tuple[str, ...]:
-    """A quick run leaves out those without anything: the other parts have them."""
+    """The peers to measure. A quick run leaves out those without any security: other parts have
+    them."""
     return peers[1::2] if plan.quick else peers
 
 
 def _heartbeats(plan: Plan) -> list[Load]:
-    """Of the consumer protocol, one in flight."""
+    """Heartbeats of the consumer protocol, one in flight."""
     found = workloads.consumer_heartbeats(plan)
     return [one for one in found if plan.quick or (one.window == 1 and one.connections in SIZES)]
 

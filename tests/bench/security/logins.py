@@ -28,7 +28,7 @@ from tests.support.scram_client import ScramClient
 CLIENTS = 1_000
 QUICK_CLIENTS = 20
 THREADS = 16
-"""For handshakes of TLS, which block."""
+"""Threads for TLS handshakes, which block."""
 MECHANISM = "SCRAM-SHA-512"
 USER, PASSWORD = "alice", "alice-pw"
 TIMEOUT_S = 60.0
@@ -55,7 +55,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
 
 
 def _storm(peer: str, count: int) -> tuple[float, float]:
-    """The longest stall and the processor time, in milliseconds."""
+    """The longest stall and the processor time of a storm of logins, in milliseconds."""
     protocol = peer.partition(", ")[2]
     with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
         path = Path(directory)
@@ -78,7 +78,7 @@ def _storm(peer: str, count: int) -> tuple[float, float]:
 
 
 def _log_in(address: tuple[str, int], count: int, *, tls: bool) -> None:
-    """Raises AssertionError if one cannot."""
+    """Lets all clients log in together. Raises AssertionError if one cannot."""
     with ExitStack() as stack, ThreadPoolExecutor(THREADS) as threads:
         opened = list(threads.map(partial(_connect, address, tls), range(count)))
         connections = [stack.enter_context(one) for one in opened]
@@ -108,7 +108,7 @@ def _connect(address: tuple[str, int], tls: bool, _: int) -> RawConnection:
 
 
 def _together(connections: Sequence[RawConnection], requests: Sequence[bytes]) -> list[bytes]:
-    """Bodies of the replies."""
+    """Sends all requests, then reads all replies; their bodies."""
     for connection, request in zip(connections, requests, strict=True):
         connection.send(frame(request))
     return [connection.reply()[1] for connection in connections]

@@ -28,7 +28,8 @@ MADE_LAST = (
     (Resource.GROUP, "commit-", PatternType.PREFIXED),
     (Resource.TOPIC, "bench", PatternType.LITERAL),
 )
-"""What the loads need to READ. Before these are made everybody may do what no ACL is about."""
+"""What the loads need to READ. Until these ACLs are made, everybody may use what no ACL is
+about."""
 
 
 def base_of(peer: str) -> str:
@@ -45,7 +46,7 @@ def tls_settings(directory: Path) -> dict[str, str]:
 
 @contextmanager
 def start(name: str, path: Path, topics: Mapping[str, int], *, durable: bool) -> Iterator[Peer]:
-    """A fresh one with these topics, as `running`. Raises NoPeer."""
+    """A fresh peer with these topics, as `running` gives it. Raises NoPeer."""
     base, variant = base_of(name), name.partition(", ")[2]
     settings: dict[str, str] = {}
     if variant == "TLS":

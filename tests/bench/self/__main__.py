@@ -95,7 +95,7 @@ def _measure(
     flags: tuple[str, ...],
     workload: Callable[[DaemonProcess], Coroutine[Any, Any, list[Figure]]],
 ) -> list[Figure]:
-    """A fresh daemon for each workload, so that none pays for another."""
+    """Measures each workload on a fresh daemon, so that none pays for another."""
     with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
         path = Path(directory)
         with DaemonProcess(*flags, data_dir=path) as daemon:

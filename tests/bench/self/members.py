@@ -34,12 +34,12 @@ class _Member(Struct):
     epoch: int = 0
     assigned: Assigned = ()
     reported: bool = True
-    """It has sent a heartbeat that says that it owns `assigned`."""
+    """Whether it has sent a heartbeat that says that it owns `assigned`."""
 
 
 class JoinedMembers:
-    """`members`: (group, member) of each, which share `connections`; `place(group)`: the address of
-    its coordinator."""
+    """Members that share `connections`. `members`: (group, member) of each; `place(group)`: the
+    address of its coordinator."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class JoinedMembers:
         self._moved = False
 
     def assigned(self, member: str) -> Assigned:
-        """Its partitions by topic id, as far as it has heard."""
+        """The partitions of a member by topic id, as far as it has heard."""
         return self._states[member].assigned
 
     def steady(self, group: str, member: str) -> bytes:
@@ -68,7 +68,7 @@ class JoinedMembers:
         )
 
     async def settle(self, quiet_s: float = QUIET_S) -> None:
-        """Heartbeats of everyone, until for `quiet_s` no reply tells anybody anything new: what was
+        """Lets everyone heartbeat until for `quiet_s` no reply tells anybody anything new: what was
         taken away is given up, and everybody has the target. Raises RuntimeError if that does not
         happen."""
         began = moved_at = perf_counter()

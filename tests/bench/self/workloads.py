@@ -19,7 +19,7 @@ from tests.bench.self.load import LoadConnection, connect, run_for
 from tests.bench.self.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
 
 DIRTY_MAX = 50 * 1000
-"""What the cleaner leaves alone in 50 shards."""
+"""The cleaner leaves 50 shards alone while they have fewer records than this."""
 
 
 class Figure(Struct, frozen=True):
@@ -79,7 +79,7 @@ def recovery(
 
 
 def _wait_for_cleaner(daemon: DaemonProcess) -> None:
-    """Until it finds nothing more that is worth it."""
+    """Waits until the cleaner finds nothing more that is worth its work."""
     before = -1.0
     while (dirty := daemon.metric("groupd_cleaner_dirty_records")) != before or dirty > DIRTY_MAX:
         before = dirty

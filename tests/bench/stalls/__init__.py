@@ -42,18 +42,20 @@ CHORES: Mapping[str, int | str] = {
     "offsets.retention.minutes": 1,
     "offsets.retention.check.interval.ms": 2000,
 }
-"""All sessions begin at the start and end at once; the log is cleaned before."""
+"""Settings with which all sessions begin at the start and end at once; the log is cleaned
+before."""
 SESSION_MS = 30_000
 GROUPS = "kafka_server_group_coordinator_metrics_group_count"
 AFTER_S = 1.5
-"""So long a phase is watched after its own request has been answered."""
+"""A phase is watched for so long after its own request has been answered."""
 QUICK_CASE = (QUICK, 15_000, 0.4)
 """Sizes, session timeout, and how long a phase is watched."""
 
 
 @dataclass(slots=True)
 class Phase:
-    """`longest`: (milliseconds of processor, what) in one go; `beats_ms`: of the small group."""
+    """The figures of a phase. `longest`: (milliseconds of processor, what) of work in one go;
+    `beats_ms`: how long the heartbeats of the small group's member took."""
 
     name: str
     longest: list[tuple[float, str]] = field(default_factory=list)
@@ -101,7 +103,7 @@ def phases(sizes: Sizes, session_ms: int, after_s: float) -> Iterator[Phase]:
 
 
 def _chores(watch: Watch, beats: Beats, admin: str) -> Iterator[Phase]:
-    """What comes by itself; the member of the small group beats on."""
+    """The phases of what the daemon does by itself; the member of the small group beats on."""
 
     def until(name: str, ended: Callable[[], bool]) -> Phase:
         started = time.monotonic()
@@ -113,7 +115,8 @@ def _chores(watch: Watch, beats: Beats, admin: str) -> Iterator[Phase]:
         return phase
 
     def cleaned() -> bool:
-        """The history is cut after the compacted log is made: until nothing has changed."""
+        """Whether nothing has changed for a while: the history is cut after the compacted log is
+        made."""
         before = _metric(admin, "groupd_cleaner_records_read_total")
         time.sleep(CLEANER_RESTS_S)
         return before > 0 and _metric(admin, "groupd_cleaner_records_read_total") == before
@@ -156,14 +159,14 @@ def _get(admin: str, path: str) -> bytes:
 
 
 def _metric(admin: str, name: str, **labels: str) -> float:
-    """0 if there is no such sample yet."""
+    """The value of a sample; 0 if there is none yet."""
     found = samples(f"http://{admin}", name)
     return next((sample.value for sample in found if sample.labels == labels), 0.0)
 
 
 @contextmanager
 def _daemon(path: Path, settings: Mapping[str, int | str]) -> Iterator[tuple[tuple[str, int], str]]:
-    """Its two addresses."""
+    """A started daemon; its two addresses."""
     command = [sys.executable, "-m", "tests.bench.stalls.watched", str(path / "work"), "serve"]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "warning"]
     command += ["--data-dir", str(path / "data")]
@@ -220,7 +223,7 @@ class Beats:
         self._thread.join()
 
     def taken(self) -> list[float]:
-        """Milliseconds of each since the last call."""
+        """The milliseconds of each heartbeat since the last call."""
         taken, self._ms = self._ms, []
         return taken
 

@@ -17,7 +17,7 @@ LIST_GROUPS, OFFSET_FETCH, DESCRIBE = 16, 9, 69
 
 
 class Client:
-    """One request at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._socket = socket.create_connection(address, timeout=TIMEOUT_S)
@@ -58,7 +58,7 @@ class Client:
         return self.ask(frames.consumer_heartbeat(HUGE, NEWCOMER, 0, (TOPIC,), ()))
 
     def leave(self) -> bytes:
-        """And somebody else's heartbeat finds that a target is due."""
+        """A member leaves, and somebody else's heartbeat finds that a target is due."""
         self.ask(frames.consumer_heartbeat(HUGE, NEWCOMER, -1))
         return self.ask(heartbeat(HUGE, 0))
 

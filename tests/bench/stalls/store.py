@@ -24,9 +24,9 @@ from tests.bench.fill import (
 
 HUGE = "huge"
 SMALL = 10
-"""Members of a small group."""
+"""The members of a small group."""
 COMMITTED_AGO_MS = 120_000
-"""A retention of a minute is over when the last member has gone."""
+"""The age of the commits: a retention of a minute is over when the last member has gone."""
 BATCH = 500
 BATCHES_PER_APPEND = 50
 EPOCH = 5
@@ -34,9 +34,9 @@ EPOCH = 5
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """`huge`: members of the one group; `members`: of all; `offsets`: of the huge group are as
-    many as it has partitions, the rest are of the small ones. `laps`: how often each was
-    committed."""
+    """What the store holds. `huge`: members of the one group; `members`: of all groups; `offsets`:
+    the huge group has as many as it has partitions, the small ones have the rest. `laps`: how often
+    each was committed."""
 
     huge: int = 10_000
     members: int = 100_000

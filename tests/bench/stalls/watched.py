@@ -16,7 +16,7 @@ LEAST_MS = 1.0
 
 
 def watch(path: Path) -> None:
-    """From now on, in this process."""
+    """Watches this process from now on."""
     file = path.open("w", buffering=1)
     run = events.Handle._run
 

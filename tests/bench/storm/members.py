@@ -21,7 +21,8 @@ class StormFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """After a member had left: when its partitions were owned again, when all was stable."""
+    """How long it took after a member had left: until its partitions were owned again, until all
+    was stable."""
 
     owned_ms: float
     stable_ms: float
@@ -30,10 +31,10 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """From the first join on, with `requests` and `cpu_ms` of the members until they were stable
-    at `epoch`. `state`: the coordinator's own word for it, "" if it cannot be asked; `overlaps`:
-    partitions that were given to a second owner; `errors`: of requests, those that are part of a
-    rebalance aside; `peer_cpu_ms`: of the coordinator, over everything."""
+    """A storm from the first join on, with `requests` and `cpu_ms` of the members until they were
+    stable at `epoch`. `state`: what the coordinator calls it, "" if it cannot be asked; `overlaps`:
+    partitions that were given to a second owner; `errors`: of requests, except those that are part
+    of a rebalance; `peer_cpu_ms`: what the coordinator used, over everything."""
 
     stable_ms: float
     requests: int
@@ -57,8 +58,9 @@ def storm(
     leaves: int = 0,
     timeout_s: int = 120,
 ) -> Storm:
-    """`protocol`: consumer or classic; `partitions` of the topic, two for each member unless it
-    says otherwise; `leaves`: how many members leave after that, one by one. Raises StormFailed."""
+    """Runs a storm. `protocol`: consumer or classic; `partitions` of the topic, two for each member
+    unless it says otherwise; `leaves`: how many members leave after that, one by one. Raises
+    StormFailed."""
     if not MEMBERS.is_file():
         raise RuntimeError("the members are not built: run `make bench-peers`")
     sizes = (members, partitions or members * PARTITIONS_EACH, interval_ms, timeout_s, leaves)

@@ -34,7 +34,8 @@ CANNOT = (StormFailed, NoPeer, RuntimeError)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`interval_ms`: the assignment interval; None = the classic protocol, which has none."""
+    """A storm to measure. `interval_ms`: the assignment interval; None: the classic protocol, which
+    has none."""
 
     members: int
     interval_ms: int | None
@@ -53,8 +54,8 @@ class Case:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """Time until all are stable, and what the peer used for it; what takes its time together
-        with the storm: a member that leaves."""
+        """The titles: the time until all are stable, what the peer used for it, and, where a member
+        leaves, the time that this takes."""
         titles = f"Join storm, {self.name}", f"Join storm, {self.name}: CPU of the peer"
         return (*titles, f"One leaves, {self.name}") if self.leaves else titles
 
@@ -70,7 +71,7 @@ class Case:
 
 @dataclass(slots=True)
 class Measured:
-    """What was seen of one case beside the time that is asked for, by peer."""
+    """The other figures of one case, by peer; the time itself is kept elsewhere."""
 
     case: Case
     warm_up: int
@@ -125,8 +126,8 @@ def cases(quick: bool = False) -> list[Case]:
 
 
 def measure(plan: Plan) -> Iterator[Workload]:
-    """Of every case the time to stable, the coordinator's CPU, and where somebody leaves, the time
-    until the partitions are owned again."""
+    """Measures of every case the time to stable, the coordinator's CPU, and where somebody leaves,
+    the time until the partitions are owned again."""
     peers = plan.among(STARTERS)
     for case in cases(plan.quick):
         if not any(map(plan.wants, case.titles)):

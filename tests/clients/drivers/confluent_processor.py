@@ -36,7 +36,8 @@ from confluent_kafka import (
 CALL_S = 10.0
 """How long one call may take, before it is asked again."""
 STUCK_TICKS, TICK_S = 40, 0.5
-"""How long one that was given `CALL_S` may take. Counted: after a SIGSTOP it is not stuck."""
+"""A call that was given `CALL_S` may take so many ticks. They are counted, so that a process that
+was stopped by SIGSTOP is not taken for a stuck one."""
 STUCK_EXIT = 70
 POLL_S, ANEW_S = 0.1, 0.2
 LINGER_S = 0.2
@@ -87,7 +88,8 @@ WATCHDOG = Watchdog()
 
 
 def retrying(name: str, call: Callable[[], Any]) -> None:
-    """Again while the client says that it may be asked again; then it goes on where it was."""
+    """Calls again while the client says that it may be asked again; then it goes on where it
+    was."""
     while True:
         try:
             with WATCHDOG.over(name):
@@ -147,7 +149,8 @@ class Worker:
         self._consumer = Consumer(consumer_config(options))
 
     def run(self, stopping: threading.Event) -> None:
-        """Until `stopping`. Raises KafkaException for what neither side recovers from."""
+        """Works until `stopping` is set. Raises KafkaException for what neither side recovers
+        from."""
         try:
             retrying("init", lambda: self._producer.init_transactions(CALL_S))
             self._consumer.subscribe(
@@ -223,7 +226,7 @@ class Worker:
         retrying("abort", lambda: self._producer.abort_transaction(CALL_S))
 
     def _rewind(self) -> None:
-        """Back to what is committed; once more after the next poll if that fails."""
+        """Goes back to what is committed; tries it again after the next poll if that fails."""
         try:
             for at in self._consumer.committed(self._consumer.assignment(), CALL_S):
                 if at.error is not None:

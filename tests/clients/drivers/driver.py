@@ -100,7 +100,8 @@ class Member(Protocol):
 
 
 def joining(member: Any) -> bool:
-    """Of a client that says so: it waits for a rebalance to end, and its polls give nothing."""
+    """Whether a client says that it waits for a rebalance to end; until then its polls give
+    nothing."""
     return bool(getattr(member, "joining", False))
 
 
@@ -123,13 +124,14 @@ class Loop(threading.Thread):
         self._turn_since: float | None = None
 
     def quiet_since(self, quiet_s: float) -> bool:
-        """Whether it has had its partitions for so long; always with 0."""
+        """Whether the member has had its partitions for so long; with 0 always."""
         if quiet_s == 0:
             return True
         return self._changed_at is not None and time.monotonic() - self._changed_at >= quiet_s
 
     def successor(self) -> Loop | None:
-        """Who goes on for it if its client does not come back; it is over then."""
+        """The loop that goes on for this one if its client does not come back; this one is over
+        then."""
         since = self._turn_since
         if since is None or time.monotonic() - since < STUCK_S:
             return None
@@ -152,7 +154,7 @@ class Loop(threading.Thread):
             self.restarting.clear()
 
     def _live(self) -> None:
-        """From joining to having left."""
+        """Lives from joining to having left."""
         try:
             member: Any = self._factory(self._options, self._emitter)
         except Exception as error:  # noqa: BLE001 - as below

@@ -63,7 +63,7 @@ class KafkaPythonMember:
 
     @property
     def joining(self) -> bool:
-        """Between the revocation and the next assignment, for ever if it hangs."""
+        """Whether it is between the revocation and the next assignment; if it hangs, for ever."""
         return bool(self._consumer._coordinator.rejoining)
 
     def poll(self, timeout_s: float) -> list[Place]:

@@ -18,8 +18,8 @@ _numbers = itertools.count(1)
 
 @dataclass(slots=True)
 class Ticket:
-    """One request that was sent; `reply` None = not answered yet. `with_text`: the text of an error
-    is compared, too."""
+    """One request that was sent. `reply`: None until it is answered. `with_text`: the text of an
+    error is compared, too."""
 
     label: str
     actor: str
@@ -38,16 +38,16 @@ class Backend(Protocol):
     names: Names
 
     def send(self, ticket: Ticket, *, parked: bool) -> None:
-        """Send; return once it is answered, or does not seem to be. `parked`: no answer is
+        """Sends it and returns once it is answered, or does not seem to be. `parked`: no answer is
         expected yet."""
         ...
 
     def wait(self, ticket: Ticket) -> None:
-        """Until `ticket` is answered, or far too long."""
+        """Waits until `ticket` is answered, or gives up after far too long."""
         ...
 
     def poll(self, ticket: Ticket) -> None:
-        """Take the answer if it is there."""
+        """Takes the answer if it is there."""
         ...
 
     def disconnect(self, actor: str) -> None: ...
@@ -61,7 +61,7 @@ class Backend(Protocol):
     def advance(self, ms: int) -> None: ...
 
     def control(self, verb: str, words: list[str]) -> list[str]:
-        """A command that only the core can show; the lines to print."""
+        """Does what only the core can show; the lines to print."""
         ...
 
     def inner(self) -> list[str]:
@@ -87,18 +87,19 @@ class Names:
     offsets_partitions: int = 1
 
     def out(self, name: str) -> str:
-        """A group or topic."""
+        """The name of a group or topic on the wire."""
         return self.prefix + name if name.strip() else name
 
     def back(self, name: str) -> str:
         return name.removeprefix(self.prefix)
 
     def back_in(self, text: str) -> str:
-        """A text that mentions groups or topics."""
+        """A text that mentions groups or topics, with the names of the scenario."""
         return text.replace(self.prefix, "") if self.prefix else text
 
     def producer(self, alias: str) -> tuple[int, int]:
-        """One that has not asked for an identity is a producer that nobody knows."""
+        """(producer id, epoch) of an alias. If it has not asked for any, those of a producer that
+        nobody knows."""
         return self.producers.get(alias, (999_999, 0))
 
     def regex_out(self, regex: str) -> str:
@@ -126,8 +127,8 @@ class Names:
         return self.members.get(alias, alias)
 
     def alias(self, member_id: str | None) -> str:
-        """The alias of an id. Of ids that nobody has bound, what stands before the UUID: the
-        client or instance id; the rest for themselves."""
+        """The alias of a member id. If no alias is bound to it: what stands before its UUID, which
+        is the client or instance id, or else the id itself."""
         if not member_id:
             return '""' if member_id == "" else "null"
         for alias, bound in self.members.items():

@@ -23,16 +23,17 @@ DEFAULTS = {
     "group.initial.rebalance.delay.ms": "300",
     "auto.create.topics.enable": "false",
 }
-"""Under the settings of every scenario: no waiting where a scenario is not about waiting."""
+"""Settings below those of every scenario: no waiting where a scenario is not about waiting."""
 EVERYWHERE = dict(
     pair.split("=", 1) for pair in os.environ.get("GROUPD_SCENARIO_SETTINGS", "").split(",") if pair
 )
-"""Over those of every scenario, of a started groupd: `groupd.steady.replies.enable=false`, say."""
+"""Settings above those of every scenario, for a started groupd, such as
+`groupd.steady.replies.enable=false`."""
 KAFKA_SETTLE_S = 0.3
 WARM_UP_S = 120.0
 WARM_UP_PAUSE_S = 0.1
 WARM_UP_GROUPS = 20
-"""Enough to meet every partition of the offsets topic."""
+"""Enough groups to have one in every partition of the offsets topic."""
 
 
 class Brokers:
@@ -71,14 +72,15 @@ class Brokers:
                 if kind != "workers":  # those are loaded when the daemon is
                     warm_up(broker)
             except BaseException:
-                # Not for the next scenario, which would meet coordinators that load.
+                # The next scenario may not have it: it would meet coordinators that load.
                 broker.close()
                 raise
             self._started[key] = broker
         return self._started[key]
 
     def _stop(self, kind: str) -> None:
-        """One of a kind at a time: a real broker takes much memory."""
+        """Stops the brokers of a kind: only one runs at a time, as a real broker takes much
+        memory."""
         for key in [key for key in self._started if key[0] == kind]:
             self._started.pop(key).close()
 
@@ -89,7 +91,7 @@ class Brokers:
 
 
 def warm_up(broker: Daemon | KafkaBroker, timeout_s: float = WARM_UP_S) -> None:
-    """Until the coordinators answer: a real broker creates their topics on demand and loads
+    """Waits until the coordinators answer: a real broker creates their topics on demand and loads
     partitions one by one. Raises AssertionError after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     answered = 0

@@ -69,7 +69,8 @@ def parse_command(text: str) -> Command:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """At `separator`, but not inside brackets or quotes; without empty parts."""
+    """The parts between `separator`s that are not inside brackets or quotes; empty parts are left
+    out."""
     parts, depth, quoted = [""], 0, False
     for character in text:
         if character == '"':

@@ -44,7 +44,7 @@ SINGLE_SHARD = {"offsets.topic.num.partitions": "1"}
 
 
 class ScriptedAssignor:
-    """The real assignor until a scenario gives the target or lets it fail."""
+    """Does what the real assignor does until a scenario gives the target or lets it fail."""
 
     def __init__(self, real: PartitionAssignor) -> None:
         self.name = real.name
@@ -133,7 +133,7 @@ class CoreBackend:
         self._waiting[ticket.actor] = (ticket, waiter)
 
     def wait(self, ticket: Ticket) -> None:
-        """Whatever is to come has come."""
+        """Does nothing: whatever is to come has come."""
 
     poll = wait
 
@@ -145,7 +145,7 @@ class CoreBackend:
         return not {(operation, resource, name), (operation, resource, "*")} & self._denied
 
     def _transactions(self, api: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The transaction coordinator's part: it agrees to everything."""
+        """Does the transaction coordinator's part: it agrees to everything."""
         if api != "WriteTxnMarkers":
             return {"error_code": 0, "producer_id": next(self._ids), "producer_epoch": 0}
         (marker,) = fields["markers"]
@@ -154,7 +154,7 @@ class CoreBackend:
         return {"markers": [{"topics": [{"partitions": partitions}]}]}
 
     def _alter_configs(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The data plane's part, without its store."""
+        """Does the data plane's part, without its store."""
         responses = []
         for resource in fields["resources"]:
             group = resource["resource_name"]
@@ -252,8 +252,8 @@ class CoreBackend:
             self.core.state = states.get(what, CoordinatorState.ACTIVE)
 
     def _setting(self, *pairs: str) -> None:
-        """Broker settings change; effective when the shard is next loaded, or at once for those
-        that are read when used."""
+        """Changes broker settings. They are effective when the shard is next loaded, or at once if
+        they are read when they are used."""
         changes = dict(pair.split("=", 1) for pair in pairs)
         self._config = with_settings(self._config, changes)
         self.broker.config = self.core.shard.state.config = self._config
@@ -294,4 +294,4 @@ class CoreBackend:
         )
 
     def finish(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is nothing to give back."""

@@ -87,7 +87,8 @@ class CoreShard:
         return Instant(self.now_ms, WALL_MS + self.now_ms)
 
     def topics_of(self, group_id: str) -> Mapping[str, Sized]:
-        """The topics for which a group has committed offsets, and so many of each."""
+        """The topics for which a group has committed offsets, each with the number of its
+        offsets."""
         return self.shard.offsets.store.topics(group_id)
 
     # Inputs -------------------------------------------------------------------------------
@@ -122,11 +123,11 @@ class CoreShard:
         self.now_ms = until
 
     def inject(self, record: Record) -> None:
-        """A record that an older or another coordinator has written."""
+        """Puts a record into the log as if an older or another coordinator had written it."""
         self._replay([record])
 
     def reload(self) -> None:
-        """The log under a new owner."""
+        """Loads the log again, under a new owner."""
         if self.state is CoordinatorState.ACTIVE:
             self.unload()
         self._pending.clear()
@@ -137,7 +138,7 @@ class CoreShard:
         self._settle(self.shard.on_loaded(self.now))
 
     def write_marker(self, producer_id: int, committed: bool) -> ErrorCode:
-        """As `WriteTxnMarkers` answers it."""
+        """Writes a marker; the code that `WriteTxnMarkers` answers."""
         if self.state is not CoordinatorState.ACTIVE:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._replay([_Marker(producer_id, committed)])

@@ -72,7 +72,8 @@ class Execution:
         return lines + [INNER + line for line in self._backend.inner()]
 
     def _request(self, command: Command) -> Ticket:
-        """`every=9000 times=33`: so often, each time that many ms later; the last one counts."""
+        """Sends the request. `every=9000 times=33`: so often, each time that many ms later; the
+        last one counts."""
         ticket = make_ticket(command, self._backend.names)
         parked = self._hint(command.label) == f"{command.label}: {PARKED}"
         for _ in range(command.int_of("times", 1)):

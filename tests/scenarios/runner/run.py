@@ -36,7 +36,7 @@ class Result:
 
 
 def run(scenario: Scenario, kind: str, brokers: Brokers) -> Iterator[Result]:
-    """Block by block; the caller decides whether to go on after a difference."""
+    """Runs it block by block; the caller decides whether to go on after a difference."""
     backend = brokers.backend(kind, scenario.pairs("config"))
     try:
         execution = Execution(scenario, backend)
@@ -48,7 +48,7 @@ def run(scenario: Scenario, kind: str, brokers: Brokers) -> Iterator[Result]:
 
 
 def difference(scenario: Scenario, kind: str, result: Result) -> str:
-    """For a failure message: where, after what, and what differs."""
+    """The text of a failure: where, after what, and what differs."""
     block = result.block
     where = f"{scenario.path.name}:{block.line} {scenario.slug} on {kind}"
     diff = unified_diff(result.expected, result.actual, "expected", "actual", lineterm="", n=9)

@@ -10,7 +10,7 @@ from tests.support.kio_entities import Plain
 from tests.support.wire_client import NoReply, WireClient
 
 PARKED_S = 0.02
-"""How long an answer that is not expected yet is waited for; `poll` finds a later one."""
+"""How long to wait for an answer that is not expected yet; `poll` finds a later one."""
 UNEXPECTED_S = 3.0
 ANSWER_S = 15.0
 TOPIC_TIMEOUT_S = 20.0
@@ -58,8 +58,8 @@ class TcpBackend:
         self._waiting[ticket.actor] = ticket
 
     def _is_loading(self, ticket: Ticket) -> bool:
-        """Kafka's transaction coordinator on a slow machine, also when it has answered others and
-        waits for a new block of producer ids. Clients ask again, too."""
+        """Whether Kafka's transaction coordinator is still loading: on a slow machine, also when it
+        has answered others and waits for a new block of producer ids. Clients ask again, too."""
         loading = (ticket.reply or {}).get("error_code") == COORDINATOR_LOAD_IN_PROGRESS
         return self.kind == "kafka" and ticket.api == "InitProducerId" and loading
 
@@ -113,7 +113,7 @@ class TcpBackend:
             assert result["error_code"] == 0, result
 
     def _until(self, name: str, partitions: int) -> None:
-        """Metadata must show the topic with so many partitions that have a leader."""
+        """Waits until Metadata shows the topic with so many partitions that have a leader."""
         deadline = time.monotonic() + TOPIC_TIMEOUT_S
         asked = [{"topic_id": None, "name": self.names.out(name)}]
         while True:
@@ -129,7 +129,7 @@ class TcpBackend:
     # The rest -----------------------------------------------------------------------------
 
     def advance(self, ms: int) -> None:
-        """Real time; scenarios that need much of it run on the core only."""
+        """Waits in real time; scenarios that need much of it run on the core only."""
         time.sleep(ms / 1000)
 
     def control(self, verb: str, words: list[str]) -> list[str]:

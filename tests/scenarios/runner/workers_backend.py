@@ -14,7 +14,7 @@ from tests.support.wire_client import TIMEOUT_S, WireClient
 
 OFFSETS_TOPICS = ("__consumer_offsets", "__consumer_offsets_compacted")
 OF_THE_TRANSACTION = ("AddOffsetsToTxn",)
-"""Names a group, and goes to the coordinator of the transactional id."""
+"""APIs that name a group, but go to the coordinator of the transactional id."""
 OF_A_LEADER = ("Fetch", "ListOffsets", "DescribeProducers", "OffsetForLeaderEpoch")
 
 
@@ -23,7 +23,7 @@ class SeveralCoordinators(Exception):
 
 
 class RoutedClient:
-    """As a `WireClient`, with a connection to each node that it needs."""
+    """Like a `WireClient`, with a connection to each node that it needs."""
 
     def __init__(self, host: str, port: int, workers: int, names: Names, client_id: str) -> None:
         self._address = (host, port)

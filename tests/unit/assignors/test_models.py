@@ -25,7 +25,7 @@ PARTITIONS_MAX = 30
 
 
 class Case:
-    """A random group; a few subscriptions that many share, priors partly stale."""
+    """A random group: a few subscriptions that many share, priors that are partly stale."""
 
     def __init__(self, draw: random.Random, *, mixed: bool) -> None:
         topics = [bytes([draw.randrange(256), *bytes(14), i]) for i in range(draw.randint(1, 7))]

@@ -25,7 +25,8 @@ quick = settings(max_examples=120, deadline=None)
 
 @st.composite
 def cases(draw: st.DrawFn, kind: SubscriptionType | None = None) -> Case:
-    """Topic ids with the highest bit mixed; priors disjoint, some stale or out of range."""
+    """Groups with topic ids of which some have the highest bit set, and disjoint priors, some of
+    them stale or out of range."""
     counts = draw(st.lists(st.integers(0, 9), min_size=1, max_size=4))
     ids = [bytes([draw(st.integers(0, 255)), *bytes(14), index]) for index in range(len(counts))]
     image = MetadataImage(
@@ -145,7 +146,7 @@ def test_uniform_homogeneous_moves_the_least(case: Case) -> None:
 def test_uniform_knowing_who_speaks_soonest_is_as_good_as_without(
     case: Case, data: st.DataObject
 ) -> None:
-    """Only who has the extras that nobody kept may change: loads and moves are the same."""
+    """Only the owners of the extras that nobody kept may change: loads and moves are the same."""
     members, image, kind = case
     due = {key: data.draw(st.integers(0, 3), label=key) for key in members}
     spec = AssignmentSpec(members, kind, next_heartbeat=due.__getitem__)
@@ -226,7 +227,7 @@ def test_uniform_heterogeneous_equals_the_plain_scan(case: Case) -> None:
 def test_uniform_heterogeneous_equals_the_plain_scan_when_few_change(
     case: Case, data: st.DataObject
 ) -> None:
-    """Of a settled group most members keep all they have."""
+    """The group has settled before, so most members keep all they have."""
     members, image, kind = with_prior(case, assign("uniform", case))
     joiner = MemberSpec(data.draw(st.frozensets(st.sampled_from(sorted(image.by_id)))), {})
     members = {**members, data.draw(st.sampled_from(["a", "m00", "n"])): joiner}

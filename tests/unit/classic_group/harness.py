@@ -128,7 +128,7 @@ class Bench:
             self.replies[token] = reply
 
     def advance(self, ms: int, beating: Iterable[str] = (), group: str = "g") -> None:
-        """Let time pass; `beating` members heartbeat now and every second."""
+        """Lets time pass; `beating` members heartbeat now and every second."""
         until = self.now_ms + ms
         while self.now_ms < until:
             for member_id in beating:
@@ -144,7 +144,7 @@ class Bench:
         self.now_ms = until
 
     def reload(self, **config: Any) -> Bench:
-        """The same log under a new owner; request tokens and ids go on from here."""
+        """Loads the same log under a new owner; request tokens and ids go on from here."""
         bench = Bench(self.log, self.now_ms, **config)
         bench._ids, bench._tokens = self._ids, self._tokens
         bench.replies, bench.issued = dict(self.replies), set(self.issued)
@@ -250,7 +250,7 @@ class Bench:
         return self.group.state_name()
 
     def parked(self, *tokens: int) -> bool:
-        """None of the requests has been answered."""
+        """Whether none of the requests has been answered."""
         return not any(token in self.replies for token in tokens)
 
     def session_due_in(self, member_id: str, group: str = "g") -> int | None:
@@ -263,7 +263,8 @@ class Bench:
     # Roads to a state
 
     def end_initial_rebalance(self) -> None:
-        """Arrivals after the first make it wait for further rounds."""
+        """Lets time pass until the first rebalance is over: members that arrive after the first one
+        make it wait for further rounds."""
         while self.state_name == "PreparingRebalance":
             self.advance(3000)
 
@@ -302,7 +303,7 @@ class Bench:
         assert self.state_name == "Stable"
 
     def static_stable(self, size: int, **options: Any) -> list[str]:
-        """As `stable`, of static members i1, i2, ..."""
+        """Like `stable`, with static members i1, i2, ..."""
         tokens = [self.join(instance=f"i{n}", **options) for n in range(1, size + 1)]
         self.end_initial_rebalance()
         ids = [self.replies[token].member_id for token in tokens]

@@ -173,7 +173,7 @@ def test_no_initial_delay_still_goes_through_the_timer():
 
 
 def rounds(bench: Bench, count: int) -> None:
-    """Of the event loop, at the same moment."""
+    """Fires what is due, for so many rounds of the event loop at the same moment."""
     for _ in range(count):
         for key in bench.state.deadlines.pop_due(bench.now_ms):
             bench.settle(timers.expire(bench.state, key, bench.now))

@@ -74,7 +74,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     # What clients do
 
     def _park(self, send, member_id: str) -> int:
-        """Send a Join or Sync; the one that it takes the place of needs no answer."""
+        """Sends a Join or Sync; the one whose place it takes needs no answer."""
         before = self._parked_of(member_id)
         token = send()
         self.parkable.add(token)
@@ -162,7 +162,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 4, 12]))
     def a_while(self, seconds: int) -> None:
-        """Everybody alive behaves."""
+        """Lets everybody who is alive behave."""
         for _ in range(seconds):
             for client in self.clients:
                 if client.alive:
@@ -223,7 +223,8 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @rule(polite=st.booleans())
     def failover(self, polite: bool) -> None:
-        """To a new owner, after an unload or a crash; appends under way are lost."""
+        """Gives the group to a new owner, after an unload or a crash; appends under way are
+        lost."""
         if polite:
             self.bench.unload()
             left_out = self.parkable - set(self.bench.replies) - self.superseded
@@ -333,7 +334,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        """Faults over: bounded time to one Stable generation of all who are alive."""
+        """Ends the faults: all who are alive reach one Stable generation within bounded time."""
         bench = self.bench
         while bench.appending:
             bench.commit()

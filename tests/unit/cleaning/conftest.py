@@ -9,7 +9,7 @@ from tests.unit.cleaning.harness import Bench
 
 @pytest.fixture(params=["memory", "sqlite"])
 def make_bench(request, tmp_path):
-    """`await make_bench(**settings)`: started."""
+    """Starts a bench: `await make_bench(**settings)`."""
     store = MemoryStore() if request.param == "memory" else create_store(None, tmp_path)
     return lambda **settings: Bench(store, **settings).start()
 

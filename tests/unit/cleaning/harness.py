@@ -44,14 +44,14 @@ class Bench(Cluster):
         await self.cleaner.check_compaction()
 
     async def put(self, name, *pairs, timestamp=None, **fields):
-        """Records with keys, in one batch."""
+        """Produces records with keys, in one batch."""
         at_ms = self.now_ms if timestamp is None else timestamp
         answer = await self.produce(name, encode_batch(0, -1, at_ms, pairs, **fields))
         assert answer.error == 0, answer
         return answer.base_offset
 
     async def transact(self, name, *pairs, producer=7, epoch=0, sequence=0):
-        """A batch of an open transaction."""
+        """Produces a batch of an open transaction."""
         records = encode_batch(
             0, -1, self.now_ms, pairs, producer, epoch, sequence, transactional=True
         )

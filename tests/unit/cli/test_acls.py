@@ -8,6 +8,7 @@ from groupd.coordinator.cli.acls.wanted import (
     Entries,
     Resources,
     bindings,
+    check_new,
     exactly,
     filters,
     operation,
@@ -46,7 +47,7 @@ def test_without_operation_everything() -> None:
 
 
 def test_a_producer() -> None:
-    """As kafka-acls makes them."""
+    """These are the ACLs that kafka-acls makes."""
     prefixed = PatternType.PREFIXED
     resources = Resources(topics=("foo",), transactional_ids=("x",), pattern=prefixed)
     assert made(resources, producer=True, idempotent=True) == [
@@ -85,6 +86,7 @@ def test_a_consumer() -> None:
             "of their own",
         ),
         (Resources(topics=("t",), pattern=PatternType.MATCH), ALICE, {}, "literal or prefixed"),
+        (Resources(topics=("t",)), ALICE, {"idempotent": True}, "--idempotent needs --producer"),
     ],
 )
 def test_mistakes(
@@ -134,3 +136,53 @@ def test_exactly_one() -> None:
     assert matches(wanted, one)
     assert Permission.ANY not in (wanted.permission, wanted.operation)
     assert not matches(wanted, acl("ALLOW alice READ topic foo"))
+
+
+@pytest.mark.parametrize(
+    ("resources", "entries", "mistake"),
+    [
+        (Resources(topics=("t",)), Entries(("alice",)), "--allow-principal alice.*User:alice"),
+        (Resources(topics=("t",)), Entries((), (":a",)), "--deny-principal :a.*User:a"),
+        (Resources(topics=("t",)), Entries(("User:",)), "--allow-principal User:"),
+        (
+            Resources(topics=("t",)),
+            Entries((), ("User:a",), (), ("a.example",)),
+            "--deny-host a.example: must be an IP address",
+        ),
+        (
+            Resources(topics=("t",)),
+            Entries(("User:a",), (), ("10.0.0.0/33",)),
+            "--allow-host 10.0.0.0/33",
+        ),
+        (
+            Resources(transactional_ids=("t",)),
+            Entries(("User:a",), operations=(Operation.READ,)),
+            "--operation READ: on a transactional-id there are only ALL, WRITE, DESCRIBE, TWO_PH",
+        ),
+        (
+            Resources(topics=("t",), cluster=True),
+            Entries(("User:a",), operations=(Operation.READ,)),
+            "on a cluster there are only",
+        ),
+    ],
+)
+def test_new_acls_that_would_never_apply(
+    resources: Resources, entries: Entries, mistake: str
+) -> None:
+    """Nobody makes them here, but they may be there, and then they can be removed."""
+    acls = made(resources, entries)
+    with pytest.raises(UsageError, match=mistake):
+        check_new(acls)
+
+
+def test_new_acls_that_apply() -> None:
+    everything = Resources(("t",), ("g",), ("i",), cluster=True, users=("User:u",))
+    check_new(made(everything, Entries(("User:a",), ("User:*",), ("::1", "10.0.0.0/8"))))
+    producing = Resources(("t",), transactional_ids=("i",))
+    check_new(made(producing, producer=True, idempotent=True))
+    check_new(made(Resources(("t",), ("g",)), consumer=True))
+
+
+def test_principals_of_a_list_have_a_type() -> None:
+    with pytest.raises(UsageError, match=r"--principal alice: .*User:alice"):
+        filters(Resources(), ("alice",))

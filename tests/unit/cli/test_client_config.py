@@ -21,6 +21,8 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 SASL_PLAIN = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN"
 
+BEARER = "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER"
+
 
 def security_of(tmp_path: Path, text: str) -> Any:
     path = tmp_path / "client.properties"
@@ -29,13 +31,16 @@ def security_of(tmp_path: Path, text: str) -> Any:
 
 
 class Server:
-    """Answers logins. `answers`: to one token after the other; a number is an error code."""
+    """Answers logins. `answers`: the answer to each token in turn; a number is an error code.
+    `handshake`: the error code of the answer to SaslHandshake, with these `mechanisms`."""
 
     where = "broker:9092"
 
-    def __init__(self, *answers: bytes | int, mechanisms: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *answers: bytes | int, mechanisms: tuple[str, ...] = (), handshake: int = 0
+    ) -> None:
         self._answers = list(answers)
-        self._mechanisms = mechanisms
+        self._mechanisms, self._handshake = mechanisms, handshake
         self.tokens: list[bytes] = []
 
     def call(
@@ -44,7 +49,7 @@ class Server:
         asked, answer = Writer(flexible=False), Writer(flexible=False)
         write(asked)
         if api.key == 17:
-            answer.int16(33 if self._mechanisms else 0)
+            answer.int16(self._handshake)
             answer.array(self._mechanisms, Writer.string)
         else:
             self.tokens.append(Reader(bytes(asked.buffer), 0, 1, flexible=False).bytes_())
@@ -94,6 +99,8 @@ def test_scram_names_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",),
         (FIRST.replace(b"4096", b"2000000000"),),
         (FIRST.replace(b"4096", b"-1"),),
+        (FIRST.replace(b"4096", b"1"),),
+        (FIRST.replace(b"i=4096", b"i=\xff"),),
         (FIRST.replace(b"s=", b"t="),),
         (FIRST, b"v=" + b64encode(bytes(32))),
         (FIRST, b""),
@@ -124,7 +131,33 @@ def test_plain(tmp_path: Path) -> None:
 def test_unknown_mechanism() -> None:
     given = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="a" password="b";'}
     with pytest.raises(KafkaError, match="does not know PLAIN, but SCRAM-SHA-512"):
-        login.login_of(given, "")(Server(mechanisms=("SCRAM-SHA-512",)))  # type: ignore[arg-type]
+        login.login_of(given, "")(Server(mechanisms=("SCRAM-SHA-512",), handshake=33))  # type: ignore[arg-type]
+
+
+def test_no_logins_at_all() -> None:
+    given = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="a" password="b";'}
+    with pytest.raises(KafkaError, match="broker:9092 has no logins"):
+        login.login_of(given, "")(Server(handshake=34))  # type: ignore[arg-type]
+
+
+def bearer(tmp_path: Path) -> Callable[[Any], None]:
+    path = tmp_path / "a token"
+    path.write_text("aa.bb.cc\n")
+    given = {"sasl.mechanism": "OAUTHBEARER", login.TOKEN_URL: path.as_uri()}
+    return login.login_of(given, "--command-config")
+
+
+def test_a_token_from_a_file(tmp_path: Path) -> None:
+    server = Server(b"")
+    bearer(tmp_path)(server)
+    assert server.tokens == [b"n,,\x01auth=Bearer aa.bb.cc\x01\x01"]
+
+
+def test_a_token_that_is_refused(tmp_path: Path) -> None:
+    server = Server(b'{"status":"invalid_token"}', 58)
+    with pytest.raises(KafkaError, match="refused the login: no such user"):
+        bearer(tmp_path)(server)
+    assert server.tokens[1:] == [b"\x01"]
 
 
 def test_without_a_file_or_protocol_nothing_is_protected(tmp_path: Path) -> None:
@@ -154,9 +187,21 @@ def test_tls_verifies_names_unless_told_otherwise(tmp_path: Path) -> None:
             f"{SASL_PLAIN}\nsasl.jaas.config={PLAIN} username=alice passwort=secret;",
             "must have username and password",
         ),
-        ("security.protocol=SSL\nssl.truststore.location=/nowhere.pem", "cannot be used"),
+        (
+            "security.protocol=SSL\nssl.truststore.location=/nowhere.pem",
+            "/nowhere.pem: No such file",
+        ),
         ("security.protocol=SSL\nssl.truststore.location=/x.jks", "must be a PEM file"),
         ("security.protocol=SSL\nssl.truststore.certificates=abc", "cannot be used"),
+        (BEARER, "token.endpoint.url must be file:///PATH"),
+        (
+            f"{BEARER}\n{login.TOKEN_URL}=https://idp.test",
+            "token.endpoint.url must be file:///PATH",
+        ),
+        (f"{BEARER}\n{login.TOKEN_URL}=file:///nowhere", "url=/nowhere: No such file"),
+        ("security.protocol=SSL\nssl.keystore.location=/nowhere.pem", "keystore.*No such file"),
+        (f"security.protocol=SSL\nssl.keystore.location={__file__}", "must hold a private key"),
+        (f"security.protocol=SSL\nssl.truststore.location={__file__}", "must hold certificates"),
         ("nonsense", "line 1 is not KEY=VALUE"),
     ],
 )

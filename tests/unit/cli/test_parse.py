@@ -13,12 +13,14 @@ from groupd.coordinator.cli.parse import (
     directory,
     host_port,
     key_value,
+    properties_file,
     real_port,
     topic,
     visible_secrets,
 )
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
 from groupd.coordinator.topics.names import INTERNAL_TOPICS
+from groupd.testing.client_security import as_properties
 
 
 def test_addresses() -> None:
@@ -85,6 +87,37 @@ def test_the_first_separator_of_a_property_counts(tmp_path: Path) -> None:
     path = tmp_path / "x.properties"
     path.write_text("group.consumer.assignors=uniform,module:Class\n")
     assert config_file(path) == {"group.consumer.assignors": "uniform,module:Class"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (r"a=RULE:^CN=(\\w+)$/$1/", {"a": r"RULE:^CN=(\w+)$/$1/"}),
+        (r"a=\"x\\\"y\"", {"a": r'"x\"y"'}),
+        (r"a=https\://idp\#1", {"a": "https://idp#1"}),
+        (r"a\:b\=c : d", {"a:b=c": "d"}),
+        (r"a=\u00e9\ud83d\ude00\t.", {"a": "é😀\t."}),
+        ("a=1\\\n   2\\\n\nb=3", {"a": "12", "b": "3"}),
+        ("a=c:\\\\\nb=3", {"a": "c:\\", "b": "3"}),
+        ("a=1\\\n# 2", {"a": "1# 2"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=x\u2028y", {"a": "x\u2028y"}),
+    ],
+)
+def test_properties_are_read_as_java_reads_them(
+    tmp_path: Path, text: str, found: dict[str, str]
+) -> None:
+    path = tmp_path / "x.properties"
+    path.write_text(text, encoding="utf-8")
+    assert config_file(path) == found
+
+
+def test_what_the_harness_writes_is_read_again(tmp_path: Path) -> None:
+    settings = {"sasl.jaas.config": 'x password="a\\\\b\\"c é ☃ 😀";', "ssl.pem": "BEGIN\r\nEND"}
+    path = tmp_path / "client.properties"
+    path.write_text(as_properties(settings))
+    assert path.read_text().isascii()
+    assert properties_file(path, "--config") == settings
 
 
 def test_set_beats_the_file_and_order_does_not_matter(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_the_rest_is_for_typer(words: list[str]) -> None:
 
 
 def test_a_start_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
-    """A whole one, until it would wait for its end; what is loaded is asked then."""
+    """Makes a whole start, up to where it would wait for its end, and asks then what is loaded."""
     code = (
         "import sys, groupd.coordinator.cli.main, groupd.coordinator.cli.serve as serve\n"
         "async def until(stop, daemon):\n"

@@ -12,8 +12,8 @@ from tests.unit.consumer_group.harness import Shard
 
 
 class CountedShard(Shard):
-    """Each request has a token of its own, the last one is `tokens`; tasks wait in `tasks` for
-    their `turn`."""
+    """A shard in which each request has a token of its own, the last one being `tokens`; tasks wait
+    in `tasks` for their `turn`."""
 
     def __init__(self, *topics: TopicImage, **settings: Any) -> None:
         super().__init__(*topics, **settings)

@@ -84,7 +84,7 @@ def parts(assignment: tuple[TopicPartitions, ...] | None) -> dict[bytes, list[in
 
 
 def shape(written: list[Record]) -> list[str]:
-    """R5 = value of type 5, T5 = its tombstone."""
+    """The types of the records: R5 for a value of type 5, T5 for its tombstone."""
     return [("T" if one.value is None else "R") + NUMBERS[type(one.key)] for one in written]
 
 
@@ -177,7 +177,8 @@ class Shard:
         return heartbeat.handle(self.state, self.context(client_id=client_id), request, self.now)
 
     def beat(self, epoch: int, member: str = "m1", **fields: Any) -> ConsumerGroupHeartbeatReply:
-        """One heartbeat, applied; `regex` and `instance` are short for the long names."""
+        """Sends one heartbeat and applies it; `regex` and `instance` are short for the long
+        names."""
         renamed = {
             {
                 "regex": "subscribed_topic_regex",
@@ -218,11 +219,11 @@ class Shard:
         self.log.append(record)
 
     def advance(self, ms: int) -> None:
-        """Time passes; nothing fires."""
+        """Lets time pass; nothing fires."""
         self.now = Instant(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
 
     def fire(self) -> list[Outcome]:
-        """Everything that is due by now, applied."""
+        """Fires everything that is due by now; the outcomes, applied."""
         outcomes = []
         for key in self.state.deadlines.pop_due(self.now.monotonic_ms):
             self.apply(fence.expire(self.state, key, self.now))
@@ -230,14 +231,14 @@ class Shard:
         return outcomes
 
     def finish_task(self, result: Any = None) -> Outcome:
-        """Run the last outcome's task and feed its result back."""
+        """Runs the last outcome's task and feeds its result back."""
         (task,) = self.outcome.tasks
         found = run_through(task.steps()) if result is None else result
         self.apply(regex.complete(self.state, task, found, self.now))
         return self.outcome
 
     def topics(self, *topics: TopicImage) -> None:
-        """A new metadata image, with the delta to the last."""
+        """Gives the shard a new metadata image, with the delta to the last one."""
         old = self.state.image
         created = frozenset(one.name for one in topics if one.topic_id not in old.by_id)
         changed = frozenset(
@@ -256,14 +257,15 @@ class Shard:
         subscription.on_metadata(self.state, delta)
 
     def reload(self) -> None:
-        """A fresh state from the log, as after a restart."""
+        """Builds a fresh state from the log, as after a restart."""
         self.state = replayed(self)
         self.apply(timers.on_loaded(self.state, self.now))
 
     # Given states
 
     def put_member(self, member_id: str, **changes: Any) -> ConsumerGroupMember:
-        """R5 and R8 of a member that is at epoch 10 and subscribes to foo, unless told."""
+        """Puts in R5 and R8 of a member that is at epoch 10 and subscribes to foo, unless told
+        otherwise."""
         defaults: dict[str, Any] = {
             "member_epoch": 10,
             "previous_member_epoch": 10,
@@ -278,7 +280,8 @@ class Shard:
         return member
 
     def settle(self, epoch: int = 10, **targets: dict[bytes, Any]) -> None:
-        """R3 with the right hash, R7 of each target, R6; metadata counts as just refreshed."""
+        """Puts in R3 with the right hash, R7 of each target, and R6; metadata counts as just
+        refreshed."""
         image_hash = metadata_hash(self.group, self.state.image, TopicsChange())
         self.replay(records.group_epoch(GROUP, epoch, image_hash))
         for member_id, target in targets.items():
@@ -304,7 +307,7 @@ class Shard:
         return [event for event in self.outcome.events if event.kind is kind]
 
     def due(self, kind: str, member: str = "m1") -> int | None:
-        """Milliseconds until the deadline; None = not set."""
+        """The milliseconds until the deadline; None if it is not set."""
         at_ms = self.state.deadlines.due((f"consumer-{kind}", GROUP, member))
         return None if at_ms is None else at_ms - self.now.monotonic_ms
 

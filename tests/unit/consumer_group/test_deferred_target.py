@@ -29,7 +29,7 @@ from tests.unit.consumer_group.test_invariants import ConsumerGroupMachine
 
 
 class DeferringShard(Shard):
-    """Every group is large; its tasks wait in `tasks` until `turn`."""
+    """A shard for which every group is large; its tasks wait in `tasks` until `turn`."""
 
     def __init__(self, *topics: Any, **settings: Any) -> None:
         super().__init__(*topics, consumer_assignor_offload_min_size=0, **settings)

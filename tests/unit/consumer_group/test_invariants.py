@@ -150,7 +150,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert self.shard.due("session", member) is not None
 
     def teardown(self) -> None:
-        """Faults over: every member that is present settles within a few heartbeats."""
+        """Ends the faults: every member that is present settles within a few heartbeats."""
         self.shard.topics(topic("foo", FOO, 4), topic("bar", BAR, 2))
         self.shard.advance(11_000)
         for _ in range(12):

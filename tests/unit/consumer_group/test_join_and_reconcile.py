@@ -22,7 +22,7 @@ from tests.unit.consumer_group.harness import (
 )
 
 INTERVAL_MS = 5_000
-"""Between heartbeats, as members are told."""
+"""The time between heartbeats, as members are told."""
 STABLE, UNREVOKED, UNRELEASED = (
     MemberState.STABLE,
     MemberState.UNREVOKED_PARTITIONS,
@@ -175,7 +175,7 @@ def test_cg_19_third_member_joins_a_full_house() -> None:
 
 
 def three_members() -> Shard:
-    """After CG-19 and CG-20: m1 is to revoke foo-2, which m3 waits for."""
+    """The members after CG-19 and CG-20: m1 is to revoke foo-2, which m3 waits for."""
     shard = two_members(assignor=scripted(m1={FOO: (0, 1)}, m2={FOO: (3, 4, 5)}, m3={FOO: (2,)}))
     shard.beat(0, "m3")
     reply = shard.beat(10, owned={FOO: [0, 1, 2]})

@@ -38,7 +38,7 @@ def two_members(**settings: Any) -> Shard:
 
 
 def away(**settings: Any) -> Shard:
-    """After CG-56: m1 left for a while; its session still has 40 s."""
+    """The group after CG-56: m1 left for a while; its session still has 40 s."""
     shard = two_members(**settings)
     shard.beat(10, instance="i1")
     shard.advance(5_000)

@@ -18,7 +18,7 @@ from tests.unit.consumer_group.harness import FOO, GROUP, parts, topic
 INTERVAL_MS = 5000
 LINGER_MS = 5
 WAIT_MS = LINGER_MS * target_limits.FIRST_FACTOR
-"""The given targets have no time, so the next one counts as the group's first."""
+"""So long because the given targets have no time: the next one counts as the group's first."""
 EACH = 2
 KEY = "groupd.consumer.assignor.order"
 
@@ -46,7 +46,7 @@ class Settled(CountedShard):
         self.replies.update(outcome.replies)
 
     def send(self, epoch: int, member: str) -> int:
-        """The request's number, by which its reply is found."""
+        """Sends a heartbeat; the request's number, by which its reply is found."""
         self.apply(self.handle(epoch, member))
         return self.tokens
 
@@ -60,7 +60,7 @@ class Settled(CountedShard):
             self.advance(gap_ms)
 
     def pass_time(self, ms: int = 0) -> None:
-        """Everything that is due, and every slice."""
+        """Lets time pass, then does everything that is due, and every slice."""
         self.advance(ms)
         while self.tasks or (keys := self.state.deadlines.pop_due(self.now.monotonic_ms)):
             if self.tasks:
@@ -102,7 +102,7 @@ def test_among_equals_it_is_the_last_ones_by_id() -> None:
 
 @pytest.mark.parametrize("late_ms", [250, 251])
 def test_members_that_should_have_been_heard_come_last(late_ms: int) -> None:
-    """5 s, and a twentieth of it."""
+    """A member is late after 5 s and a twentieth of that."""
     shard = Settled()
     shard.advance(late_ms)
     shard.heard("bd")

@@ -31,7 +31,7 @@ def resolved(shard: Shard, pattern: str) -> ConsumerGroupRegexValue:
 
 
 def subscribed() -> Shard:
-    """m1 with foo*, resolved: CG-46."""
+    """The shard after CG-46: m1 with foo*, resolved."""
     shard = Shard(FOO_TOPIC, BAR_TOPIC)
     shard.beat(0, regex="foo*")
     shard.finish_task()

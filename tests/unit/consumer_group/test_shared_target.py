@@ -21,7 +21,8 @@ STORM_MS = LINGER_MS * target_limits.STORM_FACTOR
 
 
 class WaitingShard(CountedShard):
-    """Replies come later: `send` makes a heartbeat wait, `answers` fires the deadlines."""
+    """A shard whose replies come later: `send` makes a heartbeat wait, `answers` fires the
+    deadlines."""
 
     def __init__(self, partitions: int = 6, **settings: Any) -> None:
         settings.setdefault("consumer_target_linger_ms", LINGER_MS)
@@ -35,7 +36,7 @@ class WaitingShard(CountedShard):
         return outcome
 
     def answers(self) -> list[ConsumerGroupHeartbeatReply]:
-        """Of everything that is due now, in order."""
+        """Fires everything that is due now; its replies, in order."""
         found: list[ConsumerGroupHeartbeatReply] = []
         while keys := self.state.deadlines.pop_due(self.now.monotonic_ms):
             for key in keys:
@@ -286,7 +287,7 @@ def test_a_heartbeat_of_a_group_that_has_become_a_classic_one_is_answered() -> N
 
 
 class LargeShard(WaitingShard):
-    """Every group is large."""
+    """A shard for which every group is large."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(consumer_assignor_offload_min_size=0, **settings)

@@ -32,7 +32,7 @@ JOIN: dict[str, Any] = {
 def check(
     version: int = 1, started: bool = True, allows: Any = allow_all, **fields: Any
 ) -> ErrorCode:
-    """The code the front end answers; NONE = passed on."""
+    """The code that the front end answers; NONE if it passes the request on."""
     settings = {
         name: fields.pop(name)
         for name in ("group_version", "rebalance_protocols")

@@ -43,7 +43,7 @@ def test_those_of_a_group_are_sorted_and_the_others_left_out() -> None:
 
 
 class OnlyDeadlines:
-    """As much of a shard as its timer needs."""
+    """Has as much of a shard as its timer needs."""
 
     def __init__(self) -> None:
         self.deadlines = Deadlines()

@@ -52,7 +52,8 @@ NOW = Instant(1_000, 1_700_000_000_000)
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    """The line in the table; the layouts of its records go with those of `protocol/records`."""
+    """Puts the line into the table of group types, and the layouts of its records beside those of
+    `protocol/records`."""
     by_prefix = {one.number.to_bytes(2, "big"): one for one in RECORDS}
     by_key = {one.key: one for one in RECORDS}
     with patch.dict(codec.TYPES_BY_PREFIX, by_prefix), patch.dict(codec.TYPES_BY_KEY, by_key):

@@ -26,7 +26,7 @@ REFERENCE = re.compile(rf"docs/spec/([\w-]+)\.md((?:{NUMBER}(?:(?:,| and| to)\s+
 """A file and one number or several: `classic-group.md#3, #J1 to #J5`, after the folder's name."""
 WORD = re.compile(r"\b(?:spec|specification)s?\b", re.IGNORECASE)
 REFERENCES_AT_LEAST = 120
-"""So that the test cannot pass by finding nothing."""
+"""The test must not pass by finding nothing."""
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:

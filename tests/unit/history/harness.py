@@ -55,7 +55,7 @@ class LoggedShard:
         return Instant(self.now_ms, self.now_ms)
 
     def write(self, records: Sequence[Record], producer_id: int = -1) -> None:
-        """One batch; nothing if there are no records."""
+        """Writes one batch; nothing if there are no records."""
         if not records:
             return
         self.now_ms += 1000
@@ -106,7 +106,7 @@ class LoggedShard:
         self.write(self.shard.offsets.sweep(self.now).records)
 
     def members(self, group: str, generation: int, **assigned: tuple[int, ...]) -> None:
-        """A rebalance: `members("g", 3, m1=(0, 1))`; without members the group is Empty."""
+        """Makes a rebalance: `members("g", 3, m1=(0, 1))`; without members the group is Empty."""
         value = GroupMetadataValue(
             "consumer",
             generation,
@@ -195,8 +195,8 @@ def compacted(
 
 
 def _transactions(batches: Sequence[bytes], below: int) -> tuple[dict[int, bool], int]:
-    """Whether transactional records were committed, by offset, as of `below`; and `below`, or
-    the first record that is undecided there."""
+    """For each transactional record, by offset, whether it was committed, as of `below`. And
+    `below`, or the first record that is undecided there."""
     outcomes: dict[int, bool] = {}
     pending: dict[int, list[int]] = {}
     for payload in batches:
@@ -239,5 +239,5 @@ def _without(payload: bytes, dropped: set[int], *, is_last: bool) -> list[bytes]
 
 
 def with_crc(payload: bytes) -> bytes:
-    """The checksum made right."""
+    """The batch with its checksum made right."""
     return payload[:17] + crc32c(payload[21:]).to_bytes(4) + payload[21:]

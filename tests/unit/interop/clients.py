@@ -36,7 +36,7 @@ class Client:
         self.stopped = False
 
     def step(self) -> None:
-        """Take the answer that has come, if any, and do the next thing."""
+        """Takes the answer that has come, if any, and does the next thing."""
         if self.waiting is not None:
             if self.waiting not in self.bench.replies:
                 return
@@ -154,7 +154,7 @@ class ClassicClient(Client):
             self.lose()
 
     def leave(self) -> None:
-        """Also a static member: as an administrator would remove it."""
+        """Leaves for good. A static member is removed as an administrator would do it."""
         if self.member_id:
             self.bench.leave_token((self.member_id, self.instance))
         self.lose()

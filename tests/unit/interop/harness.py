@@ -112,7 +112,7 @@ class Bench:
     # The shell
 
     def settle(self, outcome: Outcome, token: RequestToken | None = None) -> None:
-        """An input's outcome; it stays in `outcome`."""
+        """Takes in the outcome of an input; it stays in `outcome`."""
         self.outcome = outcome
         self._take_in(outcome, token)
 
@@ -146,7 +146,7 @@ class Bench:
             self._deliver((one, reply) for one, reply in done.urgent if one not in waiting)
 
     def commit(self) -> None:
-        """Everything pending becomes durable."""
+        """Makes everything pending durable."""
         pending, self.pending = self.pending, []
         for outcome, written in pending:
             self.log += written
@@ -168,7 +168,7 @@ class Bench:
         self.reload()
 
     def reload(self) -> None:
-        """The same log under a new owner."""
+        """Loads the same log under a new owner."""
         assert not self.pending
         self.shard = self._fresh()
         for offset, record in enumerate(self.log):
@@ -195,7 +195,7 @@ class Bench:
         return token
 
     def advance(self, ms: int) -> None:
-        """Time passes; what is due fires."""
+        """Lets time pass; what is due fires."""
         until = self.now.monotonic_ms + ms
         while (at_ms := self.shard.next_deadline()) is not None and at_ms <= until:
             self._move(max(at_ms, self.now.monotonic_ms))
@@ -289,7 +289,8 @@ class Bench:
         instance: str | None = None,
         regex: str | None = None,
     ) -> RequestToken:
-        """Consumer protocol; epoch 0 subscribes to foo unless told."""
+        """Sends a heartbeat of the consumer protocol; epoch 0 subscribes to foo unless told
+        otherwise."""
         if epoch == 0:
             topics, owned = ("foo",) if topics is None else topics, {}
         request = ConsumerGroupHeartbeatRequest(
@@ -388,7 +389,7 @@ class Bench:
         return shape(self.outcome.records)
 
     def due(self, kind: str, member: str = "") -> int | None:
-        """Milliseconds until a deadline; None = not set."""
+        """The milliseconds until a deadline; None if it is not set."""
         at_ms = self.state.deadlines.due((kind, GROUP, member))
         return None if at_ms is None else at_ms - self.now.monotonic_ms
 

@@ -144,8 +144,8 @@ class Migration(RuleBasedStateMachine):
 
     @invariant()
     def one_owner_each(self) -> None:
-        """What an answer under way takes from a classic member counts as given up, as in Kafka: a
-        conversion may give it to others at once."""
+        """No partition has two owners. If an answer under way takes one from a classic member, that
+        counts as given up, as in Kafka: a conversion may give it to others at once."""
         members: Any = getattr(self.bench.state.groups.get(GROUP), "members", {})
         seen: set[int] = set()
         for client in (*self.clients.values(), *self.dead):
@@ -169,7 +169,7 @@ class Migration(RuleBasedStateMachine):
 
     @invariant()
     def epochs_do_not_go_back(self) -> None:
-        """While the group has members, through every conversion."""
+        """They do not as long as the group has members, through every conversion."""
         group = self.bench.state.groups.get(GROUP)
         if group is None or group.is_empty():
             self.epoch = None

@@ -96,7 +96,7 @@ def consumer(group: str = G, epoch: int = 4) -> list[Record]:
 
 
 def batch(base: int, *records: Record, time_ms: int = TIME_MS, producer: int = -1) -> bytes:
-    """With `producer`, inside a transaction of its epoch 0."""
+    """A batch; with a `producer`, inside a transaction of its epoch 0."""
     pairs = [pair(record) for record in records]
     if producer < 0:
         return encode_batch(base, 0, time_ms, pairs)
@@ -159,7 +159,7 @@ def add_row(
 
 
 def change_log(database: Path, partition: int, **values: str | int) -> None:
-    """Other values in the row of a shard's log, with the right checksum."""
+    """Puts other values into the row of a shard's log, with the right checksum."""
     columns = ("log_id", "name", "owner_epoch", "start_offset", "next_offset")
     with closing(sqlite3.connect(database)) as connection:
         query = f"SELECT {', '.join(columns)} FROM log WHERE name = ?"

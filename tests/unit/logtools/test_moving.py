@@ -333,7 +333,7 @@ async def test_damage_is_not_passed_over(tmp_path: Path) -> None:
 
 
 async def test_a_batch_cut_off_by_a_crash_is_dropped_only_at_the_end(tmp_path: Path) -> None:
-    """LG-05, as a broker does when it starts."""
+    """LG-05: it does what a broker does when it starts."""
     path = write_segment(tmp_path / "k", HOME, batch(0, commit(1)), batch(1, commit(2)))
     path.write_bytes(path.read_bytes()[:-5])
     kept, _ = await kept_of(tmp_path / "k")
@@ -403,7 +403,7 @@ async def test_offsets_of_a_topic_that_is_not_here_are_kept_by_name(tmp_path: Pa
 
 
 async def test_a_topic_that_is_here_gives_its_id(tmp_path: Path) -> None:
-    """To offsets and assignments alike."""
+    """Offsets and assignments alike get it."""
     await make_store(tmp_path / "b", topics=[StoredTopic(HERE_ID, "orders", 2)])
     write_segment(tmp_path / "k", HOME, batch(0, commit(5), *consumer()))
     plan = await take_in(tmp_path / "k", tmp_path / "b")

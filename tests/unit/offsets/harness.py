@@ -129,7 +129,7 @@ class ScriptedGroup:
         return [Record(GroupMetadataKey(self.group_id))]
 
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
-        """Nothing runs."""
+        """Does nothing: no deadline runs."""
 
 
 def _raise(code: ErrorCode) -> None:

@@ -156,7 +156,7 @@ def replay(shard: Shard, place: tuple[str, str, int], value: OffsetCommitValue, 
 
 
 def many(shard: Shard, groups: int, partitions: int) -> None:
-    """Simple groups of `partitions` offsets each on ten topics."""
+    """Puts in simple groups of `partitions` offsets each on ten topics."""
     for group in range(groups):
         for partition in range(partitions):
             place = (f"g{group:04d}", f"t{partition % 10}", partition)
@@ -165,7 +165,7 @@ def many(shard: Shard, groups: int, partitions: int) -> None:
 
 
 def slices(shard: Shard) -> list[Outcome]:
-    """All of one sweep."""
+    """The outcomes of one whole sweep."""
     found = [sweep(shard)]
     while shard.state.deadlines.next_deadline() == shard.now.monotonic_ms + 1:
         later(shard, 1)

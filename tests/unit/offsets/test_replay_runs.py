@@ -37,7 +37,7 @@ class Offsets:
         self.store.put_many(group, topic, offsets)
 
     def all(self) -> object:
-        """In order, too."""
+        """Everything that it holds, and in which order."""
         groups = list(self.groups)
         return (
             groups,

@@ -133,7 +133,7 @@ def test_unknown_topics_by_name_and_id(shard: Shard) -> None:
 
 
 def test_a_stable_fetch_looks_up_what_it_asks_for_among_all_that_is_pending(shard: Shard) -> None:
-    """To go through all of it for each topic took a second with 100,000."""
+    """Going through all of it for each topic took a second with 100,000 pending offsets."""
 
     class LookedUp(dict[Any, Any]):
         def __iter__(self) -> Any:

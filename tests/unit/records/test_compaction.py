@@ -112,7 +112,7 @@ def survey(batches: Sequence[bytes]) -> Survey:
 
 
 def cleanable(batches: Sequence[bytes]) -> int:
-    """How many of them may be cleaned."""
+    """How many of the batches may be cleaned."""
     end = survey(batches).stable_end(parse_header(batches[-1]).next_offset) if batches else 0
     return sum(parse_header(batch).next_offset <= end for batch in batches)
 
@@ -135,7 +135,7 @@ def clean(batches: Sequence[bytes], dirty: int = 0, now_ms: int = NOW_MS) -> lis
 
 
 def offsets(batches: Sequence[bytes]) -> list[int]:
-    """Of all records."""
+    """The offsets of all records."""
     return [record.offset for batch in batches for record in iter_records(batch)]
 
 

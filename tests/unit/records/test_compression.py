@@ -58,7 +58,7 @@ def test_what_unpacks_to_much_is_in_memory_once(codec: str) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "xerial"])
 def test_parts_without_content_are_refused(codec: str) -> None:
-    """As many as are in the first kilobytes say it: the others are not looked at."""
+    """The parts in the first kilobytes are enough to refuse it: the others are not looked at."""
     number = bombs.CODECS[codec][0]
     for size in (20_000, MB):
         with pytest.raises(BadCompression, match="257 parts of 0 bytes"):

@@ -52,7 +52,7 @@ def by_records(header: BatchHeader, payload: bytes) -> ProducedRecords | None:
 
 
 def surveyed(header: BatchHeader, payload: bytes) -> tuple[ProducedRecords | None, int]:
-    """The result, None if they are wrong; and how often others had a turn."""
+    """What the survey finds, None if the records are wrong; and how often others had a turn."""
     turns = 0
     steps = survey_produced(header, records_data(header, payload))
     try:

@@ -43,7 +43,7 @@ _RECORDS = st.lists(
 
 
 class Slow:
-    """Byte by byte."""
+    """Reads byte by byte."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -96,7 +96,7 @@ class Slow:
 
 
 def slowly(header: BatchHeader, data: bytes) -> list[BatchRecord] | None:
-    """None: the records are damaged."""
+    """The records, read slowly; None if they are damaged."""
     reader = Slow(data)
     try:
         found = [reader.record(header) for _ in range(header.record_count)]

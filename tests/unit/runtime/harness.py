@@ -102,7 +102,7 @@ class Bench:
         return self
 
     async def restart(self) -> Bench:
-        """Another broker on the same store; this one is closed."""
+        """Closes this broker; another one on the same store."""
         await self.broker.close()
         shards = len(self.broker.shards)
         return await Bench(self.store, shards, self._change).start()
@@ -113,7 +113,7 @@ class Bench:
         version: int | None = None,
         allows: Callable[..., bool] = allow_all,
     ) -> list[Any]:
-        """The list that the reply will be in; exactly one if all is well."""
+        """Sends a request; the list that the reply will be in, exactly one if all is well."""
         api = APIS[type(request)]
         replies: list[Any] = []
         waiter = Callback(request, api.failure, replies.append)
@@ -133,7 +133,7 @@ class Bench:
         return reply
 
     def change_topics(self, *topics: TopicImage, deleted: tuple[str, ...] = ()) -> None:
-        """Metadata without `deleted` and with `topics`."""
+        """Gives the broker metadata without `deleted` and with `topics`."""
         before = self.broker.image
         gone = tuple((name, before.by_name[name].topic_id) for name in deleted)
         kept = [topic for name, topic in before.by_name.items() if name not in deleted]

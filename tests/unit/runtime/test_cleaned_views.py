@@ -23,7 +23,7 @@ def view(bench: Bench, *, compacted: bool) -> CoordinatorLog:
 
 
 async def read_all(log: CoordinatorLog, at: int = 0, max_bytes: int = MB) -> list[int]:
-    """As a consumer: from the end of one batch to the next; offsets of the records."""
+    """Reads as a consumer does, from the end of one batch to the next; offsets of the records."""
     found = []
     while at < log.high_watermark:
         payloads = await log.read(at, max_bytes, min_one=True)

@@ -62,7 +62,7 @@ class Loop:
         self.fire_timers()
 
     def run(self, ms: int) -> None:
-        """Turns of a millisecond."""
+        """Runs turns of a millisecond each."""
         for _ in range(ms):
             self.now_ms += 1
             self.turn()
@@ -251,8 +251,9 @@ def test_a_timer_that_is_set_among_timers_rings_after_the_next_poll(
 
 
 class Watched(HeardClock):
-    """At each ring a byte arrives at a socket. After two of three the loop is held up until the
-    timer of the next one is due, in the same round of timers or before the sockets are polled."""
+    """A clock that sends a byte to a socket each time it rings. After two of three rings the loop
+    is held up until the timer of the next one is due, in the same round of timers or before the
+    sockets are polled."""
 
     def __init__(self, sender: socket.socket) -> None:
         super().__init__()

@@ -56,7 +56,7 @@ def string(text: str) -> bytes:
 
 
 async def write_behind_its_back(bench: Bench, *records: RawRecord) -> None:
-    """Append as the shard itself would, with its owner epoch, at the end of its log."""
+    """Appends as the shard itself would, with its owner epoch, at the end of its log."""
     at = bench.shard.durable_offset
     payload = encode_batch(at, 0, 0, records)
     last = at + len(records) - 1
@@ -199,7 +199,7 @@ async def test_lg_20_lg_17_legacy_keys_of_the_first_offsets_topics() -> None:
     newer = Record(OffsetCommitKey("g", "t", 1), OffsetCommitValue(5))
     bench = await loaded((key, value), raw(newer))
     assert committed(await bench.answer(fetch("g", 0, 1))) == [41, 5]
-    # And its tombstone, which a Kafka of those days wrote with the same key.
+    # Its tombstone is read too; a Kafka of those days wrote it with the same key.
     gone = await loaded((key, value), (key, None))
     assert committed(await gone.answer(fetch("g"))) == [-1]
     for one in (bench, gone):
@@ -244,7 +244,7 @@ async def test_lg_20_a_classic_group_with_members_is_stable(version: int) -> Non
 async def test_lg_20_offsets_of_an_empty_group_expire_by_what_is_known(
     version: int, timestamp_ms: int, expires: bool
 ) -> None:
-    """By the time of the commit where the record does not say since when the group is empty."""
+    """The time of the commit counts where the record does not say since when the group is empty."""
     old = Record(OffsetCommitKey("g", "t", 0), OffsetCommitValue(41, commit_timestamp_ms=1000))
     bench = await loaded(group_metadata(version, 0, timestamp_ms), raw(old))
     (group,) = bench.shard.shard.state.groups.values()

@@ -15,7 +15,7 @@ from tests.support.loop_turns import until
 
 
 class Clock:
-    """A clock of nanoseconds that a look moves on: a slice has two steps."""
+    """A clock of nanoseconds that each look moves on, so that a slice has two steps."""
 
     def __init__(self) -> None:
         self.now_ns = 0

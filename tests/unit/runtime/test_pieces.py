@@ -120,7 +120,7 @@ async def test_a_group_that_changes_between_two_pieces_refuses_the_rest() -> Non
         await settle(1)
     first = len(shard.offsets.store.topics("g")["t"])
     assert 0 < first < MANY
-    # With a member in it the group takes no commit without one.
+    # Once the group has a member, it takes no commit from somebody who is none.
     assert (await bench.answer(join("g"), 3)).error is ErrorCode.NONE
     await settle(200)
     (reply,) = replies
@@ -151,7 +151,7 @@ async def test_a_long_transactional_commit_asks_the_coordinator_once_per_piece_i
 
 
 async def test_a_producer_has_a_most_of_pending_offsets() -> None:
-    """Its marker decides them in one go."""
+    """Its marker decides all of them in one go, so there may not be more."""
     bench = await made(max_transaction_partitions=PIECE)
 
     class Verifier:
@@ -172,7 +172,7 @@ async def test_a_producer_has_a_most_of_pending_offsets() -> None:
 async def test_a_long_transactional_commit_is_lost_with_one_of_its_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For want of memory, say. Its connection ends, and the client asks again."""
+    """A piece may be lost for want of memory. The connection ends, and the client asks again."""
     bench = await made()
     request = TxnOffsetCommitRequest("x", "g", 7, 0, (CommitTopic("t", partitions()),))
     lost: list[bool] = []

@@ -50,7 +50,7 @@ class Bench:
         return self.clock.now().wall_ms
 
     async def after(self, ms: int) -> None:
-        """Let time pass, check by check."""
+        """Lets time pass, check by check."""
         while ms > 0:
             self.clock.advance(min(ms, CHECK_MS))
             ms -= CHECK_MS
@@ -99,7 +99,7 @@ async def test_an_open_transaction_keeps_its_producer(bench: Bench) -> None:
 
 
 async def test_the_time_is_that_of_the_records(bench: Bench) -> None:
-    """As in Kafka: who writes records of last week is idle at once."""
+    """As in Kafka, a producer that writes records of last week is idle at once."""
     (log,) = bench.logs
     write(log, 7, bench.now_ms - 7 * DAY_MS)
     await bench.after(CHECK_MS)

@@ -327,7 +327,7 @@ async def test_a_consumer_group_joins_again_after_a_failure() -> None:
 
 
 async def first_epoch() -> int:
-    """Of the first member of a group that never failed."""
+    """The epoch of the first member of a group that never failed."""
     bench = await Bench().start()
     reply = await bench.answer(consumer_join("g", "m1"))
     await bench.broker.close()
@@ -337,7 +337,7 @@ async def first_epoch() -> int:
 async def test_memory_that_is_ahead_of_the_journal_is_rebuilt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For want of memory a record is replayed but does not get into the journal."""
+    """When memory runs out, a record is replayed but does not get into the journal."""
 
     def no_memory(*_: Any) -> None:
         raise MemoryError

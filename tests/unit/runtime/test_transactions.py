@@ -43,7 +43,8 @@ LATEST_NAMED = 5
 
 
 class Verifier:
-    """See `TransactionVerifier`. `codes`: of the next questions, NONE when there are none left."""
+    """A `TransactionVerifier`. `codes`: the answers to the next questions, NONE when none are
+    left."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -92,7 +93,7 @@ class Transactions:
         return (await self.markers.write_marker(marker, [place]))[place]
 
     async def stable(self, group: str = "g") -> Any:
-        """(offset, code) as a stable reader gets it."""
+        """(offset, code) that a stable reader gets."""
         entry = (await self.bench.answer(stable_fetch(group))).groups[0].topics[0].partitions[0]
         return entry.offset, entry.error
 

@@ -20,6 +20,7 @@ async def world() -> AsyncIterator[World]:
     config = CoordinatorConfig(
         offsets_topic_num_partitions=1,
         auto_create_topics_enable=True,
+        consumer_target_linger_ms=0,
     )
     parts = DaemonParts(config, Host(), ManualClock())
     store = MemoryStore()

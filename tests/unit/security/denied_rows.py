@@ -102,7 +102,7 @@ def _find(key_type: int, key: Callable[[Names], str]) -> Fields:
 
 
 def _member(names: Names) -> Mapping[str, Any]:
-    """Of a classic group."""
+    """The fields of requests by a member of a classic group."""
     member = {"member_id": "m", "group_instance_id": None}
     protocol = {"protocol_type": "consumer", "protocol_name": "range"}
     return {"group_id": names.group, "session_timeout": 1, "members": [member], **member,

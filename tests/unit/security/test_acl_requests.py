@@ -99,10 +99,10 @@ async def test_one_entry_for_each_resource_pattern() -> None:
     assert await broker.create(*on_foo, prefixed) == [ErrorCode.NONE] * 3
     reply = await broker.ask(DescribeAclsRequest(AclFilter()))
     assert [
-        (one.resource_type, one.name, one.pattern, list(one.acls)) for one in reply.resources
+        (one.resource_type, one.name, one.pattern, set(one.acls)) for one in reply.resources
     ] == [
-        (Resource.TOPIC, "foo", PatternType.LITERAL, list(on_foo)),
-        (Resource.TOPIC, "foo", PatternType.PREFIXED, [prefixed]),
+        (Resource.TOPIC, "foo", PatternType.LITERAL, set(on_foo)),
+        (Resource.TOPIC, "foo", PatternType.PREFIXED, {prefixed}),
     ]
 
 

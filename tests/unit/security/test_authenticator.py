@@ -79,7 +79,7 @@ def begin(before: Identity | None = None, max_reauth_ms: int = 0) -> Authenticat
 
 
 def version_request(version: int, name: str = "test", body: bytes | None = None) -> bytes:
-    """Without its length. From version 3 on it says which software asks."""
+    """ApiVersions without its length. From version 3 on it says which software asks."""
     if version < 3:
         return api_versions(9, version)[4:]
     said = bytes([len(name) + 1]) + name.encode() + b"\x021\0"
@@ -87,7 +87,7 @@ def version_request(version: int, name: str = "test", body: bytes | None = None)
 
 
 def body(action: Action) -> bytes:
-    """What follows the correlation id of the reply."""
+    """The body of the reply, behind its correlation id."""
     frame = getattr(action, "frame", None)
     assert frame is not None, action
     assert struct.unpack_from(">i", frame)[0] == len(frame) - 4

@@ -8,14 +8,17 @@ import pytest
 import structlog
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.core.acls import PatternType
+from groupd.coordinator.core.acls import AclIndex, PatternType
+from groupd.coordinator.core.slices import Turn
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.security.audit import LINES_MAX, WINDOW_S, Audit
 from groupd.coordinator.security.authorizer import KEPT_MAX, AclChanges, Authorizer
 from groupd.coordinator.settings import ConfigError
 from groupd.protocol.messages.acls import AclBinding
+from groupd.protocol.messages.data import FetchRequest
 from groupd.storage.memory import MemoryStore
 from tests.support.acls import acl
+from tests.support.seconds import Seconds
 
 PREFIXED = PatternType.PREFIXED
 STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
@@ -23,24 +26,28 @@ TOPIC, CLUSTER = Resource.TOPIC, Resource.CLUSTER
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
 
 
-class Seconds:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def authorizer(*acls: AclBinding, elapsed: Any = None, **more: str) -> Authorizer:
     given = {name.replace("_", "."): value for name, value in more.items()}
     config = with_settings(CoordinatorConfig(), {**STANDARD, **given})
     made = Authorizer(config, Audit(elapsed or Seconds()))
-    made.apply(AclChanges(added=acls))
+    made.acls = AclIndex(acls)
     return made
 
 
 async def no_turn() -> None:
     pass
+
+
+async def change(
+    rights: Authorizer,
+    *,
+    added: tuple[AclBinding, ...] = (),
+    removed: tuple[AclBinding, ...] = (),
+    turn: Turn = no_turn,
+) -> None:
+    store = MemoryStore()
+    await store.start()
+    await rights.change(store, AclChanges(added, removed), turn)
 
 
 def test_without_authorizer_everybody_may_do_everything() -> None:
@@ -50,14 +57,24 @@ def test_without_authorizer_everybody_may_do_everything() -> None:
     assert found.allows(READ, TOPIC, "foo")
 
 
-def test_without_acls_only_super_users() -> None:
+@pytest.mark.parametrize("more", [{}, STANDARD])
+async def test_super_users_without_an_authorizer_are_told(more: dict[str, str]) -> None:
+    config = with_settings(CoordinatorConfig(), {"super.users": "User:admin", **more})
+    store = MemoryStore()
+    await store.start()
+    with structlog.testing.capture_logs() as logs:
+        await Authorizer(config, Audit()).load(store, no_turn)
+    assert [one["log_level"] for one in logs] == ([] if more else ["warning"])
+
+
+async def test_without_acls_only_super_users() -> None:
     """SE-49."""
     rights = authorizer(super_users="User:admin; User:CN=a,O=b")
     alice = rights.access("User:alice", "/10.0.0.1")
     assert alice.restricted
     assert not alice.allows(READ, TOPIC, "foo")
     assert not alice.allows_any(WRITE, TOPIC)
-    rights.apply(AclChanges((acl("DENY admin ALL topic *"),)))
+    await change(rights, added=(acl("DENY admin ALL topic *"),))
     for name in ("User:admin", "User:CN=a,O=b"):
         admin = rights.access(name, "/10.0.0.1")
         assert not admin.restricted
@@ -65,12 +82,12 @@ def test_without_acls_only_super_users() -> None:
         assert admin.allows_any(WRITE, TOPIC)
 
 
-def test_everyone_where_no_acl_is_found() -> None:
+async def test_everyone_where_no_acl_is_found() -> None:
     """SE-49, SE-50."""
     rights = authorizer(allow_everyone_if_no_acl_found="true")
     alice = rights.access("User:alice", "/10.0.0.1")
     assert alice.allows(READ, TOPIC, "foo")
-    rights.apply(AclChanges((acl("ALLOW bob READ topic foo"),)))
+    await change(rights, added=(acl("ALLOW bob READ topic foo"),))
     assert not alice.allows(READ, TOPIC, "foo")
     assert alice.allows(READ, TOPIC, "bar")
 
@@ -112,17 +129,17 @@ def test_write_on_any_topic(acls: tuple[AclBinding, ...], allowed: bool) -> None
     assert authorizer(*acls).access("User:alice", "/10.0.0.1").allows_any(WRITE, TOPIC) is allowed
 
 
-def test_a_change_counts_for_clients_that_are_there() -> None:
+async def test_a_change_counts_for_clients_that_are_there() -> None:
     rights = authorizer()
     alice = rights.access("User:alice", "/10.0.0.1")
     before = alice.version
     assert not alice.sees(READ, TOPIC, "foo")
     assert not alice.allows_any(READ, TOPIC)
-    rights.apply(AclChanges(added=(acl("ALLOW alice READ topic foo"),)))
+    await change(rights, added=(acl("ALLOW alice READ topic foo"),))
     assert alice.version != before
     assert alice.sees(READ, TOPIC, "foo")
     assert alice.allows_any(READ, TOPIC)
-    rights.apply(AclChanges(removed=(acl("ALLOW alice READ topic foo"),)))
+    await change(rights, removed=(acl("ALLOW alice READ topic foo"),))
     assert not alice.sees(READ, TOPIC, "foo")
     assert not alice.allows_any(READ, TOPIC)
 
@@ -166,7 +183,7 @@ def audited(rights: Authorizer, *asked: tuple[Operation, Resource, str]) -> list
     with structlog.testing.capture_logs() as lines:
         alice = rights.access("User:alice", "/10.0.0.1")
         for question in asked:
-            alice.allows(*question)
+            alice.allows(*question, FetchRequest)
     return [dict(line) for line in lines]
 
 
@@ -182,6 +199,7 @@ def test_a_denial_has_one_line() -> None:
         "principal": "User:alice",
         "operation": "Read",
         "resource": "Topic:LITERAL:foo",
+        "api": "Fetch",
         "client": "/10.0.0.1",
         "rule": "DENY User:alice from 10.0.0.0/8 Read on Topic:PREFIXED:fo",
     }
@@ -206,7 +224,7 @@ def test_grants_only_where_debug_is_on() -> None:
     assert audited(rights, (READ, TOPIC, "foo")) == []
     rights.audit.grants = True
     (line,) = audited(rights, (READ, TOPIC, "foo"))
-    assert (line["event"], line["log_level"]) == ("granted", "debug")
+    assert (line["event"], line["log_level"], line["api"]) == ("granted", "debug", "Fetch")
     assert line["rule"] == "ALLOW User:alice from * Read on Topic:LITERAL:foo"
     with structlog.testing.capture_logs() as lines:
         rights.access("User:root", "/10.0.0.1").allows(READ, TOPIC, "foo")
@@ -241,13 +259,25 @@ def test_the_same_reset_has_one_line_in_a_window() -> None:
 
     def reset(by: RequestContext, topic: str = "foo") -> list[str]:
         with structlog.testing.capture_logs() as lines:
-            audit.offsets_reset(by, "g", topic, 1)
+            audit.offsets_reset(by, "g", topic, {0: 1})
         return [line["event"] for line in lines]
 
     assert reset(alice) == reset(bob) == reset(alice, "bar") == ["offsets reset"]
     assert [reset(alice) for _ in range(5)] == [[]] * 5
     seconds.now += WINDOW_S
     assert reset(alice) == ["resets of offsets left out", "offsets reset"]
+
+    assert audit.leaves_out_resets(alice, "g", ["foo"])
+    assert not audit.leaves_out_resets(alice, "g", ["foo", "bar"])
+    assert not audit.leaves_out_resets(bob, "g", ["foo"])
+    seconds.now += WINDOW_S
+    assert not audit.leaves_out_resets(alice, "g", ["foo"])
+    with structlog.testing.capture_logs() as lines:
+        audit.offsets_reset(alice, "g", "foo", {0: 1})
+    assert [(line["event"], line.get("count")) for line in lines] == [
+        ("resets of offsets left out", 1),
+        ("offsets reset", None),
+    ]
 
 
 def test_changes_are_written_with_who_made_them() -> None:
@@ -262,8 +292,8 @@ def test_changes_are_written_with_who_made_them() -> None:
         audit.user_changed(by, "alice", "SCRAM-SHA-256", deleted=True)
         audit.quota_changed(by, "user alice", "request_percentage", 5.0)
         audit.quota_changed(by, "user alice", "request_percentage", None)
-        audit.offsets_deleted(by, "g", "t", 3)
-        audit.offsets_reset(by, "g", "t", 3)
+        audit.offsets_deleted(by, "g", "t", [3])
+        audit.offsets_reset(by, "g", "t", {3: 7})
         audit.group_deleted(by, "g")
     assert [line["event"] for line in lines] == [
         "ACL created",
@@ -300,19 +330,24 @@ async def test_acls_are_read_again() -> None:
     assert list(third.acls) == [both[0]]
 
 
-async def test_followers_have_a_change_before_it_is_answered() -> None:
-    store = MemoryStore()
-    await store.start()
+async def test_nobody_is_allowed_more_in_the_middle_of_a_change() -> None:
+    """A denial for each topic, and what allows it, come and go together."""
     rights, seen = authorizer(), []
+    names = [f"t{number}" for number in range(300)]
+    allowed = tuple(acl("ALLOW alice READ topic x", name=name) for name in names)
+    denied = tuple(acl("DENY alice READ topic x", name=name) for name in names)
+    alice = rights.access("User:alice", "/10.0.0.1")
 
-    async def follow(changes: AclChanges) -> None:
-        assert len(await store.security_entries("acl")) == 1
-        seen.append(changes)
+    async def turn() -> None:
+        seen.append(any(alice.sees(READ, TOPIC, name) for name in names))
 
-    rights.followers.append(follow)
-    changes = AclChanges(added=(acl("ALLOW alice READ topic foo"),))
-    await rights.change(store, changes, no_turn)
-    assert seen == [changes]
+    for acls in ((*allowed, *denied), (*denied, *allowed)):
+        await change(rights, added=acls, turn=turn)
+        assert len(rights.acls) == 600
+        await change(rights, removed=acls, turn=turn)
+        assert len(rights.acls) == 0
+    assert len(seen) > 10
+    assert not any(seen)
 
 
 async def test_ten_thousand_acls_are_applied_in_turns() -> None:

@@ -60,7 +60,7 @@ async def test_create(
     renewers: tuple[tuple[str, str], ...],
     code: ErrorCode,
 ) -> None:
-    """In Kafka's order of checks. The reply says who asked, and for whom."""
+    """The checks come in Kafka's order. The reply says who asked, and for whom."""
     request = CreateDelegationTokenRequest(renewers, owner_type="User", owner_name=owner)
     asker = ("User", principal.removeprefix("User:"))
     reply = await HANDLERS[CreateDelegationTokenRequest](context_of(principal, may_create), request)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from msgspec import Struct, structs
 
-from groupd.coordinator.core.types import Resource
+from groupd.coordinator.core.types import Operation, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.lazily import Lazily
 from tests.unit.security.denied_rows import ROWS, Names, Row
-from tests.unit.security.world import APIS, TOPIC_ID, Denied, World
+from tests.unit.security.world import APIS, TOPIC_ID, Denied, World, written
 
 HERE = Names("foo", "grp", "txn", TOPIC_ID)
 ELSEWHERE = Names("bar", "nil", "tno", TOPIC_ID)
@@ -27,7 +27,7 @@ def row_of(api: str, version: int) -> Row:
 
 
 ASKED = sorted({row.api for row in ROWS} & set(APIS) - {"ApiVersions"})
-"""ApiVersions is answered before anybody could be asked for rights."""
+"""The APIs that are asked. ApiVersions is answered before anybody could be asked for rights."""
 
 
 def test_every_api_has_a_row() -> None:
@@ -65,6 +65,56 @@ async def test_se_72_without_any_right(world: World, api: str) -> None:
         assert found == {place: {code} for place, code in row.errors.items()}, version
         asked = [f"{one.name} {LETTERS.get(kind, 'C')}" for one, kind, _ in access.audited]
         assert sorted(asked) == sorted(row.asked), "once each, and nothing that is silent"
+        assert access.apis == ({api} if row.asked else set()), "the log names the request"
+
+
+LATER = [
+    ("DeleteTopics", ("DESCRIBE T",), "DELETE T"),
+    ("ConsumerGroupHeartbeat", ("READ G",), "DESCRIBE T"),
+    ("OffsetCommit", ("READ G",), "READ T"),
+    ("OffsetFetch", ("DESCRIBE G",), "DESCRIBE T"),
+    ("OffsetDelete", ("DELETE G",), "READ T"),
+    ("AddPartitionsToTxn", ("WRITE X",), "WRITE T"),
+    ("AddOffsetsToTxn", ("WRITE X",), "READ G"),
+    ("TxnOffsetCommit", ("WRITE X",), "READ G"),
+    ("TxnOffsetCommit", ("WRITE X", "READ G"), "READ T"),
+]
+"""Rights that the client has, and the first one that it lacks, in the words of `denied_rows`."""
+BY_BROKERS_FROM = {"AddPartitionsToTxn": 4}
+"""The version from which on brokers send it, and another right is asked for."""
+
+
+def right(words: str) -> tuple[Operation, Resource, str]:
+    operation, letter = words.split()
+    resource = {letter: kind for kind, letter in LETTERS.items()}[letter]
+    name = {"T": HERE.topic, "G": HERE.group, "X": HERE.txn}[letter]
+    return Operation[operation], resource, name
+
+
+@pytest.mark.parametrize(("api", "granted", "denied"), LATER)
+async def test_se_72_a_second_right_that_is_missing_is_logged_once(
+    world: World, api: str, granted: tuple[str, ...], denied: str
+) -> None:
+    asked = [right(words) for words in (*granted, denied)]
+    for version in versions(api)[: BY_BROKERS_FROM.get(api)]:
+        if version != written(api, version):
+            continue  # topics have names there, and ids here
+        access = Denied(*asked[:-1])
+        await world.ask(api, version, row_of(api, version).fields(HERE), access)
+        assert (access.audited, access.apis) == (asked, {api}), version
+
+
+async def test_se_72_a_hidden_topic_of_a_described_group_is_logged_once(world: World) -> None:
+    joining = {"member_id": "m", "member_epoch": 0, "rebalance_timeout": 1000,
+               "topic_partitions": [], "subscribed_topic_names": ["foo"]}  # fmt: skip
+    for group in ("one", "two"):
+        await world.ask("ConsumerGroupHeartbeat", 1, {"group_id": group, **joining})
+    asked = [(Operation.DESCRIBE, Resource.GROUP, group) for group in ("one", "two")]
+    access = Denied(*asked)
+    reply, _ = await world.ask("ConsumerGroupDescribe", 1, {"group_ids": ["one", "two"]}, access)
+    assert [int(group.error) for group in reply.groups] == [29, 29]
+    assert sorted(access.audited) == [(Operation.DESCRIBE, Resource.TOPIC, "foo"), *asked]
+    assert access.apis == {"ConsumerGroupDescribe"}
 
 
 @pytest.mark.parametrize("api", ASKED)

@@ -58,7 +58,7 @@ async def test_users_of_a_file(users: Users, file: Path) -> None:
 
 
 async def test_only_what_is_missing(users: Users, file: Path) -> None:
-    """A password that was changed since stays."""
+    """A password that was changed since the first start stays."""
     file.write_text("SCRAM-SHA-256=[name=admin,password=old]\n")
     await users.add(first_users(file, users))
     kept = users.credential("admin", "SCRAM-SHA-256")

@@ -60,7 +60,7 @@ def test_no_jwks(text: bytes) -> None:
 
 
 def rewrite(path: Path, text: bytes) -> None:
-    """With a later time, also where the file system's times are coarse."""
+    """Writes the file with a later time, also where the file system's times are coarse."""
     before = path.stat().st_mtime_ns
     path.write_bytes(text)
     os.utime(path, ns=(before + 1_000_000, before + 1_000_000))
@@ -138,9 +138,10 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError
 
 
-def test_keys_are_fetched_until_they_come_and_again_for_an_unknown_kid() -> None:
+@pytest.mark.parametrize("refresh_ms", [3_600_000, 2**62])
+def test_keys_are_fetched_until_they_come_and_again_for_an_unknown_kid(refresh_ms: int) -> None:
     provider = Provider(OSError("down"), b"{", jwks(FIRST), jwks(SECOND))
-    keys = HttpsKeys("https://idp.test", 3_600_000, 1, 1, provider)
+    keys = HttpsKeys("https://idp.test", refresh_ms, 1, 1, provider)
     try:
         provider.wait(3)
         until(lambda: kids(keys.current()) == ["first"])
@@ -155,6 +156,9 @@ def test_keys_are_fetched_until_they_come_and_again_for_an_unknown_kid() -> None
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path == "/garbage":
+            self.wfile.write(b"garbage\r\n\r\n")
+            return
         if self.path == "/moved":
             self.send_response(302)
             self.send_header("Location", "/keys")
@@ -167,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing on standard error."""
+        """Writes nothing to standard error."""
 
 
 def test_https_without_redirects_and_with_a_limit(
@@ -184,7 +188,7 @@ def test_https_without_redirects_and_with_a_limit(
             fetch_https(f"{url}/keys")
         monkeypatch.setenv("SSL_CERT_FILE", str(ca))
         assert fetch_https(f"{url}/keys") == b"keys"
-        for path in ("/moved", "/large"):
+        for path in ("/moved", "/large", "/garbage"):
             with pytest.raises(OSError):
                 fetch_https(url + path)
     finally:

@@ -49,3 +49,11 @@ def test_names(rules: str, subject: str, name: str | None) -> None:
 def test_what_is_no_rule_ends_the_start(rules: str) -> None:
     with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules"):
         PrincipalRules(rules)
+
+
+def test_a_pattern_that_re2_does_not_know_is_told_in_words() -> None:
+    with pytest.raises(ConfigError) as caught:
+        PrincipalRules("RULE:^CN=(?<=x)/a/")
+    assert str(caught.value).endswith(
+        "the pattern ^CN=(?<=x) cannot be used: invalid perl operator: (?<="
+    )

@@ -36,11 +36,11 @@ NONE, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
 
 
 async def no_turn() -> None:
-    """Nobody else is there."""
+    """Gives nobody a turn: nobody else is there."""
 
 
 class Asked:
-    """The requests, on a store of their own."""
+    """Takes the requests, on a store of its own."""
 
     def __init__(self, most: int = 100) -> None:
         self.store = MemoryStore()
@@ -234,8 +234,9 @@ def test_nothing_changes_when_the_store_fails(
         raise LogUnavailable("no")
 
     monkeypatch.setattr(asked.store, "change_security", fails)
-    with pytest.raises(ApiError):
+    with pytest.raises(ApiError) as refused:
         asked.alter(put(ALICE, producer_byte_rate=1))
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not asked.quotas.entries
     assert asked.changes == []
 

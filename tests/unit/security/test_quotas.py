@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
@@ -33,7 +35,7 @@ LEVELS: tuple[Entity, ...] = (
     (CLIENT_A,),
     (ANY_CLIENT,),
 )
-"""The closest one first."""
+"""The levels of quotas, the closest one first."""
 
 
 class Time:
@@ -192,6 +194,22 @@ def test_what_clients_used_is_forgotten(
     for _ in range(module.CLIENTS_MAX):
         quotas.produced(produce_limit(quotas), 1)
     assert quotas.sensors == 1
+
+
+def test_long_names_of_clients_cost_no_memory(quotas: Quotas) -> None:
+    """SE-90. Two of them are still two clients."""
+    quotas.change([((ANY_USER, ANY_CLIENT), {PRODUCER_BYTE_RATE: 1})])
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(1000):
+            name = f"{number}".rjust(30_000)
+            quotas.produced(produce_limit(quotas, name, name), 1)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert quotas.sensors == 1000
+    assert after - before < 3_000_000
 
 
 def test_listeners_hear_of_every_change(quotas: Quotas) -> None:

@@ -68,7 +68,7 @@ def test_damaged_texts(text: str) -> None:
 
 
 def test_salts() -> None:
-    """As Kafka's tools write them: base 36."""
+    """They have the form in which Kafka's tools write them: base 36."""
     assert salt_of(36**2 + 35) == b"10z"
     salts = {new_salt() for _ in range(50)}
     assert len(salts) == 50

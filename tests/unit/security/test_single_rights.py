@@ -183,7 +183,7 @@ async def test_se_60_bits_are_what_the_client_may_do_and_nobody_is_told_of_the_q
 
 
 async def test_a_topic_in_many_entries_is_asked_for_once(world: World) -> None:
-    """However long the request is, and in how many pieces it is worked on."""
+    """It does not matter how long the request is, and in how many pieces it is worked on."""
     access = Denied(READ_GROUP)
     partitions = [{"partition_index": n, "committed_offset": 1} for n in range(700)]
     topics = [{"name": "foo", "partitions": partitions}] * 3

@@ -28,6 +28,7 @@ def renewed(*names: str, common_name: str = "broker") -> trustme.LeafCert:
 
 
 CERTIFICATE = renewed("kafka.example", "10.0.0.1")
+OF_RSA = CA.issue_cert("x", key_type=trustme.KeyType.RSA)
 SSL = Listener("SSL", SecurityProtocol.SSL, "", 0)
 SASL_SSL = Listener("SECURE", SecurityProtocol.SASL_SSL, "", 0)
 
@@ -113,6 +114,7 @@ def test_what_ends_the_start(files: dict[str, str], settings: dict[str, str], me
         (chain_pem(CERTIFICATE), "has no private key"),
         (key_pem(CERTIFICATE), "has no certificate"),
         (chain_pem(CERTIFICATE) + key_pem(CA.issue_cert("x")), "does not fit"),
+        (chain_pem(CERTIFICATE) + key_pem(OF_RSA), "does not fit"),
         (chain_pem(CERTIFICATE) + key_pem(CERTIFICATE, "hush"), "does not open it"),
         (chain_pem(CERTIFICATE).replace("M", "!") + key_pem(CERTIFICATE), "cannot be read"),
         ("", "has no certificate"),
@@ -178,7 +180,7 @@ def test_whose_certificate_is_wanted(
 
 
 def written(path: str, certificate: trustme.LeafCert) -> None:
-    """Written anew, at a time that differs."""
+    """Writes the certificate anew, at a time that differs."""
     before = os.stat(path).st_mtime_ns
     keystore(Path(path), certificate)
     os.utime(path, ns=(before + 1_000_000_000, before + 1_000_000_000))
@@ -228,6 +230,24 @@ def test_a_broken_file_changes_nothing_until_it_is_mended(files: dict[str, str])
     tls.look()
     assert tls.context is not first
     assert tls.reloads == 1
+
+
+def test_broken_authorities_of_clients_change_nothing_until_they_are_mended(
+    files: dict[str, str],
+) -> None:
+    tls = tls_of({**files, "ssl.client.auth": "required"})
+    path, first = Path(files["ssl.truststore.location"]), tls.context
+    good = path.read_bytes()
+    for broken in (good.replace(b"M", b"\xff", 1), good.replace(b"M", b"!", 1)):
+        path.write_bytes(broken)
+        with pytest.raises(ConfigError, match="cannot be read"):
+            tls_of({**files, "ssl.client.auth": "required"})
+        tls.reload()
+    assert tls.context is first
+    assert tls.failed_reloads == 2
+    path.write_bytes(good)
+    tls.reload()
+    assert tls.context is not first
 
 
 def test_a_request_to_reload_reads_files_that_look_the_same(files: dict[str, str]) -> None:

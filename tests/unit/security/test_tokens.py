@@ -93,6 +93,7 @@ def test_also_valid(changes: dict[str, Any]) -> None:
         {"sub": ""},
         {"sub": "  "},
         {"sub": 7},
+        {"sub": "half a pair: \ud800"},
         {"scope": 7},
         {"scope": ["a", "a"]},
         {"scope": ["a", 7]},

@@ -42,7 +42,7 @@ UNSUPPORTED = ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
 
 class Store(MemoryStore):
-    """Whose writes fail while `broken`: after they are done, or before."""
+    """A store whose writes fail while `broken`: after they are done, or before."""
 
     broken = ""
 

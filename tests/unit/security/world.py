@@ -8,6 +8,7 @@ from typing import Any
 from groupd.coordinator.core.types import Access, Operation, RequestContext, Resource
 from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.runtime.waiting import Callback
+from groupd.coordinator.security.audit import api_text
 from groupd.protocol.wire.apis import API_BY_KEY
 from tests.support.kio_entities import request_bytes
 
@@ -16,7 +17,7 @@ APIS = {api.name: api for api in API_BY_KEY.values()}
 
 
 class Denied(Access):
-    """No right at all. Keeps the audited questions."""
+    """No right at all. Keeps the audited questions, and in `apis` which requests asked them."""
 
     restricted = True
     principal = "User:mallory"
@@ -24,9 +25,13 @@ class Denied(Access):
     def __init__(self, *granted: tuple[Operation, Resource, str]) -> None:
         self.granted = granted
         self.audited: list[tuple[Operation, Resource, str]] = []
+        self.apis: set[str] = set()
 
-    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(
+        self, operation: Operation, resource: Resource, name: str, request: type | None = None
+    ) -> bool:
         self.audited.append((operation, resource, name))
+        self.apis.add(api_text(request))
         return self.sees(operation, resource, name)
 
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:

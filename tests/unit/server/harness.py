@@ -50,7 +50,7 @@ def produce(correlation: int, transactional_id: str | None = None) -> bytes:
 
 
 def correlations(data: bytes) -> list[int]:
-    """Of the replies in `data`, in order."""
+    """The correlation ids of the replies in `data`, in order."""
     found, at = [], 0
     while at < len(data):
         length, correlation = struct.unpack_from(">ii", data, at)
@@ -118,7 +118,7 @@ def a_fairness(
     work: LongWork | None = None,
     clock: ManualClock | None = None,
 ) -> Fairness:
-    """That of a process of its own."""
+    """The fairness of a process of its own."""
     return fairness(
         config or CoordinatorConfig(), LoopStalls(), work or LongWork(), clock or ManualClock()
     )

@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.acls import AclIndex
 from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.security.authorizer import AclChanges
 from groupd.coordinator.security.quota_entities import CLIENT_ID
 from groupd.coordinator.security.scram_credentials import ScramCredential
 from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
@@ -38,7 +38,7 @@ NUMBERS = tuple(range(ITEMS))
 
 
 class SlicedHost(Host):
-    """Long work takes one step in each turn of the loop."""
+    """A host whose long work takes one step in each turn of the loop."""
 
     slices = staticmethod(OneStepATurn())
 
@@ -66,7 +66,7 @@ async def served() -> DaemonParts:
     parts.announce("127.0.0.1", 9092)
     await parts.load(())
     acls = tuple(AclBinding(2, one, 4, f"User:{one}", "*", 3, 3) for one in IDS[:30])
-    parts.security.authorizer.apply(AclChanges(acls))
+    parts.security.authorizer.acls = AclIndex(acls)
     table = parts.transactions.log.table
     partitions = frozenset(("big", number) for number in range(5000))
     at_rest = TransactionMetadata(1, 0, 60_000, 0)

@@ -12,17 +12,15 @@ from structlog.testing import capture_logs
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.server.admin_access import (
-    ADDRESSES_MAX,
     FAILURES_MAX,
-    WINDOW_S,
     AdminAccess,
     Caller,
-    WrongCredentials,
     admin_access,
 )
 from groupd.coordinator.server.admin_tls import admin_tls
 from groupd.coordinator.server.admin_tokens import TOKENS_MAX, VARIABLE, Role, Tokens
 from groupd.coordinator.settings import ConfigError
+from tests.support.seconds import Seconds
 
 READER, OPERATOR, STRANGER = "reader-0123456789", "operator-0123456789", "stranger-0123456789"
 FILE = f"# for the scraper\nread {READER}\n\nADMIN {OPERATOR}\n"
@@ -43,13 +41,6 @@ def bearer(token: str, address: str = ANYWHERE) -> Caller:
 @pytest.fixture(autouse=True)
 def no_tokens_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-
-
-class Seconds:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def status(access: AdminAccess, caller: Caller, needed: Role = Role.READ) -> int:
@@ -125,22 +116,6 @@ async def test_wrong_tokens_are_logged_without_them_and_make_their_address_wait(
     assert refused is not None
     clock.now += int(dict(refused.headers)["Retry-After"])
     assert await status(access, bearer(OPERATOR)) == 200
-
-
-def test_failures_are_counted_for_a_bounded_number_of_subnets() -> None:
-    clock = Seconds()
-    failures = WrongCredentials(clock)
-    for number in range(FAILURES_MAX):
-        failures.add(f"2001:db8::{number}")
-        failures.add("::ffff:10.0.0.1")
-    assert failures.waits_s("2001:db8::ffff")
-    assert not failures.waits_s("2001:db8:0:1::1")
-    assert failures.waits_s("10.0.0.1")
-    for number in range(2 * ADDRESSES_MAX):
-        failures.add(f"10.1.{number >> 8}.{number & 255}")
-    assert len(failures) == ADDRESSES_MAX
-    clock.now += WINDOW_S
-    assert not failures.waits_s("10.0.0.1")
 
 
 def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tests.support.loop_turns import until
 
 DEADLINE_S = 10.0
 UNREAD = b"x" * (2 * PAGE_BYTES)
-"""More than the kernel takes for a client that does not read."""
+"""A page with more bytes than the kernel takes for a client that does not read."""
 EVIL = "evil.example:9644"
 
 
@@ -38,7 +38,7 @@ class Port:
         self.release = asyncio.Event()
         self.controlled: list[str] = []
         self.steps = 0
-        """Of endless pages; one step is a slice."""
+        """The steps of endless pages; one step is a slice."""
         self._work = LongWork(count(step=SLICE_NS).__next__)
         self.server = AdminServer(self._answer, self._control, ["ops.example"])
         self.address = ("", 0)
@@ -151,7 +151,7 @@ async def test_a_health_check_waits_for_few_turns_of_long_pages(port: Port) -> N
     await until(lambda: port.steps > 0)
     before = port.steps
     assert (await port.ask("/healthz"))[0] == 200
-    # As many steps as the loop had turns, here and at the client in the same loop.
+    # There are as many steps as turns of the loop, which the client here shares.
     assert port.steps - before <= 30
 
 

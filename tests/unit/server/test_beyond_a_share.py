@@ -38,7 +38,7 @@ def soon(callback: Callable[[], None]) -> None:
 
 
 async def test_who_holds_nothing_any_more_is_not_beyond_its_share() -> None:
-    """Also if the others hold more than the limit when it gives back what it had."""
+    """That holds too if the others hold more than the limit when it gives back what it had."""
     budget = ByteBudget(LIMIT, ManualClock())
     first, second, other = (Account(budget, soon, lambda: None) for _ in range(3))
     assert first.may_go_on(BIG, lambda: None)
@@ -58,7 +58,7 @@ async def test_who_holds_nothing_any_more_is_not_beyond_its_share() -> None:
 
 
 async def test_who_is_within_its_share_again_is_not_beyond_it() -> None:
-    """Because others have given back what they had."""
+    """It is within its share again because others have given back what they had."""
     budget = ByteBudget(LIMIT, ManualClock())
     first, second, other = (Account(budget, soon, lambda: None) for _ in range(3))
     other.grow(LIMIT)
@@ -90,7 +90,7 @@ async def test_a_frame_whose_request_takes_more_than_the_limit_starts_alone() ->
 
 
 async def test_a_request_that_waits_for_long_keeps_no_room_that_others_wait_for() -> None:
-    """As many clients with a long poll as fill the limit."""
+    """So many clients have a long poll that they fill the limit."""
     client = a_client()
     sitting = []
     while client.fairness.budget.waiting == 0:

@@ -15,9 +15,19 @@ from structlog.testing import capture_logs
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.recording.connection import RecordedSlot
 from groupd.coordinator.runtime.allocator import give_back_large_blocks
-from groupd.coordinator.server.byte_budget import FREE_BYTES, OVERDUE_MS, largest_share, limit_of
+from groupd.coordinator.server.byte_budget import (
+    FREE_BYTES,
+    LOOK_MS,
+    OVERDUE_MS,
+    SHORT,
+    Account,
+    ByteBudget,
+    largest_share,
+    limit_of,
+)
 from groupd.coordinator.server.connection import Connection
 from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.testing.clock import ManualClock
 from tests.support.raw import frame, request, string
 from tests.unit.server.harness import HEARTBEAT, Client, FakeTransport, heartbeat, join, produce
 from tests.unit.server.test_decoding import describe, until_pending
@@ -26,7 +36,7 @@ from tests.unit.server.test_long_replies import DESCRIBE, LONG, ask
 LIMIT = 1_200_000
 LARGEST = 700_000
 BIG = 650_000
-"""Of a frame: more than a share, and two of them are more than the limit."""
+"""The bytes of a frame: more than a share, and two of them are more than the limit."""
 
 
 def a_client(**config: Any) -> Client:
@@ -35,7 +45,7 @@ def a_client(**config: Any) -> Client:
 
 
 def large(correlation: int, size: int = BIG) -> bytes:
-    """A Produce of nothing, followed by what makes it a malformed one of this size."""
+    """A Produce of nothing, followed by bytes that make it a malformed one of this size."""
     payload = produce(correlation)[4:]
     return frame(payload + bytes(size - len(payload)))
 
@@ -319,6 +329,24 @@ async def test_a_long_reply_waits_for_room_and_then_goes_on() -> None:
             await asyncio.sleep(0)
     assert client.received() == [2]
     assert client.fairness.budget.used == 0
+
+
+def test_who_lines_up_again_sets_no_second_timer() -> None:
+    clock = ManualClock()
+    budget = ByteBudget(LIMIT, clock)
+    budget.used = LIMIT
+    account = Account(budget, lambda callback: None, lambda: None)
+    asked = 0
+
+    def go() -> None:
+        nonlocal asked
+        asked += 1
+        budget.line_up(account, SHORT // 2, go, begun=False)
+
+    budget.line_up(account, SHORT // 2, go, begun=False)
+    for seconds in range(1, 5):
+        clock.advance(LOOK_MS)
+        assert asked == seconds
 
 
 # Settings -----------------------------------------------------------------------------------

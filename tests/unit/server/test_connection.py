@@ -260,20 +260,6 @@ async def test_a_lost_connection_forgets_its_open_requests_only() -> None:
 # Limits -------------------------------------------------------------------------------------
 
 
-async def test_one_connection_more_than_allowed_is_refused_with_one_line() -> None:
-    client = Client(max_connections=1)
-    with capture_logs() as logs:
-        transport, second = client.connect()
-    assert transport.aborted
-    assert [line["limit"] for line in logs] == ["max.connections"]
-    assert (client.stats.open, client.stats.accepted, client.stats.refused) == (1, 1, 1)
-    second.connection_lost(None)
-    client.connection.connection_lost(None)
-    assert client.stats.open == 0
-    transport, _ = client.connect()
-    assert not transport.aborted
-
-
 async def test_too_many_requests_under_way_pause_reading_until_one_is_answered() -> None:
     client = Client(queued_max_requests=2)
     client.send(batch(1, 2))

@@ -33,6 +33,7 @@ class Ports:
         config = CoordinatorConfig(max_connection_creation_rate=of_listener or rate)
         self.handshakes = Handshakes(self.config, self.clock)
         wrap = partial(TlsConnection, endpoint=cast(Any, None), handshakes=self.handshakes)
+        self._wrap = wrap if tls else None
         self.listeners = [
             KafkaListener(
                 each,
@@ -43,7 +44,6 @@ class Ports:
                 endpoint=KafkaEndpoint(
                     rates=ConnectionRates(each, self.clock, self.quotas, of_all)
                 ),
-                wrap=wrap if tls else None,
             )
             for each in (config, self.config)
         ]
@@ -51,7 +51,8 @@ class Ports:
     def connect(self, host: str = "127.0.0.1", listener: int = 0) -> FakeTransport:
         transport = FakeTransport()
         transport._extra = {"peername": (host, 4711)}  # type: ignore[attr-defined]
-        connection = self.listeners[listener]._connection()
+        inner = self.listeners[listener]._connection()
+        connection = inner if self._wrap is None else self._wrap(inner)
         transport.connection = cast(Any, connection)
         connection.connection_made(transport)
         return transport

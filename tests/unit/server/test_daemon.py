@@ -106,7 +106,7 @@ class Running:
 
 
 class Peer:
-    """A client as bytes."""
+    """A client that sends and reads bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader

@@ -34,8 +34,9 @@ def heartbeat(correlation: int) -> bytes:
 
 
 async def run_beside(parts: DaemonParts, asked: int) -> tuple[Turns, int]:
-    """Many Metadata of all topics at once, and heartbeats one after the other. The turns of the
-    loop, and how many replies of the long requests came between two of the others at most."""
+    """Sends many Metadata of all topics at once, and heartbeats one after the other. Returns the
+    turns of the loop, and how many replies to the long requests came between two heartbeats at
+    most."""
     long, honest, turns = asker_of(parts), asker_of(parts), Turns()
     answered = most = beats = 0
     with turns:

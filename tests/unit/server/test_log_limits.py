@@ -127,7 +127,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def lines(clock: Clock) -> list[dict[str, Any]]:
-    """What a logger with a limit writes."""
+    """The lines that a logger with a limit writes."""
     found: list[dict[str, Any]] = []
 
     class Lines:

@@ -26,7 +26,7 @@ from groupd.coordinator.server.long_json import PAGE_BYTES
 from tests.unit.runtime.harness import Bench
 
 CALLS_MAX = 8000
-"""Of one step: less than a millisecond."""
+"""The most calls of one step: less than a millisecond."""
 
 T = TypeVar("T")
 
@@ -172,7 +172,7 @@ async def test_a_member_with_many_partitions(pages: Pages) -> None:
 
 
 async def test_who_owns_more_partitions_than_a_page_has(pages: Pages) -> None:
-    """Owned by few members, and nothing is committed; a member is on several pages."""
+    """Few members own them, and nothing is committed; a member is on several pages."""
     consumer_group(pages, 4, 6, 3000)
     shown = await pages.all("g", "offsets")
     rows = [(row["topic"], row["partition"]) for page in shown for row in page["partitions"]]

@@ -102,7 +102,7 @@ FIRST = {FETCH: 1, DESCRIBE: 0, LIST: 0}
 
 
 class Work:
-    """A clock of nanoseconds that a look moves on: a slice has two steps."""
+    """A clock of nanoseconds that each look moves on, so that a slice has two steps."""
 
     def __init__(self) -> None:
         self.now_ns = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
@@ -93,20 +94,79 @@ async def test_one_connection_more_of_an_address_is_closed_and_counted() -> None
     client = Client(max_connections_per_ip=2)
     _, second = client.connect()
     with capture_logs() as logs:
-        transport, _ = client.connect()
+        transport, third = client.connect()
     assert transport.aborted
     assert [line["limit"] for line in logs] == [PER_ADDRESS]
-    assert (client.stats.open, client.stats.refused) == (2, 1)
+    assert (client.stats.open, client.stats.accepted, client.stats.refused) == (2, 2, 1)
+    third.connection_lost(None)
+    assert client.stats.open == 2
     second.connection_lost(None)
     transport, _ = client.connect()
     assert not transport.aborted
+
+
+# Places ---------------------------------------------------------------------------------------
+
+
+def test_a_connection_has_a_place_from_when_it_is_accepted() -> None:
+    connections = opened(max_connections="2")
+    first, second = Placed("/10.0.0.1"), Placed("/10.0.0.1")
+    connections.expect(first)
+    assert connections.full is None
+    connections.expect(second)
+    assert connections.full == "max.connections"
+    connections.add(first)
+    connections.withdraw(first)
+    assert len(connections) == 2, "it is open now"
+    connections.withdraw(second)
+    assert len(connections) == 1, "it never was"
+    assert connections.remove(first)
+    assert len(connections) == 0
+
+
+def test_who_waits_goes_on_one_at_a_time_and_the_longest_first() -> None:
+    connections = opened(max_connections="2")
+    there = [connect(connections, "/10.0.0.1") for _ in range(2)]
+    called: list[str] = []
+    for name in "abc":
+        connections.when_room(partial(called.append, name))
+    connections.offer()
+    assert called == []
+    for one in there:
+        assert isinstance(one, Placed)
+        connections.remove(one)
+    assert called == ["a", "b"]
+    connections.offer()
+    connections.offer()
+    assert called == ["a", "b", "c"]
+
+
+def test_a_listener_waits_at_its_own_limit_or_at_that_of_all() -> None:
+    of_all = opened(max_connections="3")
+    config = with_settings(CoordinatorConfig(), {"max.connections": "2"})
+    one: OpenConnections[Placed] = OpenConnections(config, None, of_all)
+    other: OpenConnections[Placed] = OpenConnections(config, None, of_all)
+    placed = [Placed("/10.0.0.1") for _ in range(3)]
+    one.add(placed[0])
+    one.add(placed[1])
+    assert (one.full, other.full, of_all.full) == ("max.connections", None, None)
+    called: list[str] = []
+    one.when_room(partial(called.append, "one"))
+    other.add(placed[2])
+    assert other.full == "max.connections"
+    other.when_room(partial(called.append, "other"))
+    other.remove(placed[2])
+    assert called == ["other"], "the other one has no room of its own"
+    one.remove(placed[1])
+    assert called == ["other", "one"]
+    assert len(of_all) == 1
 
 
 # File descriptors -----------------------------------------------------------------------------
 
 
 class Limits:
-    """Those of a process: (soft, hard)."""
+    """The limits of a process: (soft, hard)."""
 
     def __init__(self, soft: int, hard: int) -> None:
         self.now = (soft, hard)
@@ -145,4 +205,4 @@ def test_the_limit_is_raised_as_far_as_needed_and_the_rest_is_said(
     assert limits.now == (raised, hard)
     assert descriptors.most_connections(20_000) == allowed
     assert [line["connections_allowed"] for line in logs] == [allowed] * (allowed < 20_000)
-    assert connect(opened(0), "/h") == "file descriptors"
+    assert opened(0).full == "file descriptors"

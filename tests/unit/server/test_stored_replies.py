@@ -61,7 +61,7 @@ class Peer:
         return await self.receive()
 
     async def send(self, data: bytes) -> None:
-        """And let the daemon read it before anything else comes."""
+        """Sends, and lets the daemon read it before anything else comes."""
         expected = self.daemon.connections.bytes_in + len(data)
         self._writer.write(data)
         async with asyncio.timeout(10):
@@ -105,7 +105,7 @@ def parse(reply: bytes) -> tuple[int, int, Assignment | None]:
 
 
 def without_ids(reply: bytes, assignment: Assignment | None) -> bytes:
-    """Topic ids differ from daemon to daemon."""
+    """The reply with zeros for topic ids, which differ from daemon to daemon."""
     for topic_id, _ in assignment or ():
         reply = reply.replace(topic_id, bytes(16))
     return reply
@@ -182,7 +182,7 @@ class Lease:
 
 
 def whole(request: bytes, correlation: int) -> bytes:
-    """As it comes out of a socket."""
+    """The frame as it comes out of a socket."""
     frame = request[:4] + correlation.to_bytes(4, "big") + request[8:]
     return len(frame).to_bytes(4, "big") + frame
 

@@ -71,7 +71,7 @@ class Server:
         parts.security.quotas.add_listener(self.listener._forget_stored_replies)
 
     async def quota(self, **values: float | None) -> None:
-        """Of the default client id."""
+        """Sets quotas of the default client id; None removes one."""
         operations = [
             {"key": key, "value": value or 0.0, "remove": value is None}
             for key, value in values.items()
@@ -88,7 +88,7 @@ class Server:
 
 
 class Client:
-    """A connection of its own."""
+    """A client with a connection of its own."""
 
     def __init__(self, server: Server, client_id: str = "c") -> None:
         self.client_id = client_id
@@ -130,7 +130,7 @@ class Client:
         return reply
 
     async def produce(self, size: int, acks: int = 1) -> int | None:
-        """How long to wait; None: no reply."""
+        """Produces; how long to wait (None: there is no reply)."""
         self.send("Produce", 9, **produce_fields(size, acks))
         if acks == 0:
             self._sent.pop()
@@ -155,7 +155,7 @@ def produce_fields(size: int, acks: int = 1) -> dict[str, Any]:
 
 
 async def turns() -> None:
-    """Until everything that is under way has ended."""
+    """Gives turns until everything that is under way has ended."""
     for _ in range(400):
         await asyncio.sleep(0)
 

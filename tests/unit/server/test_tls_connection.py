@@ -79,7 +79,7 @@ class Socket(asyncio.Transport):
 
 
 class Inside:
-    """The connection inside."""
+    """The connection inside of TLS."""
 
     host = "/127.0.0.1"
 
@@ -114,7 +114,7 @@ class Listener:
 
 
 class Peer:
-    """One connection with its client. `turn`: what `call_soon` has put off runs."""
+    """One connection with its client."""
 
     def __init__(self, handshakes: Handshakes, listener: Listener | None = None) -> None:
         self.inside, self.socket = Inside(), Socket()

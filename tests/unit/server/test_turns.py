@@ -13,7 +13,7 @@ INTERVAL_NS = int(INTERVAL_S * 1e9)
 
 
 EACH = 4
-"""Requests in a share: a look at the clock, which is what a request takes here, moves it on."""
+"""The requests in a share. A request takes one look at the clock here, which moves the clock on."""
 
 
 class Loop:

@@ -1,5 +1,6 @@
-"""As `test_turns_of_the_loop`, for requests about topics, records, configs and transactions: none
-keeps the event loop to itself, however long its arrays are and however much there is to tell.
+"""The same as `test_turns_of_the_loop`, for requests about topics, records, configs and
+transactions: none keeps the event loop to itself, however long its arrays are and however much
+there is to tell.
 
 Counted are the Python calls between two turns of the loop, never time. The table has a row for
 every array of every request: a new one without a row fails.
@@ -13,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from groupd.coordinator.core.acls import AclIndex
 from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.security.acl_requests import CHANGES_MAX
-from groupd.coordinator.security.authorizer import AclChanges
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d
@@ -45,10 +46,10 @@ from tests.support.loop_turns import Turns, arrays, without_log
 from tests.unit.server.served import APIS, IDS, ITEMS, NUMBERS, TOPICS, asker_of, served
 
 CALLS = 10_000
-"""In one turn, some milliseconds."""
+"""The most calls in one turn, some milliseconds."""
 
 SOME = tuple(range(2000))
-"""Of what the store is asked for one by one."""
+"""The items of requests that ask the store for each of them in turn."""
 
 BATCH = encode_batch(0, -1, 1_700_000_000_000, [(None, b"v")], -1, -1, -1, False)
 
@@ -285,7 +286,7 @@ def quiet() -> Iterator[None]:
 
 
 def version_of(request: Any) -> int:
-    """The last one that names topics, and that clients send."""
+    """The last version that names topics, and that clients send."""
     by_name = {d.FetchRequest: 12, d.ProduceRequest: 12, x.AddPartitionsToTxnRequest: 3}
     return by_name.get(type(request), APIS[type(request)].max_version)
 
@@ -335,7 +336,7 @@ def test_a_request_about_much_leaves_the_loop_to_others(broker: Served, row: str
 def test_many_acls_leave_the_loop_to_others(broker: Served) -> None:
     _, parts = broker
     acls = tuple(AclBinding(2, one, 3, "User:a", "*", 3, 3) for one in IDS)
-    parts.security.authorizer.apply(AclChanges(acls))
+    parts.security.authorizer.acls = AclIndex(acls)
     check(broker, DescribeAclsRequest(AclFilter()), 3)
 
 

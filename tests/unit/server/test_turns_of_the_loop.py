@@ -53,7 +53,8 @@ from tests.unit.runtime.harness import TOPIC_ID, Bench
 from tests.unit.server.served import ITEMS, NUMBERS, Asker
 
 CALLS = 10_000
-"""In one turn, some milliseconds. One step has far fewer, but a turn may also write to the log."""
+"""The most calls in one turn, some milliseconds. A step has far fewer, but a turn may also write to
+the log."""
 
 IDS = tuple(f"g{number}" for number in range(ITEMS))
 COMMITS = tuple(CommitPartition(number, 1) for number in NUMBERS)
@@ -207,7 +208,7 @@ VERSIONS: Mapping[str, int] = {
     "OffsetFetch.groups.topics": 9,
     "OffsetFetch.groups.topics.partitions": 9,
 }
-"""The last ones that name topics."""
+"""The last versions that name topics."""
 
 
 @pytest.mark.parametrize("row", [row for row, make in ROWS.items() if make is not None])

@@ -110,12 +110,12 @@ class Verifier:
     def __init__(self):
         self.asked = []
         self.answers = []
-        """Codes of the next questions; NONE when there are none left."""
+        """The codes of the next questions; NONE when there are none left."""
         self.answered = asyncio.Event()
         self.answered.set()
 
     def hold(self):
-        """Answer only once `answered` is set."""
+        """From now on it answers only once `answered` is set."""
         self.answered.clear()
 
     async def verify(self, write, *, add):
@@ -217,17 +217,17 @@ class Cluster:
         return reply.topics[0].topic_id
 
     async def produce(self, name, records, partition=0, **fields):
-        """The one partition's result."""
+        """Produces to one partition; its result."""
         reply = await self.ask(produce_request(name, partition, records, **fields))
         return reply.topics[0].partitions[0]
 
     async def fetch(self, name, offset=0, partition=0, **fields):
-        """The one partition's result."""
+        """Fetches from one partition; its result."""
         reply = await self.ask(fetch_request(name, (partition, offset), **fields))
         return reply.topics[0].partitions[0]
 
     async def send(self, name, *values, producer=7, epoch=0, sequence=0, version=LATEST_VERSION):
-        """Transactional records of a producer: (error, base offset)."""
+        """Produces transactional records of a producer: (error, base offset)."""
         records = batch(
             *values, producer=producer, epoch=epoch, sequence=sequence, transactional=True
         )
@@ -239,14 +239,14 @@ class Cluster:
     async def end(
         self, name, *, commit, producer=7, epoch=0, coordinator_epoch=0, version=1, partition=0
     ):
-        """Write a marker of that transaction version; its code."""
+        """Writes a marker of that transaction version; its code."""
         marker = Marker(producer, epoch, commit, coordinator_epoch, version)
         codes = await self.plane.markers.write_marker(marker, [(name, partition)])
         return codes[name, partition]
 
     @staticmethod
     async def settle():
-        """Let everything run that can run now."""
+        """Lets everything run that can run now."""
         for _ in range(50):
             await asyncio.sleep(0)
 
@@ -261,11 +261,11 @@ async def cluster():
 
 @pytest.fixture
 def make_cluster():
-    """`make_cluster(store, **settings)`: not started."""
+    """Makes a cluster that is not started: `make_cluster(store, **settings)`."""
     return Cluster
 
 
 @pytest.fixture(scope="module")
 def make_cluster_class():
-    """As `make_cluster`, for tests that make many of them (hypothesis)."""
+    """The same as `make_cluster`, for tests that make many of them (hypothesis)."""
     return Cluster

@@ -24,7 +24,7 @@ from tests.support.mappings import counted_memory
 MB = 1 << 20
 TOO_LARGE, INVALID = ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD
 LIMIT = 4 * MB
-"""Enough to show it, and quicker than the default of 32 MB."""
+"""Large enough to show it, and quicker than the default of 32 MB."""
 CODECS = ["gzip", "snappy", "xerial", "lz4", "zstd"]
 
 
@@ -71,7 +71,8 @@ async def test_a_large_batch_is_in_memory_once(small_cluster, build, codec):
 
 
 async def test_one_large_batch_is_unpacked_at_a_time(small_cluster):
-    """Whatever many clients send at once. Requests of a partition stay in their order."""
+    """That holds whatever many clients send at once. Requests of a partition stay in their
+    order."""
     large = bombs.one_value("gzip", LIMIT - 100)
     with counted_memory() as memory:
         sent = [small_cluster.produce("t", large, partition=at) for at in range(10)]

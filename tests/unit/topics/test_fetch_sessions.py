@@ -87,7 +87,7 @@ async def many(cluster):
 
 @pytest.fixture
 async def reader(many):
-    """In a session over all partitions, at their ends."""
+    """A client in a session over all partitions, at their ends."""
     made = Reader(many)
     first = await made.fetch(*((number, 0) for number in range(MANY)))
     assert len(parts(first)) == MANY
@@ -131,7 +131,7 @@ async def test_partitions_come_and_go(reader):
 
 
 async def test_a_partition_with_records_goes_to_the_end(reader):
-    """So that a limit does not give the same partition every time."""
+    """It goes there so that a limit does not give the same partition every time."""
     cluster = reader.cluster
     for number in (2, 5):
         await cluster.produce("t", cluster.batch(b"x"), number)

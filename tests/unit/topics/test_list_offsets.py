@@ -139,7 +139,7 @@ async def test_after_records_were_deleted(filled):
 
 
 async def test_a_stored_batch_that_can_not_be_unpacked(cluster):
-    """As versions before took it from producers."""
+    """Older versions of groupd took such batches from producers."""
     await cluster.create("t")
     await cluster.produce("t", many(T))
     packed = bytearray(many(T + 10, T + 20))

@@ -205,7 +205,7 @@ def padded(size):
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 async def test_a_batch_unpacks_to_so_much_at_most(make_cluster, codec):
-    """Also where that is more than is unpacked at once."""
+    """The limit holds also where it is more than is unpacked at once."""
     limit = 3 << 20
     cluster = await make_cluster(MemoryStore(), produce_unpacked_max_bytes=limit).start()
     await cluster.create("t")

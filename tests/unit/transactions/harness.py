@@ -39,8 +39,8 @@ NONE = ErrorCode.NONE
 
 
 class Markers:
-    """A `MarkerTarget` that remembers. `held`: nothing is answered until `release`; `codes`: what
-    a partition answers, NONE by default; an Exception is raised."""
+    """A `MarkerTarget` that remembers. After `hold` nothing is answered until `release`; `codes`:
+    what a partition answers, NONE by default; `error`: raised if it is set."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Marker, tuple[tuple[str, int], ...]]] = []
@@ -150,7 +150,7 @@ class Bench:
         v2: bool = False,
         name: str = "x",
     ) -> ErrorCode:
-        """By AddPartitionsToTxn v3, or v5 as brokers send it for version 2."""
+        """Adds partitions by AddPartitionsToTxn v3, or by v5 as brokers send it for version 2."""
         topics = (TxnTopic("t", tuple(index for _, index in partitions or (T0,))),)
         asked = AddPartitionsTransaction(name, producer_id, epoch, topics)
         reply = await self.ask(AddPartitionsToTxnRequest((asked,)), 5 if v2 else 3)

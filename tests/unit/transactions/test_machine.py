@@ -63,7 +63,7 @@ class TransactionalId(RuleBasedStateMachine):
 
     @initialize(version=st.integers(1, 2), epoch=st.sampled_from([0, LAST_EPOCH - 2, LAST_EPOCH]))
     def begin(self, version: int, epoch: int) -> None:
-        """Often close to the end of the epochs."""
+        """Begins, often close to the end of the epochs."""
         self.config = CoordinatorConfig(transaction_version=version)
         self.table = TransactionTable(self.config)
         metadata = TransactionMetadata(99, epoch, 60_000, self.now_ms)
@@ -155,7 +155,7 @@ class TransactionalId(RuleBasedStateMachine):
 
     @rule(written=st.booleans())
     def restart(self, written: bool = True) -> None:
-        """What was not confirmed may be in the log or not."""
+        """Restarts: what was not confirmed may be in the log or not."""
         if self.waiting is not None and not written:
             self.log.pop()
         self.waiting = None

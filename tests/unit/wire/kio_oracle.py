@@ -38,7 +38,8 @@ def request_entities(name: str, version: int) -> st.SearchStrategy[Any]:
 def assert_matches(
     actual: Any, described: Any, defaults: Mapping[str, Any], path: str = "message"
 ) -> None:
-    """`actual` is of one version, `described` of all; what `actual` lacks has its default."""
+    """Compares `actual`, which is of one version, with `described`, which is of all; what `actual`
+    lacks has its default."""
     if isinstance(actual, dict):
         assert isinstance(described, dict), path
         for name, value in actual.items():

@@ -20,7 +20,7 @@ ENTRIES = st.lists(st.tuples(st.builds(CommitPartition, INT32, INT64, INT32, MET
 
 
 def body(entries: list[tuple[CommitPartition, tuple[tuple[int, bytes], ...]]]) -> bytes:
-    """OffsetCommit v9 of one topic."""
+    """The body of an OffsetCommit v9 of one topic."""
     writer = Writer(flexible=True)
     writer.string("g")
     writer.int32(3)
@@ -53,7 +53,7 @@ def decoded(data: bytes) -> OffsetCommitRequest | str:
 def test_all_at_once_is_one_by_one(
     entries: list[tuple[CommitPartition, tuple[tuple[int, bytes], ...]]], data: st.DataObject
 ) -> None:
-    """Also where the request is cut, or a byte of it is another."""
+    """It is so too where the request is cut, or a byte of it is another."""
     whole = body(entries)
     at = data.draw(st.integers(0, len(whole) - 1))
     changed = whole[:at] + bytes((data.draw(st.integers(0, 255)),)) + whole[at + 1 :]

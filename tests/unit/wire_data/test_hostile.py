@@ -56,7 +56,8 @@ def test_offset_behind_the_frame(case: Case, version: int) -> None:
 
 @versioned
 def test_huge_lengths_at_every_position(case: Case, version: int) -> None:
-    """Whatever length or count stands at a position: no reserve of memory ahead of the bytes."""
+    """Whatever length or count stands at a position, no memory is taken before the bytes are
+    there."""
     body = body_of(case, version)
     huge = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff")
     rejected = 0

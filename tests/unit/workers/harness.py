@@ -109,7 +109,7 @@ class Lives:
         await until(lambda: len(self.workers) == lives and self.link.serving)
 
     async def down(self) -> None:
-        """It has ended and waits for its next life."""
+        """Waits until the worker has ended and waits for its next life."""
         await until(lambda: not self.link.serving and self.clock.next_timer_ms() is not None)
 
     async def close(self) -> None:

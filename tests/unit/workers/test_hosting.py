@@ -113,7 +113,7 @@ def group_of(shard: int) -> str:
 
 
 async def ask(address: tuple[str, int], api: str, version: int, **fields: object) -> dict:  # type: ignore[type-arg]
-    """From a thread: the daemon is in this one."""
+    """Asks from a thread: the daemon is in this one."""
 
     def call() -> dict:  # type: ignore[type-arg]
         with WireClient(*address) as client:

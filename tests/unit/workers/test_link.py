@@ -159,7 +159,7 @@ def broken() -> StubWorker:
 
 
 async def let_pass(lives: Lives, pause_ms: int) -> None:
-    """A life that never serves, and the pause after it."""
+    """Lets a life pass that never serves, and the pause after it."""
     before = len(lives.workers)
     lives.clock.advance(pause_ms)
     await until(lambda: len(lives.workers) > before and lives.worker.killed)

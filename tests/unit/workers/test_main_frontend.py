@@ -93,7 +93,7 @@ async def test_a_worker_that_is_gone_needs_no_answer() -> None:
 
 
 async def test_a_forwarded_request_whose_reply_is_lost_fails() -> None:
-    """So that the worker answers its client."""
+    """It fails so that the worker answers its client."""
     broker = FakeBroker()
     answer = frontend(broker).forwarded(Forward("/h", describe(1, 1)[4:]))
     waiter = broker.asked[0][0].token

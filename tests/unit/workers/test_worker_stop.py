@@ -46,8 +46,8 @@ class Main:
         return self.channel.start_call(WorkerOperation.START, encode(start))
 
     async def stopped(self) -> bool:
-        """Whether STOP is carried out, without a word, and nobody listens afterwards. The socket
-        itself is the main process's."""
+        """Whether STOP is carried out, with no error in the log, and nobody listens afterwards. The
+        socket itself is the main process's."""
         with capture_logs() as logs:
             answer = await asyncio.wait_for(self.channel.call(WorkerOperation.STOP), 10)
         assert [line for line in logs if line["log_level"] == "error"] == []

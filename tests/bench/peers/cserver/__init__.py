@@ -16,8 +16,8 @@ PROGRAM = Path(__file__).parent / "target" / "server"
 
 @contextmanager
 def c_server(reply: bytes) -> Iterator[Peer]:
-    """Answers everything with `reply`, which has neither length nor correlation id. Raises
-    NoPeer."""
+    """A server that answers everything with `reply`, which has neither length nor correlation id.
+    Raises NoPeer."""
     if not PROGRAM.is_file():
         raise NoPeer("not built: run `make bench-peers`")
     with subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -16,11 +16,11 @@ from groupd.protocol.records.schema import Record
 
 TYPE_NAME = "raffle"
 DRAW = "raffle-draw"
-"""Deadline of a raffle: the draw."""
+"""The deadline of a raffle: the draw."""
 
 
 class RaffleKey(Struct, frozen=True):
-    """Type 120."""
+    """The key of a raffle's record, of type 120."""
 
     group: str
 
@@ -32,7 +32,7 @@ class RaffleValue(Struct, frozen=True):
 
 
 class TicketKey(Struct, frozen=True):
-    """Type 121."""
+    """The key of a ticket's record, of type 121."""
 
     group: str
     member_id: str

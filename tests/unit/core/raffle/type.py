@@ -79,7 +79,7 @@ def describe(
 
 
 def draw(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """All tickets go."""
+    """Draws: all tickets go."""
     group = raffle_of(state, key[1])
     return Outcome(
         records=[Record(TicketKey(group.group_id, member_id)) for member_id in group.members],

@@ -1,0 +1,163 @@
+"""Accepts connections while there is room for them (docs/spec/security.md#5.2).
+
+At a limit nobody is accepted: clients stay in the backlog, where the kernel has connected them,
+until another connection ends. A server of `asyncio` cannot do that, as it accepts all who wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from functools import partial
+from socket import socket
+
+import structlog
+
+from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.server.connection import Connection
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.open_connections import OpenConnections
+
+BACKLOG = 4096
+AT_ONCE = 64
+"""Connections that are accepted in one turn of the loop."""
+RETRY_MS = 100
+"""Pause after an error of the process, for example when it has no descriptor left."""
+
+QUIET_MS = 10_000
+"""After so long without waiting clients, the log is told again that clients wait."""
+
+_OF_A_CLIENT = frozenset(
+    (
+        errno.ECONNABORTED,
+        errno.EPROTO,
+        errno.ENOPROTOOPT,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.EOPNOTSUPP,
+        errno.EPERM,
+    )
+)
+"""Linux reports these errors of a new connection through `accept`; the next one may be well."""
+
+log = structlog.get_logger("groupd.connection")
+
+
+class Acceptor:
+    """Accepts for one listening socket, on the running loop. `listener`: its name. `clock`:
+    that of the sockets. `make` makes a connection, and `wrap` the protocol that its socket gets."""
+
+    def __init__(
+        self,
+        listening: socket,
+        listener: str,
+        clock: Clock,
+        connections: OpenConnections[Connection],
+        stats: ConnectionStats,
+        make: Callable[[], Connection],
+        wrap: Callable[[Connection], asyncio.Protocol],
+    ) -> None:
+        self._listening = listening
+        self._listener = listener
+        self._clock = clock
+        self._connections = connections
+        self._stats = stats
+        self._make = make
+        self._wrap = wrap
+        self._loop = asyncio.get_running_loop()
+        self._opening: dict[Connection, asyncio.Task[None]] = {}
+        self._closed = False
+        self._paused = False
+        """Clients wait, and the socket is not watched."""
+        self._waited_ms: int | None = None
+        """When clients waited last."""
+        self._retry: TimerHandle | None = None
+
+    def start(self) -> None:
+        """Listen. Raises OSError."""
+        self._listening.setblocking(False)
+        self._listening.listen(BACKLOG)
+        self._loop.add_reader(self._listening, self._accept)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self._listening.getsockname()[:2]
+        return host, port
+
+    def close(self) -> None:
+        """Accept nobody any more. Who waits is dropped, unless another process has the socket."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._paused:
+            self._stats.blocked -= 1
+        self._loop.remove_reader(self._listening)
+        self._listening.close()
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def _accept(self) -> None:
+        """There are clients. The loop calls this again as long as there are more."""
+        for number in range(AT_ONCE):
+            limit = self._connections.full
+            if limit is not None:
+                if number == 0:  # else nobody may be left
+                    self._wait_for_room(limit)
+                break
+            try:
+                accepted, _ = self._listening.accept()
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno not in _OF_A_CLIENT:
+                    self._rest(error)
+                    break
+            else:
+                self._take(accepted)
+        self._connections.offer()
+
+    def _wait_for_room(self, limit: str) -> None:
+        self._pause("clients wait until another connection ends", limit=limit)
+        self._connections.when_room(partial(self._loop.call_soon, self._go_on))
+
+    def _rest(self, error: OSError) -> None:
+        self._pause("clients wait: no connection can be accepted", reason=str(error))
+        self._retry = self._clock.call_at(self._clock.monotonic_ms() + RETRY_MS, self._go_on)
+
+    def _pause(self, event: str, **why: str) -> None:
+        self._paused = True
+        self._stats.blocked += 1
+        self._loop.remove_reader(self._listening)
+        now_ms = self._clock.monotonic_ms()
+        if self._waited_ms is None or now_ms - self._waited_ms >= QUIET_MS:
+            log.warning(event, listener=self._listener, **why)
+        self._waited_ms = now_ms
+
+    def _go_on(self) -> None:
+        if self._closed:
+            self._connections.offer()
+            return
+        self._paused = False
+        self._stats.blocked -= 1
+        self._waited_ms = self._clock.monotonic_ms()
+        self._loop.add_reader(self._listening, self._accept)
+        self._accept()
+
+    def _take(self, accepted: socket) -> None:
+        connection = self._make()
+        self._opening[connection] = self._loop.create_task(self._open(accepted, connection))
+        self._connections.expect(connection)
+
+    async def _open(self, accepted: socket, connection: Connection) -> None:
+        """Give the connection its socket. From then on it keeps its place itself."""
+        try:
+            await self._loop.connect_accepted_socket(lambda: self._wrap(connection), accepted)
+        except (OSError, RuntimeError, MemoryError):
+            # RuntimeError: of uvloop, if the connection closes itself at once.
+            accepted.close()
+        finally:
+            self._connections.withdraw(connection)
+            del self._opening[connection]

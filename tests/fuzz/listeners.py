@@ -1,0 +1,101 @@
+"""The listeners of a groupd that is fuzzed, and who may do what there."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import msgspec
+import trustme
+
+from tests.support.certificates import keystore, truststore
+from tests.support.daemon import Daemon
+from tests.support.sasl_client import add_users, plain_config, valid_token
+from tests.support.tokens import AUDIENCE, ISSUER, jwks, private_key, public_entry
+from tests.support.wire_client import WireClient
+
+PLAINTEXT, SASL_PLAINTEXT, SSL, SASL_SSL = "kafka", "sasl_plaintext", "ssl", "sasl_ssl"
+"""The names of the listeners in the ready line."""
+WEIGHTS = {PLAINTEXT: 50, SASL_PLAINTEXT: 25, SSL: 12, SASL_SSL: 13}
+SESSION_S = 2.0
+REST_S = 1.1
+"""A client has to wait a second before it may log in again."""
+_DAYS_S = 30 * 24 * 3600
+
+
+class Doors(msgspec.Struct, frozen=True):
+    """What a storm has to know of the listeners. `ports`: by the listener's name; `ca`: a file;
+    `tokens`: of OAUTHBEARER, by user."""
+
+    ports: dict[str, int]
+    ca: str
+    tokens: dict[str, str]
+
+
+def settings(directory: Path) -> dict[str, str]:
+    """The settings of the listeners. Writes certificates and keys into the directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    ca = trustme.CA()
+    broker = keystore(directory / "broker.pem", ca.issue_cert("127.0.0.1"))
+    truststore(directory / "ca.pem", ca)
+    keys = directory / "jwks.json"
+    keys.write_bytes(jwks(public_entry(private_key("ES256"), "k1")))
+    names = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
+    made = {
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in names),
+        "ssl.keystore.location": str(broker),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        # All connections come from one address, and many logins fail.
+        "groupd.authentication.failures.per.ip": "0",
+        # It holds a connection; that it is kept is shown elsewhere.
+        "connection.failed.authentication.delay.ms": "10",
+        "connections.max.reauth.ms": str(int(SESSION_S * 1000)),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:alice",
+    }
+    for name in ("sasl_plaintext", "sasl_ssl"):
+        made[f"listener.name.{name}.plain.sasl.jaas.config"] = plain_config()
+    return made
+
+
+def doors(daemon: Daemon, directory: Path) -> Doors:
+    """The doors of a started daemon, once it has its users and ACLs."""
+    add_users(daemon)
+    grant(daemon)
+    ports = {name: daemon.ports[name] for name in WEIGHTS}
+    tokens = {user: valid_token(_DAYS_S, user) for user in ("alice", "bob")}
+    return Doors(ports, str(directory / "ca.pem"), tokens)
+
+
+def grant(daemon: Daemon) -> None:
+    """Makes the ACLs that say what bob may do. A storm deletes ACLs, so this is done again and
+    again; once it has made as many as there may be, nothing is added."""
+    topic, group, literal, read, describe, allow = 2, 3, 3, 3, 8, 3
+    creations = [
+        {
+            "resource_type": kind,
+            "resource_name": name,
+            "resource_pattern_type": literal,
+            "principal": "User:bob",
+            "host": "*",
+            "operation": operation,
+            "permission_type": allow,
+        }
+        for kind, name in ((topic, "fuzz-a"), (group, "fuzz-classic"), (group, "fuzz-consumer"))
+        for operation in (read, describe)
+    ]
+    with WireClient(daemon.host, daemon.port) as client:
+        client.call("CreateAcls", 3, creations=creations)
+
+
+def contexts(ca: str) -> list[ssl.SSLContext]:
+    """TLS contexts for clients: one with TLS 1.3, one with 1.2."""
+    made = []
+    for version in (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2):
+        context = ssl.create_default_context(cafile=ca)
+        context.minimum_version = context.maximum_version = version
+        made.append(context)
+    return made

@@ -1,0 +1,67 @@
+"""The store is asked for the sizes of logs once at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from groupd.coordinator.topics.log_sizes import LogSizes
+from groupd.storage.log import LogUnavailable
+from groupd.storage.memory import MemoryStore
+
+
+class SlowStore(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.answers = asyncio.Semaphore(0)
+        self.fails = False
+
+    async def log_sizes(self) -> dict[str, int]:
+        self.asked += 1
+        asked = self.asked
+        await self.answers.acquire()
+        if self.fails:
+            raise LogUnavailable("no")
+        return {"a": asked}
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_those_who_wait_share_the_next_answer() -> None:
+    store = SlowStore()
+    sizes = LogSizes(store)
+    first = asyncio.create_task(sizes.of_all())
+    await turns()
+    others = [asyncio.create_task(sizes.of_all()) for _ in range(3)]
+    await turns()
+    assert store.asked == 1
+    store.answers.release()
+    assert await first == {"a": 1}
+    await turns()
+    late = asyncio.create_task(sizes.of_all())
+    await turns()
+    store.answers.release()
+    assert await asyncio.gather(*others) == [{"a": 2}] * 3
+    store.answers.release()
+    assert await late == {"a": 3}
+    assert store.asked == 3
+
+
+async def test_who_gives_up_or_fails_leaves_the_others_their_turn() -> None:
+    store = SlowStore()
+    sizes = LogSizes(store)
+    first, second, third = [asyncio.create_task(sizes.of_all()) for _ in range(3)]
+    await turns()
+    first.cancel()
+    store.fails = True
+    store.answers.release()
+    with pytest.raises(LogUnavailable):
+        await second
+    store.fails = False
+    store.answers.release()
+    assert await third == {"a": 3}
