@@ -63,7 +63,7 @@ def test_a_joiner_waits_for_a_slow_revocation(
     given = [move for move in moved(group, 1, "assigned") if move.partitions]
     assert len(released.partitions) == 2
     assert all(move.at > released.at for move in given)
-    assert moved(group, 0, "lost") == []
+    assert group.losses() == []
     shown = admin_json(groupd, f"/groups/{group.group_id}/events")
     assert [event for event in shown if event["event"] == "member-fenced"] == []
 

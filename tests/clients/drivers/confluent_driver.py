@@ -24,7 +24,7 @@ class ConfluentMember:
             "group.protocol": options.protocol,
             "topic.metadata.refresh.interval.ms": 1000,
             "reconnect.backoff.max.ms": 500,
-            "log_level": 3,
+            "log_level": 5,  # from 5 on it logs requests that timed out
             "max.poll.interval.ms": options.max_poll_interval_ms,
             **options.security("confluent-kafka"),
         }
