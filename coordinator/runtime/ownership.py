@@ -1,0 +1,71 @@
+"""Which units this node serves: the one thing that the parts of a broker know of a cluster.
+
+`Ownership` answers questions; a `UnitHost` is told "serve" and "give up". A node that is alone
+serves everything (`Alone`), so there is one way for both.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from groupd.storage.cluster import Unit
+
+
+class Ownership(Protocol):
+    """What this node knows of the units. All methods are cheap: requests ask them."""
+
+    def serves(self, unit: Unit) -> bool:
+        """Whether this node may answer for the unit in this very moment: it owns the unit and its
+        lease lasts."""
+        ...
+
+    def may_answer(self) -> bool:
+        """Whether the lease of this node lasts. Asked before everything that is answered from
+        memory."""
+        ...
+
+    def leader(self, unit: Unit) -> int | None:
+        """The node to which clients are sent for the unit; None while there is none."""
+        ...
+
+    def epoch(self, unit: Unit) -> int:
+        """The unit's epoch, which clients see as leader epoch; 0 where a node is alone."""
+        ...
+
+
+class UnitHost(Protocol):
+    """Serves units of one kind. Calls for one unit come one after the other."""
+
+    async def serve(self, unit: Unit, epoch: int) -> None:
+        """Load the unit and serve it. Returns when it is served, or when it cannot be loaded for
+        now and is tried again later; a call of `give_up` ends that too."""
+        ...
+
+    async def give_up(self, unit: Unit) -> None:
+        """Refuse everything that is new, make durable and answer what is under way. Afterwards
+        nothing is read or written for the unit any more."""
+        ...
+
+    def drop(self, unit: Unit) -> None:
+        """The lease is lost: refuse everything at once and forget the unit. Writes that are under
+        way are fenced by the store."""
+        ...
+
+
+class Alone:
+    """The ownership of a node without a cluster."""
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+
+    def serves(self, unit: Unit) -> bool:
+        return True
+
+    def may_answer(self) -> bool:
+        return True
+
+    def leader(self, unit: Unit) -> int | None:
+        return self._node_id
+
+    def epoch(self, unit: Unit) -> int:
+        return 0

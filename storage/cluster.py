@@ -1,0 +1,158 @@
+"""What the nodes of a cluster share in their store: who is there, and who serves which unit.
+
+A node is a *member* as long as its lease lasts, by the clock of the database. A *unit* is what one
+node serves at a time: a shard of groups, a shard of transactional ids, or the partitions whose
+number falls into one bucket. Every acquisition counts the unit's epoch up.
+
+Each method is one transaction. When it raises LogUnavailable, nobody knows whether it was done, so
+each of them may be called again. Docs: ADR 40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from groupd.storage.log import LogError
+
+GROUPS = "groups"
+"""A shard of groups: a partition of `__consumer_offsets`."""
+
+TRANSACTIONS = "transactions"
+"""A shard of transactional ids: a partition of `__transaction_state`."""
+
+PARTITIONS = "partitions"
+"""A bucket of topic partitions, which one node leads."""
+
+UNIT_KINDS = (GROUPS, TRANSACTIONS, PARTITIONS)
+
+
+class LeaseLost(LogError):
+    """This incarnation of the node is not a member any more: another node has fenced it, or it has
+    left. What its process has in memory counts no more."""
+
+
+class NodeIdInUse(LogError):
+    """Another incarnation of the node has a lease. `left_ms`: how long that still lasts."""
+
+    def __init__(self, node_id: int, left_ms: int) -> None:
+        super().__init__(f"node id {node_id} is in use")
+        self.left_ms = left_ms
+
+
+class Unit(NamedTuple):
+    """`kind`: one of `UNIT_KINDS`; `number`: from 0."""
+
+    kind: str
+    number: int
+
+
+class NodeFacts(Struct, frozen=True):
+    """What a node tells of itself. `listeners`: (name, host, port), the first one is the one that
+    other nodes use unless `inter_broker` names another. `version`: of groupd. `level`: the newest
+    level of the cluster's features that the node can work at."""
+
+    node_id: int
+    listeners: tuple[tuple[str, str, int], ...] = ()
+    inter_broker: str = ""
+    rack: str | None = None
+    version: str = ""
+    level: int = 1
+
+
+class NodeState(Struct, frozen=True):
+    """A member. `lease_left_ms`: by the database's clock, not above 0 when it is over.
+    `applied`: the version of the catalogue that the node works with. `draining`: it is to have no
+    units."""
+
+    facts: NodeFacts
+    incarnation: int
+    lease_left_ms: int
+    applied: int
+    draining: bool = False
+
+
+class UnitState(Struct, frozen=True):
+    """`owner`: the node that may serve the unit, None: nobody. `wanted`: the node that is to serve
+    it. `epoch`: how often the unit was acquired; that of the present owner."""
+
+    unit: Unit
+    owner: int | None
+    wanted: int | None
+    epoch: int
+
+
+class ClusterState(Struct, frozen=True):
+    """What the database says in one moment. `units` None: nothing has changed since the version
+    that was asked about. `timeline`: changes when a standby was promoted, so that what was
+    acknowledged may be lost and all memory is to be dropped. `catalogue`: the version of the newest
+    change of the catalogue. `level`: of the features that all nodes know."""
+
+    nodes: tuple[NodeState, ...]
+    units: tuple[UnitState, ...] | None
+    units_version: int
+    catalogue: int
+    timeline: str
+    level: int = 1
+
+
+Plan = Callable[[Sequence[NodeState], Sequence[UnitState]], Mapping[Unit, int]]
+"""(members whose lease lasts, units) -> the node that each unit is wanted on. Pure. Units that are
+missing in the result are wanted on no node."""
+
+
+class Holding(NamedTuple):
+    """A unit in the hands of this node, at one epoch."""
+
+    unit: Unit
+    epoch: int
+
+
+class Membership(Protocol):
+    """One node's side of the shared tables. All methods raise LogUnavailable; those that take no
+    `NodeFacts` also raise LeaseLost."""
+
+    async def free_node_id(self) -> int:
+        """The lowest node id from 1 on that no node has ever had."""
+        ...
+
+    async def join(self, facts: NodeFacts, lease_ms: int) -> int:
+        """Become a member with a new incarnation, which is returned. Units of an earlier
+        incarnation of this node are free then. Raises NodeIdInUse."""
+        ...
+
+    async def renew(self, lease_ms: int, applied: int, known_units: int) -> ClusterState:
+        """Extend the lease by `lease_ms` from now and tell which version of the catalogue the node
+        works with. `known_units`: the `units_version` that the caller has seen."""
+        ...
+
+    async def plan(self, decide: Plan, counts: Mapping[str, int]) -> ClusterState:
+        """Fence every node whose lease is over, free its units, and write what `decide` wants.
+        Nodes do this one at a time. `counts`: how many units of each kind there are to be; missing
+        ones are made."""
+        ...
+
+    async def acquire(self) -> tuple[UnitState, ...]:
+        """Take every unit that is wanted on this node and has no owner. Returns all units of this
+        node, with their epochs."""
+        ...
+
+    async def release(self, units: Sequence[Unit]) -> None:
+        """Give up units. Nothing that was read or written for them is under way any more."""
+        ...
+
+    async def drain(self, node_id: int, draining: bool) -> bool:
+        """Say that a node, this or another, is to have no units, or may have some again. False:
+        there is no such node."""
+        ...
+
+    async def leave(self) -> None:
+        """Release everything and end the lease."""
+        ...
+
+    def listen(self, notified: Callable[[], None]) -> None:
+        """Call `notified` when the tables have changed, and when that cannot be told any more.
+        It comes in time in most cases; `renew` makes up for the others."""
+        ...
