@@ -103,8 +103,8 @@ Plan = Callable[[Sequence[NodeState], Sequence[UnitState]], Mapping[Unit, int]]
 missing in the result are wanted on no node."""
 
 
-class Holding(NamedTuple):
-    """A unit in the hands of this node, at one epoch."""
+class OwnedUnit(NamedTuple):
+    """A unit that this node owns, at one epoch."""
 
     unit: Unit
     epoch: int
