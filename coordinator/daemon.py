@@ -13,20 +13,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
-from msgspec import Struct, field
 
 from groupd.coordinator.advertised import advertised_address
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
-from groupd.coordinator.config import ConfigError, CoordinatorConfig
+from groupd.coordinator.config import ConfigError
+from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.heard_clock import HeardClock
-from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.security.first_users import first_users
 from groupd.coordinator.security.listeners import Listener, listeners_of
@@ -35,7 +34,7 @@ from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.kafka_ports import KafkaPorts
-from groupd.coordinator.server.listener import CannotListen, cannot_listen
+from groupd.coordinator.server.listener import CannotListen
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 from groupd.coordinator.topics.data_plane import DataPlane
@@ -44,33 +43,15 @@ from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
-    from prometheus_client.registry import Collector
-
-    from groupd.coordinator.server.admin_access import AdminAccess
-    from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
-    from groupd.coordinator.server.admin_tls import AdminTls
-    from groupd.coordinator.workers.hosting import Hosting, WorkerOptions
+    from groupd.coordinator.daemon_admin import DaemonAdmin
+    from groupd.coordinator.server.admin_http import ControlHandler
+    from groupd.coordinator.workers.hosting import Hosting
 
 log = structlog.get_logger("groupd.daemon")
 
 
 class CannotStart(Exception):
     """`str()` is one line that says what is wrong and how to mend it."""
-
-
-class DaemonOptions(Struct, frozen=True):
-    """What the command line decides. Addresses are (host, port); port 0 = any free one.
-    `admin` None: no admin port."""
-
-    listen: tuple[str, int] = ("127.0.0.1", 9092)
-    advertised: tuple[str, int] | None = None
-    admin: tuple[str, int] | None = ("127.0.0.1", 9644)
-    data_dir: Path = Path("groupd-data")
-    store_url: str | None = None
-    topics: tuple[tuple[str, int], ...] = ()
-    config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
-    workers: WorkerOptions | None = None
-    """None: everything in one process."""
 
 
 class Daemon:
@@ -99,7 +80,6 @@ class Daemon:
         self.options = options
         self.kafka_addresses: Mapping[str, tuple[str, int]] = {}
         """The addresses by the name of the listener, in order."""
-        self.admin_address = ("", 0)
         self.connections = ConnectionStats()
         self._host = host or Host()
         self._stalls = LoopStalls(heard)
@@ -114,15 +94,18 @@ class Daemon:
         self._hosting: Hosting | None = None
         self._ports: KafkaPorts | None = None
         self._tls: Mapping[str, ListenerTls] = {}
-        self._admin: AdminServer | None = None
-        self._admin_access: AdminAccess | None = None
-        self._admin_tls: AdminTls | None = None
+        self._admin: DaemonAdmin | None = None
         self._stopping = False
 
     @property
     def kafka_address(self) -> tuple[str, int]:
         """The address of the first listener; there once the ports are open."""
         return next(iter(self.kafka_addresses.values()), ("", 0))
+
+    @property
+    def admin_address(self) -> tuple[str, int]:
+        """The address of the admin port; there once it is open."""
+        return ("", 0) if self._admin is None else self._admin.address
 
     @property
     def parts(self) -> DaemonParts:
@@ -155,7 +138,13 @@ class Daemon:
         host, options = self._host, self.options
         try:
             listeners = self._checked_listeners()
-            self._prepare_admin()
+            if options.admin is not None:
+                # Imported late: an embedded broker mostly has no admin port.
+                from groupd.coordinator.daemon_admin import DaemonAdmin
+
+                self._admin = DaemonAdmin(
+                    options, options.admin, host, self.connections, self._stalls, self._control
+                )
             parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
             await self._launch_workers()
             self._store = self._given_store or create_store(options.store_url, options.data_dir)
@@ -257,82 +246,8 @@ class Daemon:
         node, several = told[0][1:], tuple(told) if self.options.config.listeners else ()
         announce = partial(self.parts.announce, *node, several)
         self._host.call("announce", announce, node=node, listeners=several)
-        if self.options.admin is not None:
-            await self._open_admin(self.options.admin)
-
-    def _prepare_admin(self) -> None:
-        """Find out who may use the admin port, before anything is opened. Raises ConfigError."""
-        if self.options.admin is not None:
-            from groupd.coordinator.server.admin_access import admin_access
-            from groupd.coordinator.server.admin_tls import admin_tls
-
-            self._admin_tls = admin_tls(self.options.config)
-            self._admin_access = admin_access(self.options.config, self.options.admin[0])
-
-    async def _open_admin(self, address: tuple[str, int]) -> None:
-        """Raises CannotListen."""
-        # Imported late: an embedded broker mostly has no admin port.
-        from groupd.coordinator.server.admin_groups import GroupRoutes
-        from groupd.coordinator.server.admin_http import AdminServer
-        from groupd.coordinator.server.admin_routes import AdminRoutes
-        from groupd.coordinator.server.scrapes import Scrapes
-        from groupd.coordinator.server.telemetry import add_telemetry
-
-        parts, data_plane = self.parts, self.parts.data_plane
-        # Not the broker's: that one belongs to what a recording repeats, and full pages do not
-        # keep requests waiting.
-        work = LongWork()
-        scrapes = Scrapes(
-            parts.broker,
-            self.connections,
-            parts.transactions,
-            parts.cleaner,
-            parts.topic_cleaner,
-            self._stalls,
-            self._host.collectors,
-            work,
-        )
-        shown = self._shown_options(address)
-        routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
-        ends = data_plane.partitions.ends
-        groups = GroupRoutes(parts.broker, work, ends)
-        routes.add("groups", groups)
-        routes.add("events", groups.events)
-        add_telemetry(routes, scrapes, data_plane.telemetry, work)
-        scrapes.add(self._security_collector)
-        if self._hosting is not None:
-            self._hosting.add_routes(routes, scrapes, ends, work)
-        hosts = self._admin_hosts(address[0])
-        access, tls = self._admin_access, self._admin_tls
-        admin = AdminServer(routes, self._control, hosts, access, tls)
-        try:
-            self.admin_address = await admin.start(*address)
-        except OSError as error:
-            raise cannot_listen(*address, "--admin", error) from error
-        shown["admin"] = list(self.admin_address)
-        self._admin = admin
-
-    def _security_collector(self) -> Collector:
-        # Imported late, at the first scrape, as the whole library is.
-        from groupd.coordinator.server.security_metrics import SecurityCollector
-
-        return SecurityCollector(self.parts.security)
-
-    def _admin_hosts(self, bound: str) -> tuple[str, ...]:
-        advertised = self.options.advertised
-        return (bound, *(advertised or ())[:1], *self.options.config.admin_hosts)
-
-    def _shown_options(self, admin: tuple[str, int]) -> dict[str, Any]:
-        node = self.parts.nodes[0]
-        return {
-            "listen": list(self.kafka_address),
-            "listeners": {name: list(place) for name, place in self.kafka_addresses.items()},
-            "advertised": [node.host, node.port],
-            "admin": list(admin),  # until the real port is known
-            "workers": self.options.workers.count if self.options.workers else 1,
-            "data_dir": str(self.options.data_dir),
-            "store": (self.options.store_url or "sqlite").partition(":")[0],
-        }
+        if self._admin is not None:
+            await self._admin.open(parts, self.kafka_addresses, self._hosting, self._not_ready)
 
     def _not_ready(self) -> str | None:
         return "stopping" if self._stopping else self.parts.not_ready()

@@ -10,7 +10,7 @@ from typing import cast
 import structlog
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.daemon import DaemonOptions
+from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.host import Host
 from groupd.coordinator.server.admin_hosts import is_loopback
 from groupd.testing.control_api import ControlApi

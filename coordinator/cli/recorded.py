@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.daemon import Daemon
+from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.recording.head import SERVE, Head
 from groupd.coordinator.recording.recorder import Recorder
 from groupd.storage.open import create_reader

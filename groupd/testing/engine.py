@@ -17,7 +17,8 @@ from msgspec import Struct, field
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.types import Event
-from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.daemon import Daemon
+from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.faults.errors import RequestRefused
 from groupd.coordinator.faults.layer import Fault, FaultLayer, FaultTable
 from groupd.coordinator.faults.liveness import Liveness

@@ -30,7 +30,8 @@ from tests.support.raw import api_versions, frame
 
 with atheris.instrument_imports(include=["groupd"]):
     from groupd.coordinator.config import CoordinatorConfig, with_settings
-    from groupd.coordinator.daemon import Daemon, DaemonOptions
+    from groupd.coordinator.daemon import Daemon
+    from groupd.coordinator.daemon_options import DaemonOptions
 
 PATIENCE_S = 0.3
 HANGS_S = 60.0

@@ -20,7 +20,8 @@ import pytest
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.daemon import Daemon
+from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.verify import verify_store
 from groupd.coordinator.profiles import PROFILES

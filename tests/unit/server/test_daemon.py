@@ -16,7 +16,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.daemon import CannotStart, Daemon, DaemonOptions
+from groupd.coordinator.daemon import CannotStart, Daemon
+from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.sqlite import sqlite_store

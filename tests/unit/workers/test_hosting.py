@@ -15,7 +15,8 @@ import pytest
 import groupd.coordinator.workers.hosting
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
-from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.daemon import Daemon
+from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.workers.channel import Channel
 from groupd.coordinator.workers.cluster import Cluster

@@ -1,0 +1,122 @@
+"""The admin port of a daemon: what its pages show, and who may ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.host import Host
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.admin_access import admin_access
+from groupd.coordinator.server.admin_groups import GroupRoutes
+from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
+from groupd.coordinator.server.admin_routes import AdminRoutes
+from groupd.coordinator.server.admin_tls import admin_tls
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.listener import cannot_listen
+from groupd.coordinator.server.scrapes import Scrapes
+from groupd.coordinator.server.telemetry import add_telemetry
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+    from groupd.coordinator.workers.hosting import Hosting
+
+Addresses = Mapping[str, tuple[str, int]]
+
+
+class DaemonAdmin:
+    """Made before anything is opened: raises ConfigError for credentials or certificates that
+    cannot be used. `wanted` is the address to listen on; `control` answers what comes below
+    `/control`."""
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        wanted: tuple[str, int],
+        host: Host,
+        connections: ConnectionStats,
+        stalls: LoopStalls,
+        control: ControlHandler | None,
+    ) -> None:
+        self.address = ("", 0)
+        """Where the port is; there once it is open."""
+        self._options = options
+        self._wanted = wanted
+        self._host = host
+        self._connections = connections
+        self._stalls = stalls
+        self._control = control
+        self._tls = admin_tls(options.config)
+        self._access = admin_access(options.config, wanted[0])
+        self._server: AdminServer | None = None
+
+    async def open(
+        self,
+        parts: DaemonParts,
+        kafka: Addresses,
+        hosting: Hosting | None,
+        not_ready: Callable[[], str | None],
+    ) -> None:
+        """Listen. `kafka`: the addresses of the listeners. Raises CannotListen."""
+        # Not the broker's: that one belongs to what a recording repeats, and full pages do not
+        # keep requests waiting.
+        work = LongWork()
+        scrapes = Scrapes(
+            parts.broker,
+            self._connections,
+            parts.transactions,
+            parts.cleaner,
+            parts.topic_cleaner,
+            self._stalls,
+            self._host.collectors,
+            work,
+        )
+        shown = self._shown(parts, kafka)
+        routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
+        ends = parts.data_plane.partitions.ends
+        groups = GroupRoutes(parts.broker, work, ends)
+        routes.add("groups", groups)
+        routes.add("events", groups.events)
+        add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
+        scrapes.add(lambda: _security_collector(parts))
+        if hosting is not None:
+            hosting.add_routes(routes, scrapes, ends, work)
+        server = AdminServer(routes, self._control, self._names(), self._access, self._tls)
+        try:
+            self.address = await server.start(*self._wanted)
+        except OSError as error:
+            raise cannot_listen(*self._wanted, "--admin", error) from error
+        shown["admin"] = list(self.address)
+        self._server = server
+
+    async def close(self) -> None:
+        """Close the port, if it was opened."""
+        if self._server is not None:
+            await self._server.close()
+
+    def _names(self) -> tuple[str, ...]:
+        advertised = self._options.advertised
+        return (self._wanted[0], *(advertised or ())[:1], *self._options.config.admin_hosts)
+
+    def _shown(self, parts: DaemonParts, kafka: Addresses) -> dict[str, Any]:
+        options, node = self._options, parts.nodes[0]
+        return {
+            "listen": list(next(iter(kafka.values()), ("", 0))),
+            "listeners": {name: list(place) for name, place in kafka.items()},
+            "advertised": [node.host, node.port],
+            "admin": list(self._wanted),  # until the real port is known
+            "workers": options.workers.count if options.workers else 1,
+            "data_dir": str(options.data_dir),
+            "store": (options.store_url or "sqlite").partition(":")[0],
+        }
+
+
+def _security_collector(parts: DaemonParts) -> Collector:
+    # Imported late, at the first scrape, as the whole library is.
+    from groupd.coordinator.server.security_metrics import SecurityCollector
+
+    return SecurityCollector(parts.security)
