@@ -63,9 +63,10 @@ class NodeFacts(Struct, frozen=True):
 
 
 class NodeState(Struct, frozen=True):
-    """A member. `lease_left_ms`: by the database's clock, not above 0 when it is over.
-    `applied`: the version of the catalogue that the node works with. `draining`: it is to have no
-    units."""
+    """A node that has joined, and has neither left nor been fenced since. `lease_left_ms`: by the
+    database's clock, not above 0 when it is over. `applied`: the version of the catalogue that the
+    node works with. `draining`: it is to have no units, because somebody has said so or because it
+    is about to leave."""
 
     facts: NodeFacts
     incarnation: int
@@ -114,8 +115,8 @@ class Membership(Protocol):
     """One node's side of the shared tables. All methods raise LogUnavailable; those that take no
     `NodeFacts` also raise LeaseLost."""
 
-    async def free_node_id(self) -> int:
-        """The lowest node id from 1 on that no node has ever had."""
+    async def draw_node_id(self) -> int:
+        """The lowest node id from 1 on that no node has ever had; no other node gets it."""
         ...
 
     async def join(self, facts: NodeFacts, lease_ms: int) -> int:
@@ -139,13 +140,19 @@ class Membership(Protocol):
         node, with their epochs."""
         ...
 
-    async def release(self, units: Sequence[Unit]) -> None:
-        """Give up units. Nothing that was read or written for them is under way any more."""
+    async def release(self, units: Sequence[OwnedUnit]) -> None:
+        """Give up units that are owned at these epochs; others stay as they are, so that a release
+        that comes late frees nothing that was acquired anew. Nothing is read or written for the
+        units any more."""
         ...
 
     async def drain(self, node_id: int, draining: bool) -> bool:
         """Say that a node, this or another, is to have no units, or may have some again. False:
         there is no such node."""
+        ...
+
+    async def retire(self) -> None:
+        """Say that this node is about to leave, so it is to have no units until it joins again."""
         ...
 
     async def leave(self) -> None:

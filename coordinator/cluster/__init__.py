@@ -1,0 +1,1 @@
+"""The nodes of a cluster: membership, ownership of units, and handing them over."""

@@ -1,0 +1,386 @@
+"""One node of a cluster: it renews its lease, plans, takes units and gives them up. ADR 40.
+
+All that it asks of the database it asks one after the other, so each answer is newer than the one
+before. What may have been done or not (`LogUnavailable`) is simply asked again: every call of
+`Membership` may be repeated, and a unit is served only once an answer says that it is owned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Protocol
+
+import structlog
+
+from groupd.coordinator.cluster.lease import Lease, Moment
+from groupd.coordinator.cluster.plan import plan
+from groupd.coordinator.cluster.units import HeldUnits
+from groupd.coordinator.cluster.view import ClusterView
+from groupd.coordinator.runtime.clock import Clock, pause
+from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.storage.cluster import (
+    ClusterState,
+    LeaseLost,
+    Membership,
+    NodeFacts,
+    NodeIdInUse,
+    Unit,
+    UnitState,
+)
+from groupd.storage.log import LogError, LogUnavailable
+
+log = structlog.get_logger("groupd.cluster")
+
+LEAST_PAUSE_MS = 50
+"""Notifications that come closer together share one look at the database."""
+
+AFTER_LEASE_MS = 20
+"""How long after the end of another node's lease the database is asked whether it is over."""
+
+
+class FollowedCatalogue(Protocol):
+    """The catalogue of this node, which follows that of the cluster."""
+
+    @property
+    def applied(self) -> int:
+        """The version that this node works with."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Read and apply what has changed. Raises LogError."""
+        ...
+
+
+class ClusterNode:
+    """The `Ownership` of this node. `hosts` by kind of unit may be filled until `start`; `counts`:
+    how many units of each kind there are. `seen()` is called when members or units have
+    changed."""
+
+    def __init__(
+        self,
+        node_id: int,
+        membership: Membership,
+        catalogue: FollowedCatalogue,
+        clock: Clock,
+        lease: Lease,
+        hosts: Mapping[str, UnitHost],
+        counts: Mapping[str, int],
+        renew_ms: int,
+        seen: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.node_id = node_id
+        self.lease = lease
+        self.view = ClusterView(node_id, clock, counts)
+        self.renew_ns = 0
+        """How long the last renewal took."""
+        self.renewals = self.failures = self.fenced = 0
+        """Since the start: renewals, those that failed, and how often the lease was lost."""
+        self.held = HeldUnits(hosts, clock, self._wake_up)
+        self._membership = membership
+        self._catalogue = catalogue
+        self._clock = clock
+        self._renew_ms = renew_ms
+        self._tell = seen
+        self._facts = NodeFacts(node_id)
+        self._wake = asyncio.Event()
+        self._asked_ms = 0
+        self._unconfirmed: list[tuple[int, Moment]] = []
+        self._catching_up: asyncio.Task[None] | None = None
+        self._states: list[asyncio.Future[None]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = self._retired = self._settled = False
+        self._settling = asyncio.Event()
+
+    # Ownership ----------------------------------------------------------------------------
+
+    def may_answer(self) -> bool:
+        return self.lease.valid()
+
+    def serves(self, unit: Unit) -> bool:
+        return self.held.owns(unit) and self.lease.valid()
+
+    def leader(self, unit: Unit) -> int | None:
+        return self.node_id if self.held.owns(unit) else self.view.leader(unit)
+
+    def epoch(self, unit: Unit) -> int:
+        held = self.held.epoch(unit)
+        return self.view.epoch(unit) if held is None else held
+
+    # Life ---------------------------------------------------------------------------------
+
+    def start(self, facts: NodeFacts) -> None:
+        """Join, and go on until `stop`."""
+        self._facts = facts
+        self._membership.listen(self._wake_up)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="cluster-node")
+
+    async def settled(self) -> None:
+        """Wait until this node is a member and serves its share for the first time."""
+        await self._settling.wait()
+
+    @property
+    def not_ready(self) -> str | None:
+        """Why this node does not serve its share now; None if it does."""
+        if not self.lease.valid():
+            return "the lease in the database is not renewed"
+        if self._stopping:
+            return "the node leaves the cluster"
+        waiting = self._unserved()
+        return f"{waiting} units are not served yet" if waiting else None
+
+    async def stop(self, timeout_ms: int) -> None:
+        """Hand everything over and leave; what is not done in time is dropped."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            timer = self._clock.call_at(self._clock.monotonic_ms() + timeout_ms, self._cancel_task)
+            await asyncio.wait([self._task])
+            timer.cancel()
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+        self.lease.end()
+        self.held.drop_all()
+        self._next_state()
+
+    def _cancel_task(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def spread(self, version: int) -> None:
+        """Wait until every other member works with this version of the catalogue or a newer one. A
+        member that does not get there has no valid lease by the end of this."""
+        until_ms = self._clock.monotonic_ms() + self.lease.lease_ms
+        while self._behind(version) and self._clock.monotonic_ms() < until_ms:
+            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._states.append(told)
+            self._wake.set()
+            await told
+            if self._stopping:
+                return
+
+    def _behind(self, version: int) -> bool:
+        return any(one.applied < version for one in self.view.others)
+
+    async def drain(self, node_id: int, draining: bool) -> bool:
+        """See `Membership.drain`. Raises LogError."""
+        known = await self._membership.drain(node_id, draining)
+        self._wake.set()
+        return known
+
+    # The loop -----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            try:
+                await self._join()
+                await self._stay()
+            except LeaseLost:
+                self.fenced += 1
+                log.warning("this node was fenced: it begins anew", node=self.node_id)
+            except _AnotherTimeline as other:
+                log.warning("the database was replaced: all is read again", timeline=str(other))
+                self._forget()
+                with suppress(LogError):
+                    await self._membership.leave()
+            except Exception:
+                log.exception("the cluster's protocol failed: this node begins anew")
+                self._forget()
+                await pause(self._clock, self._renew_ms)
+            self._forget()
+
+    def _forget(self) -> None:
+        self.lease.end()
+        self.held.drop_all()
+        self._unconfirmed.clear()
+        self.view.forget()
+
+    async def _join(self) -> None:
+        while not self._stopping:
+            try:
+                incarnation = await self._membership.join(self._facts, self.lease.lease_ms)
+            except NodeIdInUse as used:
+                log.info("waiting for an earlier lease to end", node=self.node_id, ms=used.left_ms)
+                await self._sleep(max(used.left_ms, 0) + AFTER_LEASE_MS)
+            except LogUnavailable as error:
+                self._failed(error)
+                await self._sleep(self._renew_ms)
+            else:
+                log.info("joined", node=self.node_id, incarnation=incarnation)
+                self._retired = False
+                return
+
+    async def _stay(self) -> None:
+        while True:
+            self._asked_ms = self._clock.monotonic_ms()
+            self._wake.clear()
+            try:
+                await self._turn()
+                if self._stopping and await self._left():
+                    return
+            except LogUnavailable as error:
+                self._failed(error)
+            self._next_state()
+            await self._wait()
+
+    async def _turn(self) -> None:
+        sent, started_ms = self.lease.now(), self._clock.monotonic_ms()
+        state = await self._membership.renew(
+            self.lease.lease_ms, self._catalogue.applied, self.view.units_version
+        )
+        self.renewals += 1
+        self.renew_ns = (self._clock.monotonic_ms() - started_ms) * 1_000_000
+        self._see(state)
+        self._confirm(state.catalogue, sent)
+        if self._stopping and not self._retired:
+            await self._membership.retire()
+            self._retired = True
+            self._see(await self._membership.plan(plan, self.view.counts))
+            self.held.give_up_all()
+        elif self._must_plan():
+            self._see(await self._membership.plan(plan, self.view.counts))
+        if not self._stopping:
+            units = self.view.units.values()
+            self.held.give_up([one.unit for one in units if self._wanted_elsewhere(one)])
+            if any(self._can_take(one) for one in units):
+                self.held.take(await self._membership.acquire())
+                self._tell()
+        over = self.held.given_up
+        if over:
+            await self._membership.release(over)
+            self.held.forget([one.unit for one in over])
+        self._settle()
+
+    async def _left(self) -> bool:
+        """Leave once everything is released."""
+        if len(self.held):
+            return False
+        await self._membership.leave()
+        return True
+
+    def _wanted_elsewhere(self, one: UnitState) -> bool:
+        return one.wanted not in (None, self.node_id)
+
+    def _can_take(self, one: UnitState) -> bool:
+        """Whether the unit waits for this node, or is already owned by it without being held:
+        then the answer to an earlier `acquire` was lost."""
+        if one.unit in self.held:
+            return False
+        return one.owner == self.node_id or (one.owner is None and one.wanted == self.node_id)
+
+    def _must_plan(self) -> bool:
+        if self.view.has_dead:
+            # If the database was away for everybody, the others get time to come back.
+            return self.lease.held_ms >= self.lease.lease_ms
+        return not self.view.is_planned
+
+    # What the database says ---------------------------------------------------------------
+
+    def _see(self, state: ClusterState) -> None:
+        """Raises LeaseLost."""
+        before = self.view.timeline
+        changed = self.view.see(state)
+        if before and state.timeline != before:
+            raise _AnotherTimeline(state.timeline)
+        if state.units is not None:
+            self._check_owned()
+        if changed:
+            self._tell()
+
+    def _check_owned(self) -> None:
+        """Compare the units that are held here with what the database says. Raises LeaseLost."""
+        gone = [
+            one.unit
+            for one in self.view.units.values()
+            if one.unit in self.held
+            and (one.owner, one.epoch) != (self.node_id, self.held.epoch(one.unit))
+        ]
+        if set(gone) - {one.unit for one in self.held.given_up}:
+            raise LeaseLost(f"units of node {self.node_id} have another owner")
+        # They were released, and the answer was lost.
+        self.held.forget(gone)
+
+    def _confirm(self, version: int, sent: Moment) -> None:
+        """The renewal counts once the changes that it told of are applied here."""
+        self._unconfirmed.append((version, sent))
+        # Older ones than fit into a lease are of no use any more.
+        del self._unconfirmed[: -2 * self.lease.lease_ms // max(1, LEAST_PAUSE_MS)]
+        self._count_confirmed()
+        if self._unconfirmed and (self._catching_up is None or self._catching_up.done()):
+            self._catching_up = asyncio.get_running_loop().create_task(
+                self._catch_up(), name="cluster-catalogue"
+            )
+
+    def _count_confirmed(self) -> None:
+        applied = self._catalogue.applied
+        for version, sent in self._unconfirmed:
+            if version <= applied:
+                self.lease.renewed(sent)
+        self._unconfirmed = [one for one in self._unconfirmed if one[0] > applied]
+
+    async def _catch_up(self) -> None:
+        try:
+            await self._catalogue.catch_up()
+        except LogError as error:
+            log.warning("changes of the catalogue cannot be read", reason=str(error))
+        except Exception:
+            log.exception("changes of the catalogue cannot be applied")
+        else:
+            self._count_confirmed()
+            self._wake_up()
+
+    def _settle(self) -> None:
+        if not self._settled and self.lease.valid() and not self._unserved():
+            self._settled = True
+            self._settling.set()
+
+    def _unserved(self) -> int:
+        """Units that are wanted here and not served."""
+        waiting = sum(
+            one.wanted == self.node_id and one.unit not in self.held
+            for one in self.view.units.values()
+        )
+        return waiting + self.view.missing + self.held.loading
+
+    # Waiting ------------------------------------------------------------------------------
+
+    async def _wait(self) -> None:
+        """Until the next renewal is due, another's lease may be over, or something has changed."""
+        due_ms = self._asked_ms + self._renew_ms
+        for one in self.view.others:
+            over_ms = self._clock.monotonic_ms() + self.view.left_ms(one)
+            due_ms = min(due_ms, over_ms + AFTER_LEASE_MS)
+        await self._sleep(self._asked_ms + LEAST_PAUSE_MS - self._clock.monotonic_ms(), alone=True)
+        await self._sleep(due_ms - self._clock.monotonic_ms())
+
+    async def _sleep(self, delay_ms: int, *, alone: bool = False) -> None:
+        """Wait by the clock; unless `alone`, `_wake` ends it."""
+        if delay_ms <= 0:
+            return
+        if alone:
+            await pause(self._clock, delay_ms)
+            return
+        timer = self._clock.call_at(self._clock.monotonic_ms() + delay_ms, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+
+    def _next_state(self) -> None:
+        states, self._states = self._states, []
+        for one in states:
+            if not one.done():
+                one.set_result(None)
+
+    def _failed(self, error: LogUnavailable) -> None:
+        self.failures += 1
+        level = log.warning if self.failures == 1 or not self.lease.valid() else log.info
+        level("the database does not answer", node=self.node_id, reason=str(error))
+
+
+class _AnotherTimeline(Exception):
+    """The database server has been replaced by a standby. `str()`: its timeline."""

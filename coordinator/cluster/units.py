@@ -1,0 +1,164 @@
+"""The units that this node owns, at work: each is served, then given up, one call after the other.
+
+A unit is *held* from its acquisition until its release is confirmed. A unit that was given up is
+never served again before it is acquired anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+import structlog
+from msgspec import Struct
+
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.storage.cluster import OwnedUnit, Unit, UnitState
+
+log = structlog.get_logger("groupd.cluster")
+
+LOADS_AT_ONCE = 4
+"""Units that are loaded at a time; the others wait for their turn."""
+
+
+class _Held(Struct):
+    """A unit of this node. `task`: its last call; `begun`: its host was told to serve it;
+    `leaving`: it is being given up; `over`: nothing of it is under way any more."""
+
+    epoch: int
+    task: asyncio.Task[None] | None = None
+    begun: bool = False
+    served: bool = False
+    leaving: bool = False
+    over: bool = False
+
+
+class HeldUnits:
+    """`changed()` is called when a unit is served or was given up."""
+
+    def __init__(
+        self, hosts: Mapping[str, UnitHost], clock: Clock, changed: Callable[[], None]
+    ) -> None:
+        self.taken: Counter[str] = Counter()
+        """How many units were acquired since the start, by kind."""
+        self.given: Counter[str] = Counter()
+        """How many were given up, or dropped, by kind."""
+        self.last_load_ms = 0
+        """How long the unit took to load that was loaded last."""
+        self._hosts = hosts
+        self._clock = clock
+        self._changed = changed
+        self._held: dict[Unit, _Held] = {}
+        self._turns = asyncio.Semaphore(LOADS_AT_ONCE)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, unit: Unit) -> bool:
+        return unit in self._held
+
+    def owns(self, unit: Unit) -> bool:
+        """Whether this node is to answer for the unit: it is held and not being given up."""
+        held = self._held.get(unit)
+        return held is not None and not held.leaving
+
+    def epoch(self, unit: Unit) -> int | None:
+        """The epoch at which the unit is held; None if it is not."""
+        held = self._held.get(unit)
+        return None if held is None else held.epoch
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The units that this node owns, by kind."""
+        return Counter(unit.kind for unit, held in self._held.items() if not held.leaving)
+
+    @property
+    def loading(self) -> int:
+        """Units that are owned and not served yet."""
+        return sum(not held.served and not held.leaving for held in self._held.values())
+
+    @property
+    def given_up(self) -> list[OwnedUnit]:
+        """The units that can be released."""
+        return [OwnedUnit(unit, held.epoch) for unit, held in self._held.items() if held.over]
+
+    def take(self, owned: Sequence[UnitState]) -> None:
+        """Serve those of `owned` that are not held yet."""
+        for one in owned:
+            held = self._held.get(one.unit)
+            if held is not None and held.epoch == one.epoch:
+                continue
+            assert held is None or held.over, f"{one} while {held.epoch} is served"
+            held = self._held[one.unit] = _Held(one.epoch)
+            self.taken[one.unit.kind] += 1
+            held.task = self._start("serve", one.unit, self._serve(one.unit, held))
+
+    def give_up(self, units: Collection[Unit]) -> None:
+        """Give up those of `units` that are held."""
+        for unit in units:
+            held = self._held.get(unit)
+            if held is not None and not held.leaving:
+                held.leaving = True
+                self.given[unit.kind] += 1
+                held.task = self._start("give-up", unit, self._give_up(unit, held, held.task))
+
+    def give_up_all(self) -> None:
+        """Give up everything."""
+        self.give_up(list(self._held))
+
+    def forget(self, units: Collection[Unit]) -> None:
+        """These units are released."""
+        for unit in units:
+            del self._held[unit]
+
+    def drop_all(self) -> None:
+        """The lease is lost: forget everything at once."""
+        held, self._held = self._held, {}
+        for unit, one in held.items():
+            if one.task is not None:
+                one.task.cancel()
+            if not one.leaving:
+                self.given[unit.kind] += 1
+            try:
+                self._hosts[unit.kind].drop(unit)
+            except Exception:
+                log.exception("a unit cannot be dropped", unit=_name(unit))
+
+    def _start(self, what: str, unit: Unit, call: Awaitable[None]) -> asyncio.Task[None]:
+        async def run() -> None:
+            await call
+
+        return asyncio.get_running_loop().create_task(run(), name=f"{what} {_name(unit)}")
+
+    async def _serve(self, unit: Unit, held: _Held) -> None:
+        async with self._turns:
+            if held.leaving:
+                return
+            started_ms, held.begun = self._clock.monotonic_ms(), True
+            try:
+                await self._hosts[unit.kind].serve(unit, held.epoch)
+            except Exception:
+                log.exception("a unit cannot be served", unit=_name(unit))
+            self.last_load_ms = self._clock.monotonic_ms() - started_ms
+        held.served = True
+        self._changed()
+
+    async def _give_up(self, unit: Unit, held: _Held, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        host = self._hosts[unit.kind]
+        try:
+            if held.begun:
+                await host.give_up(unit)
+        except Exception:
+            # The log is opened anew by the next owner, which fences whatever is left of this one.
+            log.exception("a unit cannot be given up in order", unit=_name(unit))
+            host.drop(unit)
+        held.over = True
+        self._changed()
+
+
+def _name(unit: Unit) -> str:
+    return f"{unit.kind}-{unit.number}"

@@ -1,0 +1,322 @@
+"""One run: nodes and their database, faults, clients, and what must always hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupd.coordinator.cluster.plan import plan
+from groupd.storage.cluster import Unit
+from tests.simulator.cluster.database import Database
+from tests.simulator.cluster.process import KIND, LEASE_MS, Process
+from tests.simulator.logs import captured_log
+from tests.simulator.simulation import SimulationFailed
+from tests.simulator.world import Violation, World
+
+FAULTS_MS = 60_000
+SETTLE_MS = 6 * LEASE_MS + 3000
+"""How long it may take until everything is served once the faults are over."""
+
+ASK_EVERY_MS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    steps: int
+    writes: int
+    reads: int
+    moves: int
+    settled_ms: int
+    digest: str
+
+
+class ClusterSimulation:
+    def __init__(self, seed: int, *, verbose: bool = False) -> None:
+        self.seed = seed
+        self.world = World(seed, verbose=verbose)
+        self.unit_count = self.world.between(3, 12)
+        self.units = [Unit(KIND, number) for number in range(self.unit_count)]
+        self.database = Database(self.world, LEASE_MS)
+        self.processes: dict[int, Process] = {}
+        self.node_ids = list(range(1, self.world.between(2, 5) + 1))
+        self.healed = False
+        self.acknowledged: dict[Unit, list[str]] = {unit: [] for unit in self.units}
+        """What each unit has acknowledged, by offset; "" where nobody was told."""
+        self.forgotten_until_ms = -1
+        """Until then nodes may answer with what a promotion has lost."""
+        self.writes = self.reads = 0
+        self.lossy = self.world.chance(0.3)
+        self.world.after_step = self.check
+        self.log = captured_log()
+
+    # Checks
+
+    def check(self) -> None:
+        """After every event: of each unit at most one process answers."""
+        for unit in self.units:
+            answering = [
+                one.node_id for one in self.processes.values() if one.would_answer(unit) is not None
+            ]
+            if len(answering) > 1:
+                raise Violation(f"{unit} is served by nodes {answering}")
+        for process in self.processes.values():
+            if process.loop.failures:
+                raise Violation(f"node {process.node_id}: {process.loop.failures}")
+        if self.log.errors:
+            raise Violation(f"logged: {self.log.errors[0]}")
+
+    def _told(self, unit: Unit, offset: int, value: str, owned: bool) -> None:
+        if not owned:
+            raise Violation(f"{unit}: {value} was acknowledged outside of its owner's epoch")
+        if self.world.now_ms < self.forgotten_until_ms and not self._in_log(unit, offset, value):
+            return  # it was appended to the server that is gone
+        known = self.acknowledged[unit]
+        known.extend([""] * (offset + 1 - len(known)))
+        if known[offset] not in ("", value):
+            raise Violation(f"{unit} at {offset}: {known[offset]} and {value} are acknowledged")
+        known[offset] = value
+        self.writes += 1
+
+    def _in_log(self, unit: Unit, offset: int, value: str) -> bool:
+        log = self.database.tables.logs.get(unit)
+        entries = [] if log is None else log.entries
+        return offset < len(entries) and entries[offset][1] == value
+
+    def _check_read(self, unit: Unit, expected: list[str], found: list[str]) -> None:
+        self.reads += 1
+        if self.world.now_ms < self.forgotten_until_ms:
+            return
+        for offset, value in enumerate(expected):
+            if value and (offset >= len(found) or found[offset] != value):
+                raise Violation(
+                    f"{unit}: read {len(found)} values; {value} at {offset} was acknowledged before"
+                )
+
+    def check_logs(self) -> None:
+        """Everything that was acknowledged is in the logs."""
+        for unit, values in self.acknowledged.items():
+            for offset, value in enumerate(values):
+                if value and not self._in_log(unit, offset, value):
+                    raise Violation(f"{unit}: {value} at {offset} is lost")
+
+    # Clients
+
+    def _ask(self) -> None:
+        """A request of a client that may know an old owner."""
+        world = self.world
+        unit = self.units[world.between(0, len(self.units) - 1)]
+        alive = list(self.processes.values())
+        if alive:
+            serving = [one for one in alive if one.would_answer(unit) is not None]
+            process = serving[0] if serving and world.chance(0.8) else world.random.choice(alive)
+            delay_ms = world.between(0, 20)
+            if world.chance(0.4):
+                value = f"{unit.number}.{world.steps}"
+
+                def told(offset: int, owned: bool) -> None:
+                    self.world.watched(self._told)(unit, offset, value, owned)
+
+                world.after(delay_ms, process.loop.enter, process.write, unit, value, told)
+            else:
+                expected = list(self.acknowledged[unit])
+                timeline = self.database.tables.timeline
+
+                def read(found: list[str]) -> None:
+                    if timeline == self.database.tables.timeline or not self.lossy:
+                        self.world.watched(self._check_read)(unit, expected, found)
+
+                world.after(delay_ms, process.loop.enter, process.read, unit, read)
+        world.after(ASK_EVERY_MS, self._ask)
+
+    # Faults
+
+    def _fault(self) -> None:
+        world = self.world
+        if self.healed:
+            return
+        world.after(world.between(50, 3000), self._fault)
+        world.random.choice(
+            [
+                self._start_node,
+                self._kill,
+                self._stop,
+                self._freeze,
+                self._freeze,
+                self._cut,
+                self._lose,
+                self._slow,
+                self._jump,
+                self._database_away,
+                self._promote,
+                self._drain,
+            ]
+        )()
+
+    def _some(self) -> Process | None:
+        alive = list(self.processes.values())
+        return self.world.random.choice(alive) if alive else None
+
+    def _start_node(self) -> None:
+        for node_id in self.node_ids:
+            if node_id not in self.processes:
+                self.world.trace("starts", node_id)
+                process = Process(self.world, self.database, node_id, self.unit_count)
+                process.session.slow_ms = self.world.between(1, 60)
+                self.processes[node_id] = process
+                return
+
+    def _kill(self) -> None:
+        if (process := self._some()) is not None:
+            self.world.trace("is killed", process.node_id)
+            process.kill()
+            del self.processes[process.node_id]
+
+    def _stop(self) -> None:
+        process = self._some()
+        if process is None or process.stopping:
+            return
+        self.world.trace("stops", process.node_id)
+
+        def stopped() -> None:
+            self.world.trace("has stopped", process.node_id)
+            process.kill()
+            if self.processes.get(process.node_id) is process:
+                del self.processes[process.node_id]
+
+        process.stop(stopped)
+
+    def _freeze(self) -> None:
+        if (process := self._some()) is not None:
+            for_ms = self.world.between(10, 3 * LEASE_MS)
+            self.world.trace("is frozen", process.node_id, for_ms)
+            process.loop.freeze(for_ms)
+
+    def _cut(self) -> None:
+        if (process := self._some()) is not None:
+            for_ms = self.world.between(100, 3 * LEASE_MS)
+            self.world.trace("is cut off", process.node_id, for_ms)
+            process.session.cut = True
+            self.world.after(for_ms, lambda: setattr(process.session, "cut", False))
+
+    def _lose(self) -> None:
+        if (process := self._some()) is not None:
+            process.session.lost_chance = self.world.random.choice([0.0, 0.1, 0.4])
+            self.world.trace("loses", process.node_id, process.session.lost_chance)
+
+    def _slow(self) -> None:
+        if (process := self._some()) is not None:
+            process.session.slow_ms = self.world.random.choice([2, 50, 300, 1500])
+            self.world.trace("is slow", process.node_id, process.session.slow_ms)
+
+    def _jump(self) -> None:
+        if (process := self._some()) is not None:
+            process.clock.wall_jump_ms += self.world.between(-10_000, 10_000)
+            self.world.trace("wall clock jumps", process.node_id)
+
+    def _database_away(self) -> None:
+        if self.database.up:
+            for_ms = self.world.between(100, 3 * LEASE_MS)
+            self.world.trace("database is away", for_ms)
+            self.database.up = False
+            self.world.after(for_ms, lambda: setattr(self.database, "up", True))
+
+    def _promote(self) -> None:
+        if self.world.chance(0.5):
+            return
+        self.world.trace("a standby is promoted")
+        self.database.promote(lossy=self.lossy)
+        if self.lossy:
+            # What was lost is lost; nobody may know of it one lease later.
+            self.forgotten_until_ms = self.world.now_ms + LEASE_MS
+            for unit, values in self.acknowledged.items():
+                self.acknowledged[unit] = [
+                    value if self._in_log(unit, offset, value) else ""
+                    for offset, value in enumerate(values)
+                ]
+
+    def _drain(self) -> None:
+        row = self.database.tables.nodes.get(self.world.random.choice(self.node_ids))
+        if row is not None:
+            row.draining = not row.draining
+            self.world.trace("drains" if row.draining else "resumes", row.facts.node_id)
+            self.database.changed()
+
+    def _copy(self) -> None:
+        self.database.copy()
+        self.world.after(self.world.between(20, 400), self._copy)
+
+    # Phases
+
+    def run(self) -> Result:
+        try:
+            return self._run()
+        except Exception as error:
+            story = "\n".join(self.world.story(60))
+            raise SimulationFailed(
+                f"{type(error).__name__}: {error}\n\nlast steps:\n{story}\n\nseed {self.seed} "
+                f"failed; repeat with: python -m tests.simulator.cluster --seed {self.seed} -v"
+            ) from error
+
+    def _run(self) -> Result:
+        for _ in self.node_ids:
+            self._start_node()
+        self._copy()
+        self._ask()
+        self.world.after(self.world.between(0, 5000), self._fault)
+        self.world.run_until(FAULTS_MS)
+        self._heal()
+        settled_ms = self._settle()
+        self.check_logs()
+        moves = sum(row.epoch for row in self.database.tables.units.values())
+        return Result(
+            self.world.steps, self.writes, self.reads, moves, settled_ms, self.world.digest()
+        )
+
+    def _heal(self) -> None:
+        self.world.trace("---- all faults are over")
+        self.healed = self.database.up = True
+        for process in list(self.processes.values()):
+            if process.stopping:
+                process.kill()
+                del self.processes[process.node_id]
+        for process in self.processes.values():
+            process.session.cut, process.session.lost_chance = False, 0.0
+            process.session.slow_ms = 5
+        for row in self.database.tables.nodes.values():
+            row.draining = False
+        self.database.changed()
+        for _ in self.node_ids:
+            self._start_node()
+
+    def _settle(self) -> int:
+        start_ms = self.world.now_ms
+        while why := self._unsettled():
+            if self.world.now_ms - start_ms > SETTLE_MS + 3 * LEASE_MS:
+                raise Violation(f"not settled: {why}")
+            self.world.run_until(self.world.now_ms + 100)
+        settled_ms = self.world.now_ms - start_ms
+        self.world.run_until(self.world.now_ms + 2000)
+        if why := self._unsettled():
+            raise Violation(f"not settled any more: {why}")
+        return settled_ms
+
+    def _unsettled(self) -> str:
+        for unit in self.units:
+            if not any(one.would_answer(unit) is not None for one in self.processes.values()):
+                return f"nobody serves {unit}"
+        for process in self.processes.values():
+            if process.loop.frozen_until_ms > self.world.now_ms:
+                return f"node {process.node_id} is frozen"
+            if process.node.not_ready:
+                return f"node {process.node_id}: {process.node.not_ready}"
+        state = self.database.state(-1)
+        assert state.units is not None
+        wanted = plan(state.nodes, state.units)
+        for one in state.units:
+            if one.owner != wanted[one.unit]:
+                return f"{one.unit} is owned by {one.owner}, not {wanted[one.unit]}"
+        return ""
+
+
+def simulate_cluster(seed: int, *, verbose: bool = False) -> Result:
+    """Run one seed. Raises SimulationFailed."""
+    return ClusterSimulation(seed, verbose=verbose).run()

@@ -1,0 +1,116 @@
+"""100 seeds of the cluster; `make sim-cluster SEEDS=10000` runs more. And what is left out on
+purpose is found out: a check that never fails would show nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from groupd.coordinator.cluster.lease import Lease
+from groupd.coordinator.cluster.units import HeldUnits
+from groupd.storage.cluster import OwnedUnit
+from tests.simulator.cluster.database import Database, Session
+from tests.simulator.cluster.simulation import simulate_cluster
+from tests.simulator.simulation import SimulationFailed
+
+SEEDS = range(100)
+MUTANT_SEEDS = range(150)
+"""Within these each mutant is found."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cluster_seed(seed: int) -> None:
+    result = simulate_cluster(seed)
+    assert result.writes > 0
+    assert result.reads > 0
+
+
+def test_a_run_of_the_cluster_repeats_exactly() -> None:
+    assert simulate_cluster(7).digest == simulate_cluster(7).digest
+
+
+def never_over(patch: pytest.MonkeyPatch) -> None:
+    """A node that does not count its lease by its own clock."""
+    patch.setattr(Lease, "valid", lambda self: self._until > 0)
+
+
+def counted_from_the_answer(patch: pytest.MonkeyPatch) -> None:
+    """A lease that begins when the answer has come, and without a margin."""
+    renewed = Lease.renewed
+
+    def late(self: Lease, sent: Any) -> None:
+        self._usable_ns = self.lease_ms * 1_000_000
+        renewed(self, self.now())
+
+    patch.setattr(Lease, "renewed", late)
+
+
+def released_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A unit is released while it is still being given up."""
+
+    def given_up(self: HeldUnits) -> list[OwnedUnit]:
+        return [OwnedUnit(unit, one.epoch) for unit, one in self._held.items() if one.leaving]
+
+    patch.setattr(HeldUnits, "given_up", property(given_up))
+    patch.setattr(HeldUnits, "owns", HeldUnits.__contains__)
+
+
+def robbed(patch: pytest.MonkeyPatch) -> None:
+    """A plan that takes units from nodes whose lease lasts for another second."""
+    now_ms = Database.now_ms
+    patch.setattr(Database, "now_ms", lambda self: now_ms(self) + 1000)
+    state = Database.state
+
+    def honest(self: Database, known: int) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(Database, "now_ms", now_ms)
+            return state(self, known)
+
+    patch.setattr(Database, "state", honest)
+
+
+def no_rest_after_a_promotion(patch: pytest.MonkeyPatch) -> None:
+    """Units are given out while leases of the old server may last."""
+    patch.setattr(Database, "may_give_out", lambda self: True)
+
+
+def unfenced(patch: pytest.MonkeyPatch) -> None:
+    """Logs that take appends from everybody."""
+
+    async def anything(
+        self: Session, owned: OwnedUnit, log_epoch: int, offset: int, value: str
+    ) -> bool:
+        def work(database: Database) -> bool:
+            log = database.tables.logs[owned.unit]
+            log.entries.append((owned.epoch, value))
+            return True
+
+        return await self._call(work)
+
+    patch.setattr(Session, "append", anything)
+
+
+MUTANTS: Sequence[Callable[[pytest.MonkeyPatch], None]] = (
+    never_over,
+    counted_from_the_answer,
+    released_at_once,
+    robbed,
+    no_rest_after_a_promotion,
+    unfenced,
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: str(mutant.__name__))
+def test_a_broken_rule_is_found(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(SimulationFailed):
+        simulate_all(MUTANT_SEEDS)
+
+
+def simulate_all(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        simulate_cluster(seed)
