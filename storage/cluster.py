@@ -11,22 +11,12 @@ each of them may be called again. Docs: ADR 40.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
 from groupd.storage.log import LogError
-
-GROUPS = "groups"
-"""A shard of groups: a partition of `__consumer_offsets`."""
-
-TRANSACTIONS = "transactions"
-"""A shard of transactional ids: a partition of `__transaction_state`."""
-
-PARTITIONS = "partitions"
-"""A bucket of topic partitions, which one node leads."""
-
-UNIT_KINDS = (GROUPS, TRANSACTIONS, PARTITIONS)
+from groupd.storage.units import OwnedUnit, Unit
 
 
 class LeaseLost(LogError):
@@ -40,13 +30,6 @@ class NodeIdInUse(LogError):
     def __init__(self, node_id: int, left_ms: int) -> None:
         super().__init__(f"node id {node_id} is in use")
         self.left_ms = left_ms
-
-
-class Unit(NamedTuple):
-    """`kind`: one of `UNIT_KINDS`; `number`: from 0."""
-
-    kind: str
-    number: int
 
 
 class NodeFacts(Struct, frozen=True):
@@ -104,13 +87,6 @@ Plan = Callable[[Sequence[NodeState], Sequence[UnitState]], Mapping[Unit, int]]
 missing in the result are wanted on no node."""
 
 
-class OwnedUnit(NamedTuple):
-    """A unit that this node owns, at one epoch."""
-
-    unit: Unit
-    epoch: int
-
-
 class Membership(Protocol):
     """One node's side of the shared tables. All methods raise LogUnavailable; those that take no
     `NodeFacts` also raise LeaseLost."""
@@ -159,7 +135,47 @@ class Membership(Protocol):
         """Release everything and end the lease."""
         ...
 
+    async def start(self) -> None:
+        """Connect. Raises StoreRefused for a role that may not ask what is needed."""
+        ...
+
+    async def close(self) -> None: ...
+
     def listen(self, notified: Callable[[], None]) -> None:
         """Call `notified` when the tables have changed, and when that cannot be told any more.
         It comes in time in most cases; `renew` makes up for the others."""
+        ...
+
+
+class Changes(Struct, frozen=True):
+    """What has changed in the catalogue up to `version`: (kind, key) of each entry, in order, of
+    those kinds that `CatalogueJournal` names. `complete` False: there is too much to tell, or it
+    is forgotten, so everything is to be read."""
+
+    version: int
+    entries: tuple[tuple[str, str], ...] = ()
+    complete: bool = True
+
+
+class CatalogueBehind(LogError):
+    """Another node has changed the catalogue since this one read it, so nothing was written: read
+    what has changed, then try again."""
+
+
+class CatalogueJournal(Protocol):
+    """The order of all changes of the catalogue. The kinds and keys of entries: "topic" and the hex
+    digits of its id; "config" and a JSON list of type, name and key; "security" and a JSON list of
+    kind and key."""
+
+    @property
+    def applied(self) -> int:
+        """The version that this node works with: every write asks for it and counts it up."""
+        ...
+
+    async def changes(self) -> Changes:
+        """What is newer than `applied`. Raises LogUnavailable."""
+        ...
+
+    def advance(self, version: int) -> None:
+        """Everything up to `version` is applied here."""
         ...

@@ -22,6 +22,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from groupd.storage.units import OwnedUnit
+
 
 class LogError(Exception):
     """Base of the store's failures."""
@@ -126,11 +128,15 @@ class RowExtent(Struct, frozen=True):
 class PartitionLogs(Protocol):
     """A set of named logs in one store."""
 
-    async def open(self, name: str) -> LogState:
-        """Create the log if missing, take ownership (owner epoch + 1), return its state."""
+    async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
+        """Create the log if missing, take ownership (owner epoch + 1), return its state. `owned`:
+        the unit that the log belongs to; in a cluster, LogFenced is raised if this node does not
+        own it at that epoch."""
         ...
 
-    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+    async def open_many(
+        self, names: Sequence[str], owned: OwnedUnit | None = None
+    ) -> dict[str, LogState]:
         """`open` for many logs in one transaction."""
         ...
 
@@ -215,6 +221,10 @@ class Catalogue(Protocol):
         ...
 
     async def topics(self) -> list[StoredTopic]: ...
+
+    async def topics_by_id(self, topic_ids: Sequence[bytes]) -> list[StoredTopic]:
+        """Those of these topics that exist, sorted by name."""
+        ...
 
     async def put_topic(self, topic: StoredTopic) -> None:
         """Insert or replace by topic id."""

@@ -25,6 +25,7 @@ from groupd.storage.log import (
     StoredTopic,
     new_cluster_id,
 )
+from groupd.storage.units import OwnedUnit
 
 
 class _Log(Struct):
@@ -116,10 +117,12 @@ class MemoryStore:
 
     # PartitionLogs
 
-    async def open(self, name: str) -> LogState:
+    async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name]))[name]
 
-    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+    async def open_many(
+        self, names: Sequence[str], owned: OwnedUnit | None = None
+    ) -> dict[str, LogState]:
         self._check_open()
         states = {}
         for name in dict.fromkeys(names):
@@ -261,6 +264,9 @@ class MemoryStore:
         """All topics, sorted by name."""
         self._check_open()
         return sorted(self._topics.values(), key=lambda topic: (topic.name, topic.topic_id))
+
+    async def topics_by_id(self, topic_ids: Sequence[bytes]) -> list[StoredTopic]:
+        return [topic for topic in await self.topics() if topic.topic_id in topic_ids]
 
     async def put_topic(self, topic: StoredTopic) -> None:
         self._check_open()

@@ -10,13 +10,17 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Connection,
+    Index,
+    Integer,
     LargeBinary,
     MetaData,
     String,
     Table,
     Text,
+    false,
     insert,
     inspect,
     select,
@@ -96,12 +100,60 @@ def add_security_entries(connection: Connection) -> None:
     ).create(connection)
 
 
+def add_cluster(connection: Connection) -> None:
+    """Version 5 -> 6: tables for the nodes of a cluster."""
+    made = MetaData()
+    nodes = Table(
+        "cluster_node",
+        made,
+        Column("node_id", Integer, primary_key=True, autoincrement=False),
+        Column("incarnation", BigInteger, nullable=False),
+        Column("lease_until_ms", BigInteger),
+        Column("facts", Text, nullable=False),
+        Column("applied", BigInteger, nullable=False, server_default=text("0")),
+        Column("draining", Boolean, nullable=False, server_default=false()),
+        Column("leaving", Boolean, nullable=False, server_default=false()),
+    )
+    Index("cluster_node_by_incarnation", nodes.c.node_id, nodes.c.incarnation, unique=True)
+    Table(
+        "cluster_unit",
+        made,
+        Column("kind", String(16), primary_key=True),
+        Column("number", Integer, primary_key=True, autoincrement=False),
+        Column("owner", Integer),
+        Column("incarnation", BigInteger),
+        Column("wanted", Integer),
+        Column("epoch", BigInteger, nullable=False, server_default=text("0")),
+    )
+    state = Table(
+        "cluster_state",
+        made,
+        Column("id", Integer, primary_key=True, autoincrement=False),
+        Column("units_version", BigInteger, nullable=False, server_default=text("0")),
+        Column("catalogue_version", BigInteger, nullable=False, server_default=text("0")),
+        Column("timeline", String(8), nullable=False, server_default=text("''")),
+        Column("timeline_since_ms", BigInteger, nullable=False, server_default=text("0")),
+        Column("level", Integer, nullable=False, server_default=text("1")),
+    )
+    Table(
+        "catalogue_change",
+        made,
+        Column("version", BigInteger, primary_key=True, autoincrement=False),
+        Column("number", Integer, primary_key=True, autoincrement=False),
+        Column("kind", String(16), nullable=False),
+        Column("entry_key", Text, nullable=False),
+    )
+    made.create_all(connection, checkfirst=False)
+    connection.execute(insert(state).values(id=1))
+
+
 MIGRATIONS: Mapping[int, Migration] = {
     1: add_row_checksums,
     2: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),
     # A clean offset of 0 adds nothing to the sum of a row.
     3: statements("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"),
     4: add_security_entries,
+    5: add_cluster,
 }
 
 
@@ -121,6 +173,7 @@ def migrate(
                 id=1, schema_version=target, cluster_id=cluster_id, row_crc=row_crc(cluster_id)
             )
         )
+        connection.execute(insert(tables.cluster_state).values(id=1))
         connection.execute(insert(tables.producer_id).values(id=1, next_id=0, row_crc=row_crc(0)))
         return
     version = _known_version(connection, existing, where, target)

@@ -12,9 +12,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
-from sqlalchemy import URL, BigInteger, Connection, LargeBinary, bindparam, select, text, update
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Connection,
+    LargeBinary,
+    TextClause,
+    bindparam,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -24,6 +34,7 @@ from groupd.storage.checksums import end_moved
 from groupd.storage.log import LogError, LogFenced, LogUnavailable, StoreRefused, StoreTaken
 from groupd.storage.migrate import migrate
 from groupd.storage.postgres_session import (
+    Holder,
     PostgresErrors,
     Session,
     connect,
@@ -60,12 +71,15 @@ def postgres_reader(url: str) -> ReadingBackend:
     address = parse_url(url)
     session = partial(connect, address, writes=False)
     return ReadingBackend(
-        address.where, PostgresErrors(address), _connect_reading(session), _is_dead
+        address.where, PostgresErrors(address), _connect_reading(session), is_dead
     )
 
 
 class PostgresBackend(DatabaseBackend):
     """See `storage.sql_logs.Backend`."""
+
+    shares = False
+    """Whether several processes use the database at a time."""
 
     def __init__(self, address: PostgresAddress) -> None:
         super().__init__(address.where, PostgresErrors(address))
@@ -80,10 +94,10 @@ class PostgresBackend(DatabaseBackend):
         """Connects, locks, migrates. Raises StoreRefused; may then be called again."""
         self._owner_epoch = None
         self._taken.clear()
-        writers = Transactions(_connect(self._writing_session), 1, _is_dead)
+        writers = Transactions(connecting(self._writing_session), 1, is_dead)
         self._owner_epoch = await self._prepare(writers, self._take_over)
         reading = _connect_reading(self._reading_session)
-        self._open(writers, Transactions(reading, self._address.readers, _is_dead))
+        self._open(writers, Transactions(reading, self._address.readers, is_dead))
         loop = asyncio.get_running_loop()
         self._watching = loop.create_task(self._watch(writers), name="postgres-watch")
 
@@ -113,13 +127,10 @@ class PostgresBackend(DatabaseBackend):
     async def _own(self, session: Session) -> None:
         """Take the lock. Raises StoreRefused during the start, later StoreTaken if the database
         went through other hands, LogUnavailable."""
-        holder = await take_lock(session)
+        holder = await take_lock(session, shared=self.shares)
         if self._owner_epoch is None:
             if holder is not None:
-                raise StoreRefused(
-                    f"{self._where}: in use by another groupd ({holder.name}): stop it or choose "
-                    "another database"
-                )
+                raise StoreRefused(f"{self._where}: {self._in_use(holder)}")
             return
         if await session.fetchval(str(_OWNER)) != self._owner_epoch:
             self._taken.set()
@@ -129,6 +140,17 @@ class PostgresBackend(DatabaseBackend):
             holder = await end_holder(session, holder)
         if holder is not None:
             raise LogUnavailable(f"{self._where}: locked by {holder.name}")
+
+    def _in_use(self, holder: Holder) -> str:
+        if holder.shared:
+            return (
+                f"in use by a cluster ({holder.name}): join it with --cluster, or choose another "
+                "database"
+            )
+        alone = ", which runs without --cluster" if self.shares else ""
+        return (
+            f"in use by another groupd ({holder.name}){alone}: stop it or choose another database"
+        )
 
     async def _connected(self, *, writes: bool) -> Session:
         try:
@@ -189,9 +211,20 @@ _BATCH_COLUMNS = (
     "row_crc",
     "payload",
 )
-_APPEND = text(
-    """
-    WITH advanced AS (
+_FENCE = """
+        me AS (
+            SELECT node_id FROM cluster_node
+            WHERE node_id = :node AND incarnation = :incarnation
+            FOR KEY SHARE
+        ),"""
+
+
+def _appending(*, fenced: bool) -> TextClause:
+    """The statement; `fenced`: only if the node is a member at its incarnation, and remains so
+    until the end of the transaction."""
+    statement = text(
+        f"""
+    WITH {_FENCE if fenced else ""} advanced AS (
         UPDATE log SET next_offset = mine.new_end, row_sum = log.row_sum + mine.difference
         FROM unnest(:of_log, :owner, :expected, :new_end, :difference)
             AS mine (log_id, owner_epoch, expected, new_end, difference)
@@ -199,6 +232,7 @@ _APPEND = text(
             AND log.owner_epoch = mine.owner_epoch
             AND log.next_offset = mine.expected
             AND log.name IS NOT NULL
+            {"AND EXISTS (SELECT node_id FROM me)" if fenced else ""}
         RETURNING log.log_id
     )
     INSERT INTO log_batch (log_id, base_offset, last_offset, max_timestamp_ms, row_crc, payload)
@@ -207,21 +241,35 @@ _APPEND = text(
     )
     WHERE (SELECT count(*) FROM advanced) = cardinality(:of_log)
     """
-).bindparams(
-    *(
-        bindparam(name, type_=ARRAY(BigInteger))
-        for name in ("of_log", "owner", "expected", "new_end", "difference", *_BATCH_COLUMNS[:-1])
-    ),
-    bindparam("payload", type_=ARRAY(LargeBinary)),
-)
+    )
+    arrays = ("of_log", "owner", "expected", "new_end", "difference", *_BATCH_COLUMNS[:-1])
+    return statement.bindparams(
+        *(bindparam(name, type_=ARRAY(BigInteger)) for name in arrays),
+        bindparam("payload", type_=ARRAY(LargeBinary)),
+    )
 
 
-def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows) -> None:
+_APPEND = _appending(fenced=False)
+_FENCED_APPEND = _appending(fenced=True)
+
+
+class Fence(NamedTuple):
+    """A member of a cluster, at the incarnation at which it may write."""
+
+    node: int
+    incarnation: int
+
+
+def append_rows(
+    connection: Connection, advances: Sequence[Advance], rows: Rows, fence: Fence | None = None
+) -> None:
     """Appends within a transaction of the caller. Raises LogFenced (of no log in particular) when a
-    log is not where its writer believes: the caller rolls back whatever was done."""
+    log is not where its writer believes, or `fence` does not hold: the caller rolls back whatever
+    was done."""
     inserted = connection.execute(
-        _APPEND,
+        _APPEND if fence is None else _FENCED_APPEND,
         {
+            **({} if fence is None else fence._asdict()),
             "of_log": [advance.log_id for advance in advances],
             "owner": [advance.owner_epoch for advance in advances],
             "expected": [advance.base_offset for advance in advances],
@@ -240,7 +288,7 @@ def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows)
 # Connections ------------------------------------------------------------------------------------
 
 
-def _connect(session: Callable[[], Awaitable[Session]], **options: Any) -> Connect:
+def connecting(session: Callable[[], Awaitable[Session]], **options: Any) -> Connect:
     async def make_session() -> Session:
         with session_errors():
             return await session()
@@ -265,10 +313,10 @@ def _connect(session: Callable[[], Awaitable[Session]], **options: Any) -> Conne
 
 def _connect_reading(session: Callable[[], Awaitable[Session]]) -> Connect:
     # All queries of a transaction see one state.
-    return _connect(session, isolation_level="REPEATABLE READ")
+    return connecting(session, isolation_level="REPEATABLE READ")
 
 
-def _is_dead(connection: OpenConnection) -> bool:
+def is_dead(connection: OpenConnection) -> bool:
     sync = cast(AsyncConnection, connection).sync_connection
     session: Session | None = None if sync is None else sync.connection.driver_connection
     return session is None or session.is_closed()

@@ -27,7 +27,11 @@ program could have."""
 SILENCE_S = 5.0
 """How much longer than the server's own limit a statement may take until the network is blamed."""
 
-_LOCK_CLASS = 0x67727064  # "grpd"
+LOCK_CLASS = 0x67727064  # "grpd"
+"""The class of the advisory lock on a database, as PostgreSQL calls its first number."""
+
+MIGRATION_CLASS = 0x6772706D  # "grpm"
+"""The same for the lock under which the nodes of a cluster create or migrate the tables."""
 
 
 class Session(Protocol):
@@ -39,6 +43,8 @@ class Session(Protocol):
 
     async def fetchval(self, query: str) -> Any: ...
 
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
+
     def add_termination_listener(self, callback: Callable[[Any], None]) -> None: ...
 
     def get_server_pid(self) -> int: ...
@@ -49,10 +55,12 @@ class Session(Protocol):
 
 
 class Holder(NamedTuple):
-    """Who holds the lock: the process of its session in the server, and its name for people."""
+    """Who holds the lock: the process of its session in the server, its name for people, and
+    whether it shares the lock with others, as the nodes of a cluster do."""
 
     server_pid: int
     name: str
+    shared: bool = False
 
 
 # Plans must not depend on statistics that may be old: always the ranges of the indexes, in order.
@@ -81,19 +89,24 @@ _SETTLE = """
         set_config('synchronous_commit', CASE current_setting('synchronous_commit')
             WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
 """
-_LOCK = f"SELECT pg_advisory_lock({_LOCK_CLASS}, hashtext(current_schema()))"
+_LOCK = f"SELECT pg_advisory_lock({LOCK_CLASS}, hashtext(current_schema()))"
+_SHARE = f"SELECT pg_advisory_lock_shared({LOCK_CLASS}, hashtext(current_schema()))"
 _HOLDER = f"""
-    SELECT pid, a.application_name, a.client_addr
+    SELECT pid, a.application_name, a.client_addr, l.mode = 'ShareLock' AS shared
     FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-    WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {_LOCK_CLASS}
+    WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {LOCK_CLASS}
         AND l.objid::bigint = (hashtext(current_schema())::bigint & 4294967295)
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
 
-async def connect(address: PostgresAddress, *, writes: bool) -> Session:
-    """A session with our settings. Raises StoreRefused for a server that cannot serve as a store,
-    errors of the driver and of the system."""
+async def connect(
+    address: PostgresAddress, *, writes: bool, statement_timeout_ms: int | None = None
+) -> Session:
+    """A session with our settings. `statement_timeout_ms`: instead of the address's. Raises
+    StoreRefused for a server that cannot serve as a store, errors of the driver and of the
+    system."""
+    limit_ms = statement_timeout_ms or address.statement_timeout_ms
     session: Session = await asyncpg.connect(
         address.dsn,
         database=address.database,
@@ -101,11 +114,11 @@ async def connect(address: PostgresAddress, *, writes: bool) -> Session:
         password=address.password,
         timeout=address.connect_timeout_s,
         # For a server that does not answer at all.
-        command_timeout=address.statement_timeout_ms / 1000 + SILENCE_S,
+        command_timeout=limit_ms / 1000 + (SILENCE_S if statement_timeout_ms is None else 0),
         server_settings={
             "application_name": f"groupd {socket.gethostname()[:40]} {os.getpid()}",
-            "statement_timeout": str(address.statement_timeout_ms),
-            "lock_timeout": str(LOCK_TIMEOUT_MS),
+            "statement_timeout": str(limit_ms),
+            "lock_timeout": str(min(limit_ms, LOCK_TIMEOUT_MS)),
             "idle_in_transaction_session_timeout": "60000",
             **_KEEPALIVE,
             **_PLANS,
@@ -120,18 +133,28 @@ async def connect(address: PostgresAddress, *, writes: bool) -> Session:
     return session
 
 
-async def take_lock(session: Session) -> Holder | None:
-    """Take the lock on the database for as long as the session lives; returns None, or who holds it
-    if the lock is taken."""
+async def take_lock(session: Session, *, shared: bool = False) -> Holder | None:
+    """Take the lock on the database for as long as the session lives, alone or `shared` with others
+    that do so too; returns None, or who holds it if the lock is taken."""
+    if not shared:
+        # One who waits for the lock keeps those away who would share it: nodes of a cluster that
+        # runs must not wait for a daemon that cannot have the database anyway.
+        holder = await _holder(session)
+        if holder is not None and holder.shared:
+            return holder
     try:
-        await session.execute(_LOCK)
+        await session.execute(_SHARE if shared else _LOCK)
     except asyncpg.LockNotAvailableError:
-        holder = await session.fetchrow(_HOLDER)
-        if holder is None:
-            return Holder(0, "somebody who is gone by now")
-        address = holder["client_addr"] or "this machine"
-        return Holder(holder["pid"], f"{holder['application_name']} at {address}")
+        return await _holder(session) or Holder(0, "somebody who is gone by now")
     return None
+
+
+async def _holder(session: Session) -> Holder | None:
+    row = await session.fetchrow(_HOLDER)
+    if row is None:
+        return None
+    address = row["client_addr"] or "this machine"
+    return Holder(row["pid"], f"{row['application_name']} at {address}", row["shared"])
 
 
 async def end_holder(session: Session, holder: Holder) -> Holder | None:

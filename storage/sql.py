@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from groupd.storage.checksums import check_row, row_crc
 from groupd.storage.log import LogError, SecurityEntry, StoredTopic, StoreRefused
@@ -20,6 +21,9 @@ from groupd.storage.tables import (
     security_entry,
     topic,
 )
+
+_KEYS_MAX = 500
+"""Keys that one query asks for."""
 
 _PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
@@ -44,21 +48,16 @@ class SqlCatalogue:
     async def topics(self) -> list[StoredTopic]:
         """All topics, sorted by name."""
 
+        query = select(topic).order_by(topic.c.name, topic.c.topic_id)
+        return await self._backend.write(lambda connection: _topics(connection, query))
+
+    async def topics_by_id(self, topic_ids: Sequence[bytes]) -> list[StoredTopic]:
         def work(connection: Connection) -> list[StoredTopic]:
-            query = select(topic).order_by(topic.c.name, topic.c.topic_id)
-            rows = connection.execute(query).all()
-            for row in rows:
-                values = (row.topic_id, row.name, row.partitions, row.configs)
-                check_row("topic", row.row_crc, *values)
-            return [
-                StoredTopic(
-                    row.topic_id,
-                    row.name,
-                    row.partitions,
-                    tuple(sorted(json.loads(row.configs).items())),
-                )
-                for row in rows
-            ]
+            found: list[StoredTopic] = []
+            for start in range(0, len(topic_ids), _KEYS_MAX):
+                some = topic_ids[start : start + _KEYS_MAX]
+                found += _topics(connection, select(topic).where(topic.c.topic_id.in_(some)))
+            return sorted(found, key=lambda one: (one.name, one.topic_id))
 
         return await self._backend.write(work)
 
@@ -68,11 +67,13 @@ class SqlCatalogue:
         def work(connection: Connection) -> None:
             _put_topic(connection, stored)
 
-        await self._backend.write(work)
+        await self._backend.change(work, [_topic_entry(stored.topic_id)])
 
     async def delete_topic(self, topic_id: bytes) -> None:
         statement = delete(topic).where(topic.c.topic_id == topic_id)
-        await self._backend.write(lambda connection: connection.execute(statement))
+        await self._backend.change(
+            lambda connection: connection.execute(statement), [_topic_entry(topic_id)]
+        )
 
     async def configs(self) -> list[tuple[int, str, str, str]]:
         """Ordered by resource type, name and key."""
@@ -105,7 +106,7 @@ class SqlCatalogue:
                 row = {"resource_type": resource_type, "name": name, "key": key, "value": value}
                 connection.execute(insert(config_override), {**row, "row_crc": crc})
 
-        await self._backend.write(work)
+        await self._backend.change(work, [("config", json.dumps([resource_type, name, key]))])
 
     async def security_entries(self, kind: str) -> list[tuple[str, str]]:
         columns = security_entry.c
@@ -148,7 +149,8 @@ class SqlCatalogue:
             if new:
                 connection.execute(insert(security_entry), new)
 
-        await self._backend.write(work)
+        entries = [("security", json.dumps([change.kind, change.key])) for change in changes]
+        await self._backend.change(work, entries)
 
     async def log_sizes(self) -> dict[str, int]:
         query = (
@@ -186,6 +188,24 @@ class SqlCatalogue:
             check_row("producer_id", crc, next_id)
 
         await self._backend.write(work)
+
+
+def _topics(connection: Connection, query: Select[Any]) -> list[StoredTopic]:
+    """Raises LogCorrupt."""
+    rows = connection.execute(query).all()
+    for row in rows:
+        check_row("topic", row.row_crc, row.topic_id, row.name, row.partitions, row.configs)
+    return [
+        StoredTopic(
+            row.topic_id, row.name, row.partitions, tuple(sorted(json.loads(row.configs).items()))
+        )
+        for row in rows
+    ]
+
+
+def _topic_entry(topic_id: bytes) -> tuple[str, str]:
+    """See `storage.cluster.CatalogueJournal`."""
+    return "topic", topic_id.hex()
 
 
 def _put_topic(connection: Connection, stored: StoredTopic) -> None:

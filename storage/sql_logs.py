@@ -58,6 +58,7 @@ from groupd.storage.log import (
     StoreTaken,
 )
 from groupd.storage.tables import log, log_batch
+from groupd.storage.units import OwnedUnit
 
 T = TypeVar("T")
 
@@ -97,6 +98,13 @@ class Backend(Protocol):
         """Runs `work` on one consistent state of the database; does not wait for writers."""
         ...
 
+    async def change(
+        self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
+    ) -> T:
+        """`write` for the catalogue. `entries`: what it changes, as (kind, key), see
+        `storage.cluster.CatalogueJournal`. In a cluster it raises CatalogueBehind."""
+        ...
+
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
         """Moves the ends of the logs and inserts rows of `log_batch`, in one transaction. Raises as
         `write`, and LogFenced (of no log in particular), with nothing done, when a log is not where
@@ -105,6 +113,10 @@ class Backend(Protocol):
 
     async def lost(self) -> str:
         """See `storage.log.Store.lost`."""
+        ...
+
+    def owns(self, connection: Connection, owned: OwnedUnit) -> bool:
+        """Whether this node owns the unit at that epoch, and does so until the transaction ends."""
         ...
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
@@ -126,14 +138,18 @@ class SqlLogs:
         # Ids of the logs that were opened here; `append` fences all others.
         self._log_ids: dict[str, int] = {}
 
-    async def open(self, name: str) -> LogState:
-        return (await self.open_many([name]))[name]
+    async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
+        return (await self.open_many([name], owned))[name]
 
-    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+    async def open_many(
+        self, names: Sequence[str], owned: OwnedUnit | None = None
+    ) -> dict[str, LogState]:
         """The states of the logs, in the order of `names`."""
         wanted = list(dict.fromkeys(names))
 
         def work(connection: Connection) -> list[LogRow]:
+            if owned is not None and not self._backend.owns(connection, owned):
+                raise LogFenced(wanted)
             rows: list[LogRow] = []
             for start in range(0, len(wanted), _NAMES_MAX):
                 rows += _take(connection, wanted[start : start + _NAMES_MAX])

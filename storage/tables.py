@@ -9,6 +9,8 @@
 - `topic`, `config_override`, `producer_id`: the catalogue.
 - `security_entry`: ACLs, SCRAM credentials and quotas.
 - `meta`: one row with the schema version, the cluster id and the owner epoch.
+- `cluster_node`, `cluster_unit`, `cluster_state`, `catalogue_change`: what the nodes of a cluster
+  share, see `cluster`; empty where a store has one owner.
 
 `row_crc` and `row_sum` cover the other columns of their row, see `checksums`; that of `meta` does
 not cover the schema version, which has its own check, and the owner epoch.
@@ -22,6 +24,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Connection,
     Index,
@@ -32,10 +35,11 @@ from sqlalchemy import (
     Table,
     Text,
     event,
+    false,
     text,
 )
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """To change a table, add one here and a migration to `migrate.MIGRATIONS`."""
 
 metadata = MetaData()
@@ -143,4 +147,57 @@ producer_id = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("next_id", BigInteger, nullable=False),
     Column("row_crc", BigInteger, nullable=False),
+)
+
+cluster_node = Table(
+    "cluster_node",
+    metadata,
+    Column("node_id", Integer, primary_key=True, autoincrement=False),
+    # With the id in an index, so that a change of it waits for transactions that hold a key share
+    # lock on the row, as every append of the node does; a renewal does not wait.
+    Column("incarnation", BigInteger, nullable=False),
+    # By the clock of the database; null: the node is no member.
+    Column("lease_until_ms", BigInteger),
+    Column("facts", Text, nullable=False),  # a JSON object
+    Column("applied", BigInteger, nullable=False, server_default=text("0")),
+    Column("draining", Boolean, nullable=False, server_default=false()),
+    Column("leaving", Boolean, nullable=False, server_default=false()),
+)
+
+Index(
+    "cluster_node_by_incarnation",
+    cluster_node.c.node_id,
+    cluster_node.c.incarnation,
+    unique=True,
+)
+
+cluster_unit = Table(
+    "cluster_unit",
+    metadata,
+    Column("kind", String(16), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("owner", Integer),
+    Column("incarnation", BigInteger),
+    Column("wanted", Integer),
+    Column("epoch", BigInteger, nullable=False, server_default=text("0")),
+)
+
+cluster_state = Table(
+    "cluster_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("units_version", BigInteger, nullable=False, server_default=text("0")),
+    Column("catalogue_version", BigInteger, nullable=False, server_default=text("0")),
+    Column("timeline", String(8), nullable=False, server_default=text("''")),
+    Column("timeline_since_ms", BigInteger, nullable=False, server_default=text("0")),
+    Column("level", Integer, nullable=False, server_default=text("1")),
+)
+
+catalogue_change = Table(
+    "catalogue_change",
+    metadata,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kind", String(16), nullable=False),
+    Column("entry_key", Text, nullable=False),
 )

@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from groupd.storage.batches import Advance, Rows
 from groupd.storage.log import LogError, LogUnavailable, StoreRefused
 from groupd.storage.migrate import check_readable
+from groupd.storage.units import OwnedUnit
 
 T = TypeVar("T")
 
@@ -155,6 +156,16 @@ class DatabaseBackend:
         writers = self._writers
         async with self._one_by_one:
             return await self._run(writers, work)
+
+    async def change(
+        self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
+    ) -> T:
+        """See `storage.sql_logs.Backend`; where a store has one owner nobody needs to be told."""
+        return await self.write(work)
+
+    def owns(self, connection: Connection, owned: OwnedUnit) -> bool:
+        """See `storage.sql_logs.Backend`; a store with one owner is all its own."""
+        return True
 
     async def _append(self, work: Callable[[Connection], None]) -> None:
         """Runs `work` without waiting for the turns of `write`, because every commit of every

@@ -26,10 +26,12 @@ from groupd.storage.cluster import (
     Membership,
     NodeFacts,
     NodeIdInUse,
-    Unit,
     UnitState,
 )
 from groupd.storage.log import LogError, LogUnavailable
+from groupd.storage.units import (
+    Unit,
+)
 
 log = structlog.get_logger("groupd.cluster")
 

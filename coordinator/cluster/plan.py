@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from groupd.storage.cluster import NodeState, Unit, UnitState
+from groupd.storage.cluster import (
+    NodeState,
+    UnitState,
+)
+from groupd.storage.units import (
+    Unit,
+)
 
 
 def plan(members: Sequence[NodeState], units: Sequence[UnitState]) -> Mapping[Unit, int]:

@@ -15,7 +15,13 @@ from msgspec import Struct
 
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.ownership import UnitHost
-from groupd.storage.cluster import OwnedUnit, Unit, UnitState
+from groupd.storage.cluster import (
+    UnitState,
+)
+from groupd.storage.units import (
+    OwnedUnit,
+    Unit,
+)
 
 log = structlog.get_logger("groupd.cluster")
 

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from groupd.coordinator.cluster.plan import plan
 from groupd.coordinator.runtime.clock import Clock
-from groupd.storage.cluster import ClusterState, NodeFacts, NodeState, Unit, UnitState
+from groupd.storage.cluster import (
+    ClusterState,
+    NodeFacts,
+    NodeState,
+    UnitState,
+)
+from groupd.storage.units import (
+    Unit,
+)
 
 
 class ClusterView:

@@ -23,6 +23,7 @@ from groupd.storage.log import (
     StoredBatch,
     StoredTopic,
 )
+from groupd.storage.units import OwnedUnit
 
 T = TypeVar("T")
 
@@ -62,11 +63,13 @@ class OutsideStore:
     async def close(self) -> None:
         await self._store.close()
 
-    async def open(self, name: str) -> LogState:
+    async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name]))[name]
 
-    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
-        return await self._do("open", lambda: self._store.open_many(names))
+    async def open_many(
+        self, names: Sequence[str], owned: OwnedUnit | None = None
+    ) -> dict[str, LogState]:
+        return await self._do("open", lambda: self._store.open_many(names, owned))
 
     async def append(self, batches: Sequence[Append]) -> None:
         await self._do("append", lambda: self._store.append(batches))
@@ -106,6 +109,9 @@ class OutsideStore:
 
     async def topics(self) -> list[StoredTopic]:
         return await self._do("topics", self._store.topics)
+
+    async def topics_by_id(self, topic_ids: Sequence[bytes]) -> list[StoredTopic]:
+        return await self._do("topics-by-id", lambda: self._store.topics_by_id(topic_ids))
 
     async def put_topic(self, topic: StoredTopic) -> None:
         await self._do("put-topic", lambda: self._store.put_topic(topic))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from groupd.storage.cluster import Unit
+from groupd.storage.units import (
+    Unit,
+)
 
 
 class Ownership(Protocol):

@@ -21,6 +21,7 @@ from groupd.coordinator.workers.messages import (
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import Append, LogError, LogState, Replacement, StoredBatch
+from groupd.storage.units import OwnedUnit
 
 
 class RemoteLogs:
@@ -33,10 +34,12 @@ class RemoteLogs:
     async def _call(self, operation: WorkerOperation, question: Any) -> Any:
         return decode_answer(operation, await self._channel.call(operation, encode(question)))
 
-    async def open(self, name: str) -> LogState:
+    async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name]))[name]
 
-    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+    async def open_many(
+        self, names: Sequence[str], owned: OwnedUnit | None = None
+    ) -> dict[str, LogState]:
         states: dict[str, LogState] = await self._call(WorkerOperation.OPEN, names)
         return states
 

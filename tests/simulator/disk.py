@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from groupd.protocol.records.batch import BatchRecord, iter_batches, iter_records
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.log import Append, LogError, LogFenced, LogState, LogUnavailable, StoredBatch
+from groupd.storage.units import OwnedUnit
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.options import Options
 from tests.simulator.world import World
@@ -156,10 +157,12 @@ class DiskClient:
         self._options = options
         self._loop = loop
 
-    async def open(self, name: str) -> LogState:
+    async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name]))[name]
 
-    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+    async def open_many(
+        self, names: Sequence[str], owned: OwnedUnit | None = None
+    ) -> dict[str, LogState]:
         await self._pause()
         return self._disk.open_many(names)
 

@@ -19,12 +19,14 @@ from groupd.storage.cluster import (
     NodeFacts,
     NodeIdInUse,
     NodeState,
-    OwnedUnit,
     Plan,
-    Unit,
     UnitState,
 )
 from groupd.storage.log import LogFenced, LogUnavailable
+from groupd.storage.units import (
+    OwnedUnit,
+    Unit,
+)
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.world import Violation, World
 

@@ -14,8 +14,14 @@ from msgspec import Struct, field
 from groupd.coordinator.cluster.lease import Lease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.core.types import Instant
-from groupd.storage.cluster import NodeFacts, OwnedUnit, Unit
+from groupd.storage.cluster import (
+    NodeFacts,
+)
 from groupd.storage.log import LogError, LogFenced
+from groupd.storage.units import (
+    OwnedUnit,
+    Unit,
+)
 from tests.simulator.cluster.database import Database, Session
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.world import Timer, World

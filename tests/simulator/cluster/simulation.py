@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from groupd.coordinator.cluster.plan import plan
-from groupd.storage.cluster import Unit
+from groupd.storage.units import (
+    Unit,
+)
 from tests.simulator.cluster.database import Database
 from tests.simulator.cluster.process import KIND, LEASE_MS, Process
 from tests.simulator.logs import captured_log
@@ -306,6 +308,8 @@ class ClusterSimulation:
         for process in self.processes.values():
             if process.loop.frozen_until_ms > self.world.now_ms:
                 return f"node {process.node_id} is frozen"
+            if process.node.view.timeline != str(self.database.tables.timeline):
+                return f"node {process.node_id} does not know of the promotion"
             if process.node.not_ready:
                 return f"node {process.node_id}: {process.node.not_ready}"
         state = self.database.state(-1)

@@ -10,7 +10,9 @@ import pytest
 
 from groupd.coordinator.cluster.lease import Lease
 from groupd.coordinator.cluster.units import HeldUnits
-from groupd.storage.cluster import OwnedUnit
+from groupd.storage.units import (
+    OwnedUnit,
+)
 from tests.simulator.cluster.database import Database, Session
 from tests.simulator.cluster.simulation import simulate_cluster
 from tests.simulator.simulation import SimulationFailed

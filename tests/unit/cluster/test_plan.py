@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.cluster.plan import plan
 from groupd.storage.cluster import (
+    NodeFacts,
+    NodeState,
+    UnitState,
+)
+from groupd.storage.units import (
     GROUPS,
     PARTITIONS,
     TRANSACTIONS,
     UNIT_KINDS,
-    NodeFacts,
-    NodeState,
     Unit,
-    UnitState,
 )
 
 COUNTS = {GROUPS: 50, TRANSACTIONS: 50, PARTITIONS: 64}

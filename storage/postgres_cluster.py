@@ -1,0 +1,235 @@
+"""PostgreSQL as the store of a cluster: several processes use one database, each as a member.
+
+A member's writes hold a key share lock on the member's own row, at its incarnation. Whoever fences
+it changes the incarnation, so a write is either committed before that or is not done. ADR 40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import Connection, delete, insert, select, text, update
+
+from groupd.storage.batches import Advance, Rows
+from groupd.storage.cluster import CatalogueBehind, Changes, LeaseLost
+from groupd.storage.log import LogFenced, StoreRefused
+from groupd.storage.migrate import migrate
+from groupd.storage.postgres import (
+    Fence,
+    PostgresBackend,
+    append_rows,
+    connecting,
+    is_dead,
+)
+from groupd.storage.postgres_membership import PostgresMembership, notify
+from groupd.storage.postgres_session import LOCK_CLASS, MIGRATION_CLASS
+from groupd.storage.postgres_url import PostgresAddress, parse_url
+from groupd.storage.sql import SqlStore
+from groupd.storage.tables import (
+    SCHEMA_VERSION,
+    catalogue_change,
+    cluster_node,
+    cluster_state,
+    cluster_unit,
+    meta,
+)
+from groupd.storage.transactions import Transactions
+from groupd.storage.units import OwnedUnit
+
+T = TypeVar("T")
+
+CHANGES_KEPT = 10_000
+"""Changes of the catalogue that the journal holds; a node that is further behind reads all."""
+
+_MIGRATION_LOCK = f"SELECT pg_advisory_xact_lock({MIGRATION_CLASS}, hashtext(current_schema()))"
+_ALONE = f"SELECT pg_try_advisory_xact_lock({LOCK_CLASS}, hashtext(current_schema()))"
+_OWNER = select(meta.c.owner_epoch)
+_NODE = select(cluster_node.c.node_id).with_for_update(read=True, key_share=True)
+
+
+class ClusterStore(SqlStore):
+    """A store that several nodes share."""
+
+    def __init__(self, backend: ClusterBackend) -> None:
+        super().__init__(backend)
+        self.membership = PostgresMembership(backend.address, backend.joined)
+        self.journal = backend
+
+    async def start(self) -> None:
+        await super().start()
+        try:
+            await self.membership.start()
+        except BaseException:
+            await super().close()
+            raise
+
+    async def close(self) -> None:
+        await self.membership.close()
+        await super().close()
+
+
+def cluster_store(url: str) -> ClusterStore:
+    """The store behind `url`, not started. Raises StoreRefused."""
+    return ClusterStore(ClusterBackend(parse_url(url)))
+
+
+class ClusterBackend(PostgresBackend):
+    """See `storage.sql_logs.Backend`; also the `CatalogueJournal`."""
+
+    shares = True
+
+    def __init__(self, address: PostgresAddress) -> None:
+        super().__init__(address)
+        self.address = address
+        self.applied = 0
+        self._fence: Fence | None = None
+        self._member = False
+
+    def joined(self, fence: Fence | None) -> None:
+        """From now on writes are those of this member; None: it is a member no more."""
+        self._fence = fence
+        self._member = self._member or fence is not None
+
+    # Start --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        session = partial(self._connected, writes=True)
+        once = Transactions(connecting(session), 1, is_dead)
+        await self._prepare(once, self._bring_up_to_date)
+        await once.close()
+        await super().start()
+        self.applied = await self.read(lambda connection: _catalogue_version(connection))
+
+    def _bring_up_to_date(self, connection: Connection) -> None:
+        """Create or migrate the tables, one node at a time. Only a node that is alone changes a
+        schema that is there."""
+        connection.execute(text("SET LOCAL statement_timeout = 0"))
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
+        connection.execute(text(_MIGRATION_LOCK))
+        known = connection.scalar(text("SELECT to_regclass('meta') IS NOT NULL"))
+        version = connection.scalar(select(meta.c.schema_version)) if known else SCHEMA_VERSION
+        older = version is not None and version < SCHEMA_VERSION
+        if older and not connection.scalar(text(_ALONE)):
+            raise StoreRefused(
+                f"{self._where}: schema version {version} is older than {SCHEMA_VERSION}, and "
+                "others use it: stop them first"
+            )
+        migrate(connection, self._where)
+
+    def _take_over(self, connection: Connection) -> int:
+        """The owner epoch: a daemon that had the database to itself meanwhile has counted it up."""
+        return int(connection.execute(_OWNER).scalar_one())
+
+    # Writes -------------------------------------------------------------------------------
+
+    def _held(self) -> Fence | None:
+        """None before this node has joined for the first time. Raises LeaseLost."""
+        if self._fence is None and self._member:
+            raise LeaseLost(f"{self._where}: this node is no member of the cluster now")
+        return self._fence
+
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
+        fence = self._held()
+        if fence is None:
+            raise LogFenced([])
+        await self._append(lambda connection: append_rows(connection, advances, rows, fence))
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        fence = self._held()
+
+        def fenced(connection: Connection) -> T:
+            if fence is not None:
+                _hold(connection, fence)
+            return work(connection)
+
+        return await super().write(fenced)
+
+    def owns(self, connection: Connection, owned: OwnedUnit) -> bool:
+        fence = self._held()
+        if fence is None:
+            return False
+        columns = cluster_unit.c
+        query = (
+            select(columns.epoch)
+            .where(columns.kind == owned.unit.kind, columns.number == owned.unit.number)
+            .where(columns.owner == fence.node, columns.incarnation == fence.incarnation)
+            .where(columns.epoch == owned.epoch)
+            .with_for_update(read=True)
+        )
+        return connection.scalar(query) is not None
+
+    # The catalogue ------------------------------------------------------------------------
+
+    async def change(
+        self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
+    ) -> T:
+        applied = self.applied
+
+        def change(connection: Connection) -> T:
+            _count_up(connection, applied, entries)
+            return work(connection)
+
+        result = await self.write(change)
+        self.advance(applied + 1)
+        return result
+
+    async def changes(self) -> Changes:
+        applied, columns = self.applied, catalogue_change.c
+        query = (
+            select(columns.version, columns.kind, columns.entry_key)
+            .where(columns.version > applied)
+            .order_by(columns.version, columns.number)
+            .limit(CHANGES_KEPT + 1)
+        )
+
+        def work(connection: Connection) -> Changes:
+            version = _catalogue_version(connection)
+            rows = connection.execute(query).all()
+            complete = len(rows) <= CHANGES_KEPT and (
+                version == applied or (bool(rows) and rows[0][0] == applied + 1)
+            )
+            entries = tuple((row[1], row[2]) for row in rows)
+            return Changes(version, entries if complete else (), complete)
+
+        return await self.read(work)
+
+    def advance(self, version: int) -> None:
+        self.applied = max(self.applied, version)
+
+
+def _catalogue_version(connection: Connection) -> int:
+    return int(connection.execute(select(cluster_state.c.catalogue_version)).scalar_one())
+
+
+def _hold(connection: Connection, fence: Fence) -> None:
+    """Hold the row of this member until the transaction ends. Raises LeaseLost."""
+    row = _NODE.where(
+        cluster_node.c.node_id == fence.node, cluster_node.c.incarnation == fence.incarnation
+    )
+    if connection.scalar(row) is None:
+        raise LeaseLost(f"node {fence.node} was fenced")
+
+
+def _count_up(connection: Connection, applied: int, entries: Sequence[tuple[str, str]]) -> None:
+    """Write down a change of the catalogue. Raises CatalogueBehind."""
+    columns = cluster_state.c
+    moved = connection.execute(
+        update(cluster_state)
+        .where(columns.catalogue_version == applied)
+        .values(catalogue_version=applied + 1)
+    )
+    if moved.rowcount != 1:
+        raise CatalogueBehind(f"the catalogue is newer than version {applied}")
+    connection.execute(
+        insert(catalogue_change),
+        [
+            {"version": applied + 1, "number": number, "kind": kind, "entry_key": key}
+            for number, (kind, key) in enumerate(entries)
+        ],
+    )
+    old = catalogue_change.c.version <= applied + 1 - CHANGES_KEPT
+    connection.execute(delete(catalogue_change).where(old))
+    notify(connection)

@@ -1,0 +1,408 @@
+"""Several stores on one database: members, units, fencing, the order of the catalogue's changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+import pytest
+
+from groupd.storage import postgres_membership
+from groupd.storage.cluster import (
+    CatalogueBehind,
+    ClusterState,
+    LeaseLost,
+    NodeFacts,
+    NodeIdInUse,
+    NodeState,
+    UnitState,
+)
+from groupd.storage.log import (
+    Append,
+    LogFenced,
+    LogUnavailable,
+    SecurityEntry,
+    StoredTopic,
+    StoreRefused,
+)
+from groupd.storage.open import create_store
+from groupd.storage.postgres_cluster import ClusterStore, cluster_store
+from groupd.storage.units import GROUPS, PARTITIONS, OwnedUnit, Unit
+from tests.support.loop_turns import until
+from tests.support.postgres import PostgresServer
+
+LEASE_MS = 300
+LONG_MS = 30_000
+COUNTS = {GROUPS: 4, PARTITIONS: 2}
+TOPIC = StoredTopic(bytes(range(16)), "orders", 3)
+MakeNode = Callable[[], ClusterStore]
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> str:
+    return postgres.emptied_database()
+
+
+@pytest.fixture
+async def new_node(postgres: PostgresServer, database: str) -> AsyncIterator[MakeNode]:
+    """Makes stores, not started, on one database."""
+    made: list[ClusterStore] = []
+
+    def make() -> ClusterStore:
+        made.append(cluster_store(postgres.url(database)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+@pytest.fixture
+async def nodes(new_node: MakeNode) -> list[ClusterStore]:
+    """Two that have started."""
+    both = [new_node(), new_node()]
+    for one in both:
+        await one.start()
+    return both
+
+
+def all_on(node_id: int) -> Callable[..., Mapping[Unit, int]]:
+    """A plan that wants everything on one node."""
+
+    def decide(nodes: Sequence[NodeState], units: Sequence[UnitState]) -> Mapping[Unit, int]:
+        return {one.unit: node_id for one in units}
+
+    return decide
+
+
+def by_number(nodes: Sequence[NodeState], units: Sequence[UnitState]) -> Mapping[Unit, int]:
+    ids = [one.facts.node_id for one in nodes]
+    return {one.unit: ids[one.unit.number % len(ids)] for one in units}
+
+
+async def join(node: ClusterStore, node_id: int, lease_ms: int = LONG_MS) -> int:
+    facts = NodeFacts(node_id, (("PLAINTEXT", "127.0.0.1", 9092),), rack="a", version="1.0")
+    return await node.membership.join(facts, lease_ms)
+
+
+async def look(node: ClusterStore, known: int = -1) -> ClusterState:
+    return await node.membership.renew(LONG_MS, 0, known)
+
+
+async def until_over(node: ClusterStore, node_id: int) -> None:
+    """Waits until the lease of another node is over, by the database's clock."""
+
+    async def over() -> bool:
+        (row,) = [one for one in (await look(node)).nodes if one.facts.node_id == node_id]
+        return row.lease_left_ms <= 0
+
+    async with asyncio.timeout(10):
+        while not await over():
+            await asyncio.sleep(0.01)
+
+
+async def owned_log(node: ClusterStore, name: str = "__consumer_offsets-0") -> Append:
+    """Opens a log of unit 0, which the node owns, and returns a first append to it."""
+    (unit,) = [one for one in await node.membership.acquire() if one.unit == Unit(GROUPS, 0)]
+    state = await node.open(name, OwnedUnit(unit.unit, unit.epoch))
+    return Append(name, state.owner_epoch, state.next_offset, state.next_offset, 1, b"payload")
+
+
+def following(append: Append) -> Append:
+    offset = append.last_offset + 1
+    return Append(append.name, append.owner_epoch, offset, offset, 1, b"more")
+
+
+# Who may use the database
+
+
+async def test_three_nodes_start_at_once_on_an_empty_database(new_node: MakeNode) -> None:
+    three = [new_node() for _ in range(3)]
+    await asyncio.gather(*(one.start() for one in three))
+    assert len({await one.cluster_id() for one in three}) == 1
+
+
+async def test_a_cluster_and_a_daemon_that_is_alone_keep_each_other_out(
+    postgres: PostgresServer, database: str, new_node: MakeNode
+) -> None:
+    alone = create_store(postgres.url(database), ".")
+    await alone.start()
+    with pytest.raises(StoreRefused, match="which runs without --cluster: stop it"):
+        await new_node().start()
+    await alone.close()
+    node = new_node()
+    await node.start()
+    with pytest.raises(StoreRefused, match=r"in use by a cluster .*: join it with --cluster"):
+        await alone.start()
+    await node.close()
+    await alone.start()
+    await alone.close()
+
+
+# Members
+
+
+async def test_ids_are_drawn_once(nodes: list[ClusterStore]) -> None:
+    a, b = nodes
+    drawn = await asyncio.gather(*(one.membership.draw_node_id() for one in (a, b, a, b)))
+    assert sorted(drawn) == [1, 2, 3, 4]
+    await join(a, 9)
+    assert await b.membership.draw_node_id() == 5
+
+
+async def test_members_see_each_other(nodes: list[ClusterStore]) -> None:
+    a, b = nodes
+    assert await join(a, 1) == 1
+    assert await join(b, 2) == 1
+    seen = await b.membership.renew(LONG_MS, 17, -1)
+    assert [one.facts.node_id for one in seen.nodes] == [1, 2]
+    assert seen.nodes[0].facts.listeners == (("PLAINTEXT", "127.0.0.1", 9092),)
+    assert 0 < seen.nodes[0].lease_left_ms <= LONG_MS
+    assert [one.applied for one in (await look(a)).nodes] == [0, 17]
+    await b.membership.leave()
+    assert [one.facts.node_id for one in (await look(a)).nodes] == [1]
+
+
+async def test_an_id_is_in_use_as_long_as_its_lease(nodes: list[ClusterStore]) -> None:
+    a, b = nodes
+    await join(a, 1, LEASE_MS)
+    with pytest.raises(NodeIdInUse) as used:
+        await join(b, 1)
+    assert 0 < used.value.left_ms <= LEASE_MS
+
+    async def joined() -> int:
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    return await join(b, 1)
+                except NodeIdInUse:
+                    await asyncio.sleep(0.01)
+
+    assert await joined() == 2
+    for call in (look(a), a.membership.acquire(), a.membership.leave(), a.membership.retire()):
+        with pytest.raises(LeaseLost):
+            await call
+
+
+# Units
+
+
+async def test_units_are_planned_acquired_and_given_back(nodes: list[ClusterStore]) -> None:
+    a, b = nodes
+    await join(a, 1)
+    await join(b, 2)
+    planned = await a.membership.plan(by_number, COUNTS)
+    assert planned.units is not None
+    assert len(planned.units) == sum(COUNTS.values())
+    assert {one.owner for one in planned.units} == {None}
+    mine = await a.membership.acquire()
+    assert {one.unit.number % 2 for one in mine} == {0}
+    assert {one.epoch for one in mine} == {1}
+    # Once more it is the same: nothing is acquired twice.
+    assert await a.membership.acquire() == mine
+    await b.membership.acquire()
+    seen = await look(b, planned.units_version)
+    assert seen.units is not None
+    assert [one.owner for one in seen.units] == [1, 2, 1, 2, 1, 2]
+    assert (await look(b, seen.units_version)).units is None
+    # A unit moves when its owner has given it up, and its epoch grows.
+    await a.membership.plan(all_on(2), COUNTS)
+    assert len(await b.membership.acquire()) == 3
+    await a.membership.release([OwnedUnit(one.unit, one.epoch) for one in mine])
+    taken = {one.unit: one.epoch for one in await b.membership.acquire()}
+    assert [taken[one.unit] for one in mine] == [2, 2, 2]
+
+
+async def test_a_release_that_comes_late_frees_nothing(nodes: list[ClusterStore]) -> None:
+    (a, _) = nodes
+    await join(a, 1)
+    await a.membership.plan(all_on(1), COUNTS)
+    first = await a.membership.acquire()
+    given_up = [OwnedUnit(one.unit, one.epoch) for one in first]
+    await a.membership.release(given_up)
+    await a.membership.acquire()
+    await a.membership.release(given_up)
+    units = (await look(a)).units
+    assert units is not None
+    assert {one.owner for one in units} == {1}
+
+
+async def test_a_node_that_drains_or_retires_says_so(nodes: list[ClusterStore]) -> None:
+    a, b = nodes
+    await join(a, 1)
+    await join(b, 2)
+    assert await a.membership.drain(2, True)
+    assert not await a.membership.drain(3, True)
+    await a.membership.retire()
+    assert [one.draining for one in (await look(b)).nodes] == [True, True]
+    await a.membership.leave()
+    await b.membership.leave()
+    # Who drains does so until somebody lets it resume; who has left comes back to work.
+    await join(a, 1)
+    await join(b, 2)
+    assert [one.draining for one in (await look(b)).nodes] == [False, True]
+
+
+# Fencing
+
+
+async def test_a_node_whose_lease_is_over_is_fenced(nodes: list[ClusterStore]) -> None:
+    a, b = nodes
+    await join(a, 1, LEASE_MS)
+    await join(b, 2)
+    await a.membership.plan(all_on(1), COUNTS)
+    append = await owned_log(a)
+    await a.append([append])
+    await until_over(b, 1)
+    # Nobody has fenced it yet, so it may still write.
+    await a.append([following(append)])
+    state = await b.membership.plan(all_on(2), COUNTS)
+    assert [one.facts.node_id for one in state.nodes] == [2]
+    with pytest.raises(LogFenced, match="__consumer_offsets-0"):
+        await a.append([following(following(append))])
+    with pytest.raises(LeaseLost):
+        await a.put_topic(TOPIC)
+    with pytest.raises(LeaseLost):
+        await look(a)
+    taken = await owned_log(b)
+    assert (taken.owner_epoch, taken.base_offset) == (2, 2)
+
+
+async def test_a_plan_waits_for_the_writes_of_whom_it_fences(
+    nodes: list[ClusterStore], postgres: PostgresServer, database: str
+) -> None:
+    a, b = nodes
+    incarnation = await join(a, 1, 1)
+    await join(b, 2)
+    await until_over(b, 1)
+    session = await postgres.connect(database)
+    writing = session.transaction()
+    await writing.start()
+    hold = "SELECT 1 FROM cluster_node WHERE node_id = 1 AND incarnation = $1 FOR KEY SHARE"
+    assert await session.fetchval(hold, incarnation) == 1
+    with pytest.raises(LogUnavailable):
+        await b.membership.plan(by_number, COUNTS)
+    await writing.commit()
+    await session.close()
+    assert len((await b.membership.plan(by_number, COUNTS)).nodes) == 1
+
+
+async def test_a_renewal_does_not_wait_for_writes(
+    nodes: list[ClusterStore], postgres: PostgresServer, database: str
+) -> None:
+    (a, _) = nodes
+    incarnation = await join(a, 1)
+    session = await postgres.connect(database)
+    async with session.transaction():
+        hold = "SELECT 1 FROM cluster_node WHERE node_id = 1 AND incarnation = $1 FOR KEY SHARE"
+        assert await session.fetchval(hold, incarnation) == 1
+        await look(a)
+    await session.close()
+
+
+async def test_a_log_is_opened_only_by_the_owner_of_its_unit(nodes: list[ClusterStore]) -> None:
+    a, b = nodes
+    await join(a, 1)
+    await join(b, 2)
+    await a.membership.plan(all_on(1), COUNTS)
+    unit = OwnedUnit(Unit(GROUPS, 0), 1)
+    with pytest.raises(LogFenced):
+        await a.open("log", unit)  # wanted, not acquired
+    await a.membership.acquire()
+    assert (await a.open("log", unit)).owner_epoch == 1
+    for node, owned in ((b, unit), (a, OwnedUnit(unit.unit, 2))):
+        with pytest.raises(LogFenced):
+            await node.open("log", owned)
+    assert (await a.open("log", unit)).owner_epoch == 2
+
+
+async def test_nothing_is_given_out_right_after_a_promotion(
+    nodes: list[ClusterStore], postgres: PostgresServer, database: str
+) -> None:
+    a, _ = nodes
+    await join(a, 1, LEASE_MS)
+    await a.membership.plan(by_number, COUNTS)
+    # What the tables say when the server is another one.
+    postgres.execute(database, "UPDATE cluster_state SET timeline = '0000000F' RETURNING 1")
+    assert await a.membership.acquire() == ()
+    units = (await a.membership.plan(lambda nodes, units: {}, COUNTS)).units
+    assert units is not None
+    assert {one.wanted for one in units} == {1}
+
+    async def acquired() -> bool:
+        await look(a)
+        return bool(await a.membership.acquire())
+
+    async with asyncio.timeout(10):
+        while not await acquired():
+            await asyncio.sleep(0.01)
+
+
+# The catalogue
+
+
+async def test_a_change_is_refused_until_all_changes_before_are_known(
+    nodes: list[ClusterStore],
+) -> None:
+    a, b = nodes
+    await join(a, 1)
+    await join(b, 2)
+    await a.put_topic(TOPIC)
+    with pytest.raises(CatalogueBehind):
+        await b.put_config(4, "", "log.retention.ms", "5")
+    assert await b.configs() == []
+    changes = await b.journal.changes()
+    assert changes.entries == (("topic", TOPIC.topic_id.hex()),)
+    assert (changes.version, changes.complete) == (1, True)
+    assert await b.topics_by_id([TOPIC.topic_id, bytes(16)]) == [TOPIC]
+    b.journal.advance(changes.version)
+    await b.put_config(4, "", "log.retention.ms", "5")
+    await b.change_security([SecurityEntry("acl", "k", "v"), SecurityEntry("scram", "u", None)])
+    await b.delete_topic(TOPIC.topic_id)
+    assert (await b.journal.changes()).entries == ()
+    assert (await a.journal.changes()).entries == (
+        ("config", '[4, "", "log.retention.ms"]'),
+        ("security", '["acl", "k"]'),
+        ("security", '["scram", "u"]'),
+        ("topic", TOPIC.topic_id.hex()),
+    )
+    assert (await look(a)).catalogue == 4
+
+
+async def test_a_node_that_is_far_behind_reads_everything(
+    nodes: list[ClusterStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = nodes
+    monkeypatch.setattr("groupd.storage.postgres_cluster.CHANGES_KEPT", 3)
+    for number in range(3):
+        await a.put_config(4, "", f"key{number}", "5")
+    assert (await b.journal.changes()).complete
+    await a.put_config(4, "", "key3", "5")
+    changes = await b.journal.changes()
+    assert (changes.version, changes.entries, changes.complete) == (4, (), False)
+
+
+# Notifications
+
+
+async def test_nodes_are_told_of_changes_also_after_a_lost_session(
+    nodes: list[ClusterStore],
+    postgres: PostgresServer,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgres_membership, "LISTEN_AGAIN_S", 0.01)
+    a, b = nodes
+    told: list[str] = []
+    a.membership.listen(lambda: told.append("told"))
+    await until(lambda: told != [])  # it listens from now on
+    told.clear()
+    await b.put_topic(TOPIC)
+    await until(lambda: told != [])
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+    told.clear()
+    assert postgres.execute(database, end)
+    await until(lambda: len(told) >= 2)  # at the end of the session, and when there is another
+    told.clear()
+    await b.put_config(4, "", "log.retention.ms", "5")
+    await until(lambda: told != [])
