@@ -70,6 +70,12 @@ class Lease:
         return self._elapsed_ns() < self._until and self._wall_ns() < self._wall_until
 
     @property
+    def left_ms(self) -> int:
+        """How long it is still valid; not above 0 if it is not."""
+        elapsed_ns = self._until - self._elapsed_ns()
+        return min(elapsed_ns, self._wall_until - self._wall_ns()) // _NS_PER_MS
+
+    @property
     def age_ms(self) -> int:
         """How long ago the renewal was sent that this lease comes from."""
         return (self._elapsed_ns() - self._from) // _NS_PER_MS

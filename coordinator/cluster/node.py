@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol
 
 import structlog
 
 from groupd.coordinator.cluster.lease import Lease, Moment
 from groupd.coordinator.cluster.plan import plan
+from groupd.coordinator.cluster.renewals import FollowedCatalogue, Renewals
 from groupd.coordinator.cluster.units import HeldUnits
 from groupd.coordinator.cluster.view import ClusterView
-from groupd.coordinator.runtime.clock import Clock, pause
+from groupd.coordinator.runtime.clock import Alarm, Clock, pause
 from groupd.coordinator.runtime.ownership import UnitHost
 from groupd.storage.cluster import (
     ClusterState,
@@ -40,19 +40,6 @@ LEAST_PAUSE_MS = 50
 
 AFTER_LEASE_MS = 20
 """How long after the end of another node's lease the database is asked whether it is over."""
-
-
-class FollowedCatalogue(Protocol):
-    """The catalogue of this node, which follows that of the cluster."""
-
-    @property
-    def applied(self) -> int:
-        """The version that this node works with."""
-        ...
-
-    async def catch_up(self) -> None:
-        """Read and apply what has changed. Raises LogError."""
-        ...
 
 
 class ClusterNode:
@@ -82,14 +69,14 @@ class ClusterNode:
         self.held = HeldUnits(hosts, clock, self._wake_up)
         self._membership = membership
         self._catalogue = catalogue
+        self._renewals = Renewals(catalogue, self._renewed, self._wake_up)
         self._clock = clock
         self._renew_ms = renew_ms
         self._tell = seen
         self._facts = NodeFacts(node_id)
+        self._lease_over = Alarm(clock, self._check_lease)
         self._wake = asyncio.Event()
         self._asked_ms = 0
-        self._unconfirmed: list[tuple[int, Moment]] = []
-        self._catching_up: asyncio.Task[None] | None = None
         self._states: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._retired = self._settled = False
@@ -140,9 +127,9 @@ class ClusterNode:
             timer = self._clock.call_at(self._clock.monotonic_ms() + timeout_ms, self._cancel_task)
             await asyncio.wait([self._task])
             timer.cancel()
-        if self._catching_up is not None:
-            self._catching_up.cancel()
+        self._renewals.close()
         self.lease.end()
+        self._lease_over.cancel()
         self.held.drop_all()
         self._next_state()
 
@@ -195,7 +182,7 @@ class ClusterNode:
     def _forget(self) -> None:
         self.lease.end()
         self.held.drop_all()
-        self._unconfirmed.clear()
+        self._renewals.forget()
         self.view.forget()
 
     async def _join(self) -> None:
@@ -234,7 +221,7 @@ class ClusterNode:
         self.renewals += 1
         self.renew_ns = (self._clock.monotonic_ms() - started_ms) * 1_000_000
         self._see(state)
-        self._confirm(state.catalogue, sent)
+        self._renewals.answered(state.catalogue, sent)
         if self._stopping and not self._retired:
             await self._membership.retire()
             self._retired = True
@@ -303,34 +290,21 @@ class ClusterNode:
         # They were released, and the answer was lost.
         self.held.forget(gone)
 
-    def _confirm(self, version: int, sent: Moment) -> None:
-        """The renewal counts once the changes that it told of are applied here."""
-        self._unconfirmed.append((version, sent))
-        # Older ones than fit into a lease are of no use any more.
-        del self._unconfirmed[: -2 * self.lease.lease_ms // max(1, LEAST_PAUSE_MS)]
-        self._count_confirmed()
-        if self._unconfirmed and (self._catching_up is None or self._catching_up.done()):
-            self._catching_up = asyncio.get_running_loop().create_task(
-                self._catch_up(), name="cluster-catalogue"
-            )
+    def _renewed(self, sent: Moment) -> None:
+        self._check_lease()
+        self.lease.renewed(sent)
+        if self.lease.valid():
+            self.held.resume()
+            self._check_lease()
 
-    def _count_confirmed(self) -> None:
-        applied = self._catalogue.applied
-        for version, sent in self._unconfirmed:
-            if version <= applied:
-                self.lease.renewed(sent)
-        self._unconfirmed = [one for one in self._unconfirmed if one[0] > applied]
-
-    async def _catch_up(self) -> None:
-        try:
-            await self._catalogue.catch_up()
-        except LogError as error:
-            log.warning("changes of the catalogue cannot be read", reason=str(error))
-        except Exception:
-            log.exception("changes of the catalogue cannot be applied")
-        else:
-            self._count_confirmed()
-            self._wake_up()
+    def _check_lease(self) -> None:
+        """Once the lease is over what is in memory is forgotten. Sessions of members would end in
+        that time otherwise, as nobody answers their heartbeats."""
+        if not self.lease.valid():
+            self.held.suspend()
+            return
+        self._lease_over.cancel()
+        self._lease_over.at_latest(self._clock.monotonic_ms() + self.lease.left_ms + 1)
 
     def _settle(self) -> None:
         if not self._settled and self.lease.valid() and not self._unserved():

@@ -31,12 +31,14 @@ LOADS_AT_ONCE = 4
 
 class _Held(Struct):
     """A unit of this node. `task`: its last call; `begun`: its host was told to serve it;
-    `leaving`: it is being given up; `over`: nothing of it is under way any more."""
+    `suspended`: it is owned and not served while the lease is over; `leaving`: it is being given
+    up; `over`: nothing of it is under way any more."""
 
     epoch: int
     task: asyncio.Task[None] | None = None
     begun: bool = False
     served: bool = False
+    suspended: bool = False
     leaving: bool = False
     over: bool = False
 
@@ -119,18 +121,36 @@ class HeldUnits:
         for unit in units:
             del self._held[unit]
 
+    def suspend(self) -> None:
+        """The lease is over: nothing is served, and what is in memory is forgotten, until `resume`
+        or `drop_all`. Units that are being given up go on with that."""
+        for unit, held in self._held.items():
+            if not held.leaving and not held.suspended:
+                held.suspended, held.begun, held.served = True, False, False
+                self._drop(unit, held)
+
+    def resume(self) -> None:
+        """The lease is renewed, and nobody else has had the units: read them again."""
+        for unit, held in self._held.items():
+            if held.suspended and not held.leaving:
+                held.suspended = False
+                held.task = self._start("serve", unit, self._serve(unit, held))
+
     def drop_all(self) -> None:
         """The lease is lost: forget everything at once."""
         held, self._held = self._held, {}
         for unit, one in held.items():
-            if one.task is not None:
-                one.task.cancel()
             if not one.leaving:
                 self.given[unit.kind] += 1
-            try:
-                self._hosts[unit.kind].drop(unit)
-            except Exception:
-                log.exception("a unit cannot be dropped", unit=_name(unit))
+            self._drop(unit, one)
+
+    def _drop(self, unit: Unit, held: _Held) -> None:
+        if held.task is not None:
+            held.task.cancel()
+        try:
+            self._hosts[unit.kind].drop(unit)
+        except Exception:
+            log.exception("a unit cannot be dropped", unit=_name(unit))
 
     def _start(self, what: str, unit: Unit, call: Awaitable[None]) -> asyncio.Task[None]:
         async def run() -> None:

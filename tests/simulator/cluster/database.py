@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
@@ -60,11 +60,20 @@ class LogRow(Struct):
     entries: list[tuple[int, str]] = field(default_factory=list)
 
 
+class Appended(NamedTuple):
+    """Whether the unit was owned at the writer's epoch when it was appended, and on which
+    timeline that was."""
+
+    owned: bool
+    timeline: int
+
+
 class Tables(Struct):
     nodes: dict[int, NodeRow] = field(default_factory=dict)
     units: dict[Unit, UnitRow] = field(default_factory=dict)
     logs: dict[Unit, LogRow] = field(default_factory=dict)
     units_version: int = 0
+    catalogue: int = 0
     timeline: int = 1
     timeline_since_ms: int = -1_000_000
 
@@ -147,7 +156,9 @@ class Database:
                 UnitState(unit, row.owner, row.wanted, row.epoch)
                 for unit, row in tables.units.items()
             )
-        return ClusterState(tuple(nodes), units, tables.units_version, 0, str(tables.timeline))
+        return ClusterState(
+            tuple(nodes), units, tables.units_version, tables.catalogue, str(tables.timeline)
+        )
 
     def free(self, node_id: int) -> None:
         for row in self.tables.units.values():
@@ -341,6 +352,10 @@ class Session:
 
         self._database.listeners.append(notify)
 
+    async def catalogue(self) -> int:
+        """The version of the newest change."""
+        return await self._call(lambda database: database.tables.catalogue)
+
     # Logs
 
     async def open(self, owned: OwnedUnit) -> tuple[int, list[tuple[int, str]]]:
@@ -361,12 +376,11 @@ class Session:
 
         return await self._call(work)
 
-    async def append(self, owned: OwnedUnit, log_epoch: int, offset: int, value: str) -> bool:
-        """Whether the unit was owned at that epoch in the moment of the append. Raises LogFenced,
-        LogUnavailable."""
+    async def append(self, owned: OwnedUnit, log_epoch: int, offset: int, value: str) -> Appended:
+        """Raises LogFenced, LogUnavailable."""
         mine = self.incarnation
 
-        def work(database: Database) -> bool:
+        def work(database: Database) -> Appended:
             node = database.tables.nodes.get(self._node_id)
             log = database.tables.logs.get(owned.unit)
             if node is None or not node.member or node.incarnation != mine or log is None:
@@ -375,6 +389,7 @@ class Session:
                 raise LogFenced([str(owned.unit)])
             log.entries.append((owned.epoch, value))
             row = database.tables.units[owned.unit]
-            return (row.owner, row.incarnation, row.epoch) == (self._node_id, mine, owned.epoch)
+            now = row.owner, row.incarnation, row.epoch
+            return Appended(now == (self._node_id, mine, owned.epoch), database.tables.timeline)
 
         return await self._call(work)

@@ -7,7 +7,7 @@ from memory with what is durable.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
@@ -22,7 +22,7 @@ from groupd.storage.units import (
     OwnedUnit,
     Unit,
 )
-from tests.simulator.cluster.database import Database, Session
+from tests.simulator.cluster.database import Appended, Database, Session
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.world import Timer, World
 
@@ -88,7 +88,7 @@ class ToyHost:
 
     async def serve(self, unit: Unit, epoch: int) -> None:
         served = self.units[unit] = ServedUnit(OwnedUnit(unit, epoch))
-        await self._pause(self._load_ms())
+        await self.pause(self._load_ms())
         await self.load(served)
 
     async def load(self, served: ServedUnit) -> None:
@@ -99,7 +99,7 @@ class ToyHost:
             except LogFenced:
                 return
             except LogError:
-                await self._pause(REOPEN_MS)
+                await self.pause(REOPEN_MS)
                 continue
             if not served.closed:
                 served.log_epoch = log_epoch
@@ -119,19 +119,24 @@ class ToyHost:
         if served is not None:
             served.closed, served.active = True, False
 
-    async def _pause(self, delay_ms: int) -> None:
+    async def pause(self, delay_ms: int) -> None:
         over = asyncio.Event()
         self._clock.call_at(self._clock.monotonic_ms() + delay_ms, over.set)
         await over.wait()
 
 
 class Following:
-    """A catalogue in which nothing happens."""
+    """A catalogue that takes its time to apply what has changed."""
 
-    applied = 0
+    def __init__(self, session: Session, pause: Callable[[], Awaitable[None]]) -> None:
+        self.applied = 0
+        self._session = session
+        self._pause = pause
 
     async def catch_up(self) -> None:
-        """Nothing is ever behind."""
+        version = await self._session.catalogue()
+        await self._pause()
+        self.applied = version
 
 
 class Process:
@@ -146,6 +151,7 @@ class Process:
         self.load_max_ms = 300
         self.host = ToyHost(self.session, self.clock, lambda: world.between(0, self.load_max_ms))
         self.stopping = False
+        self.catalogue = Following(self.session, self._pause)
         self.node: ClusterNode
         self.loop.enter(self._start, units)
 
@@ -154,7 +160,7 @@ class Process:
         self.node = ClusterNode(
             self.node_id,
             self.session,
-            Following(),
+            self.catalogue,
             self.clock,
             lease,
             {KIND: self.host},
@@ -162,6 +168,9 @@ class Process:
             RENEW_MS,
         )
         self.node.start(NodeFacts(self.node_id))
+
+    async def _pause(self) -> None:
+        await self.host.pause(self.world.between(0, 2 * self.load_max_ms))
 
     def would_answer(self, unit: Unit) -> ServedUnit | None:
         """The unit if a request for it were answered now."""
@@ -191,19 +200,19 @@ class Process:
         if served is not None:
             reply(list(served.values))
 
-    def write(self, unit: Unit, value: str, reply: Callable[[int, bool], None]) -> None:
-        """`reply` gets the offset, and whether the unit was owned when the value was appended."""
+    def write(self, unit: Unit, value: str, reply: Callable[[int, Appended], None]) -> None:
+        """`reply` gets the offset, and what is known of the append."""
         served = self.would_answer(unit)
         if served is not None and served.writing is None:
             task = self.loop.create_task(self._write(served, value, reply))
             served.writing = task
 
     async def _write(
-        self, served: ServedUnit, value: str, reply: Callable[[int, bool], None]
+        self, served: ServedUnit, value: str, reply: Callable[[int, Appended], None]
     ) -> None:
         offset = len(served.values)
         try:
-            owned = await self.session.append(served.owned, served.log_epoch, offset, value)
+            appended = await self.session.append(served.owned, served.log_epoch, offset, value)
         except LogError:
             # Nobody knows what is in the log now.
             served.active = False
@@ -214,4 +223,4 @@ class Process:
         served.writing = None
         if self.host.units.get(served.owned.unit) is served:
             served.values.append(value)
-            reply(offset, owned)
+            reply(offset, appended)

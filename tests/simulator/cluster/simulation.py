@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 from groupd.coordinator.cluster.plan import plan
 from groupd.storage.units import (
     Unit,
 )
-from tests.simulator.cluster.database import Database
+from tests.simulator.cluster.database import Appended, Database
 from tests.simulator.cluster.process import KIND, LEASE_MS, Process
 from tests.simulator.logs import captured_log
 from tests.simulator.simulation import SimulationFailed
@@ -46,6 +47,9 @@ class ClusterSimulation:
         self.forgotten_until_ms = -1
         """Until then nodes may answer with what a promotion has lost."""
         self.writes = self.reads = 0
+        self.changes: deque[tuple[int, int]] = deque()
+        """Changes of the catalogue that nodes need not know yet: (when, version)."""
+        self.due_version = 0
         self.lossy = self.world.chance(0.3)
         self.world.after_step = self.check
         self.log = captured_log()
@@ -63,13 +67,30 @@ class ClusterSimulation:
         for process in self.processes.values():
             if process.loop.failures:
                 raise Violation(f"node {process.node_id}: {process.loop.failures}")
+        due = self._due_version()
+        for process in self.processes.values():
+            if process.catalogue.applied < due and process.node.may_answer():
+                raise Violation(f"node {process.node_id} answers without change {due}")
         if self.log.errors:
             raise Violation(f"logged: {self.log.errors[0]}")
 
-    def _told(self, unit: Unit, offset: int, value: str, owned: bool) -> None:
-        if not owned:
+    def _due_version(self) -> int:
+        """The newest change of the catalogue that is older than a lease."""
+        while self.changes and self.changes[0][0] + LEASE_MS <= self.world.now_ms:
+            self.due_version = self.changes.popleft()[1]
+        return self.due_version
+
+    def _change(self) -> None:
+        if self.database.up:
+            self.database.tables.catalogue += 1
+            self.changes.append((self.world.now_ms, self.database.tables.catalogue))
+        self.world.after(self.world.between(10, 4000), self._change)
+
+    def _told(self, unit: Unit, offset: int, value: str, appended: Appended) -> None:
+        if not appended.owned:
             raise Violation(f"{unit}: {value} was acknowledged outside of its owner's epoch")
-        if self.world.now_ms < self.forgotten_until_ms and not self._in_log(unit, offset, value):
+        before = appended.timeline != self.database.tables.timeline
+        if before and self.lossy and not self._in_log(unit, offset, value):
             return  # it was appended to the server that is gone
         known = self.acknowledged[unit]
         known.extend([""] * (offset + 1 - len(known)))
@@ -114,8 +135,8 @@ class ClusterSimulation:
             if world.chance(0.4):
                 value = f"{unit.number}.{world.steps}"
 
-                def told(offset: int, owned: bool) -> None:
-                    self.world.watched(self._told)(unit, offset, value, owned)
+                def told(offset: int, appended: Appended) -> None:
+                    self.world.watched(self._told)(unit, offset, value, appended)
 
                 world.after(delay_ms, process.loop.enter, process.write, unit, value, told)
             else:
@@ -229,6 +250,8 @@ class ClusterSimulation:
         if self.lossy:
             # What was lost is lost; nobody may know of it one lease later.
             self.forgotten_until_ms = self.world.now_ms + LEASE_MS
+            self.changes.clear()
+            self.due_version = min(self.due_version, self.database.tables.catalogue)
             for unit, values in self.acknowledged.items():
                 self.acknowledged[unit] = [
                     value if self._in_log(unit, offset, value) else ""
@@ -263,6 +286,7 @@ class ClusterSimulation:
             self._start_node()
         self._copy()
         self._ask()
+        self._change()
         self.world.after(self.world.between(0, 5000), self._fault)
         self.world.run_until(FAULTS_MS)
         self._heal()

@@ -3,17 +3,19 @@ purpose is found out: a check that never fails would show nothing."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from groupd.coordinator.cluster.lease import Lease
+from groupd.coordinator.cluster.lease import Lease, Moment
+from groupd.coordinator.cluster.renewals import Renewals
 from groupd.coordinator.cluster.units import HeldUnits
 from groupd.storage.units import (
     OwnedUnit,
 )
-from tests.simulator.cluster.database import Database, Session
+from tests.simulator.cluster.database import Appended, Database, Session
 from tests.simulator.cluster.simulation import simulate_cluster
 from tests.simulator.simulation import SimulationFailed
 
@@ -59,6 +61,16 @@ def released_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HeldUnits, "owns", HeldUnits.__contains__)
 
 
+def counted_before_it_is_applied(patch: pytest.MonkeyPatch) -> None:
+    """A renewal that counts although a change of the catalogue is not applied yet."""
+
+    def answered(self: Renewals, version: int, sent: Moment) -> None:
+        self._renewed(sent)
+        self._task = self._task or asyncio.get_running_loop().create_task(self._catch_up())
+
+    patch.setattr(Renewals, "answered", answered)
+
+
 def robbed(patch: pytest.MonkeyPatch) -> None:
     """A plan that takes units from nodes whose lease lasts for another second."""
     now_ms = Database.now_ms
@@ -83,11 +95,11 @@ def unfenced(patch: pytest.MonkeyPatch) -> None:
 
     async def anything(
         self: Session, owned: OwnedUnit, log_epoch: int, offset: int, value: str
-    ) -> bool:
-        def work(database: Database) -> bool:
+    ) -> Appended:
+        def work(database: Database) -> Appended:
             log = database.tables.logs[owned.unit]
             log.entries.append((owned.epoch, value))
-            return True
+            return Appended(True, database.tables.timeline)
 
         return await self._call(work)
 
@@ -98,6 +110,7 @@ MUTANTS: Sequence[Callable[[pytest.MonkeyPatch], None]] = (
     never_over,
     counted_from_the_answer,
     released_at_once,
+    counted_before_it_is_applied,
     robbed,
     no_rest_after_a_promotion,
     unfenced,

@@ -1,0 +1,88 @@
+"""Renewals of the lease that were answered. Each counts once the changes of the catalogue that its
+answer told of are applied here: so a node that answers has every change that is older than a lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from groupd.coordinator.cluster.lease import Moment
+from groupd.storage.log import LogError
+
+log = structlog.get_logger("groupd.cluster")
+
+KEPT_MAX = 100
+"""Answered renewals that wait for changes to be applied; the oldest of more are of no use."""
+
+
+class FollowedCatalogue(Protocol):
+    """The catalogue of this node, which follows that of the cluster."""
+
+    @property
+    def applied(self) -> int:
+        """The version that this node works with."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Read and apply what has changed. Raises LogError."""
+        ...
+
+
+class Renewals:
+    """`renewed(sent)` is called for a renewal that counts, `caught_up()` when changes were
+    applied."""
+
+    def __init__(
+        self,
+        catalogue: FollowedCatalogue,
+        renewed: Callable[[Moment], None],
+        caught_up: Callable[[], None],
+    ) -> None:
+        self._catalogue = catalogue
+        self._renewed = renewed
+        self._caught_up = caught_up
+        self._answered: list[tuple[int, Moment]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def answered(self, version: int, sent: Moment) -> None:
+        """A renewal that was sent then has told of this version of the catalogue."""
+        self._answered.append((version, sent))
+        del self._answered[:-KEPT_MAX]
+        self._count()
+        if self._answered and (self._task is None or self._task.done()):
+            self._task = asyncio.get_running_loop().create_task(
+                self._catch_up(), name="cluster-catalogue"
+            )
+
+    def forget(self) -> None:
+        """None of the renewals so far counts any more."""
+        self._answered.clear()
+
+    def close(self) -> None:
+        """Stop to catch up."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _count(self) -> None:
+        applied = self._catalogue.applied
+        answered, self._answered = self._answered, []
+        for version, sent in answered:
+            if version <= applied:
+                self._renewed(sent)
+            else:
+                self._answered.append((version, sent))
+
+    async def _catch_up(self) -> None:
+        try:
+            await self._catalogue.catch_up()
+        except LogError as error:
+            log.warning("changes of the catalogue cannot be read", reason=str(error))
+        except Exception:
+            log.exception("changes of the catalogue cannot be applied")
+        else:
+            self._count()
+            self._caught_up()
