@@ -170,7 +170,8 @@ class Process:
         self.node.start(NodeFacts(self.node_id))
 
     async def _pause(self) -> None:
-        await self.host.pause(self.world.between(0, 2 * self.load_max_ms))
+        slow = self.world.chance(0.1)
+        await self.host.pause(self.world.between(0, 3000 if slow else 20))
 
     def would_answer(self, unit: Unit) -> ServedUnit | None:
         """The unit if a request for it were answered now."""

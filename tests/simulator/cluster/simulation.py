@@ -84,7 +84,7 @@ class ClusterSimulation:
         if self.database.up:
             self.database.tables.catalogue += 1
             self.changes.append((self.world.now_ms, self.database.tables.catalogue))
-        self.world.after(self.world.between(10, 4000), self._change)
+        self.world.after(self.world.between(10, 9000), self._change)
 
     def _told(self, unit: Unit, offset: int, value: str, appended: Appended) -> None:
         if not appended.owned:
@@ -247,6 +247,8 @@ class ClusterSimulation:
             return
         self.world.trace("a standby is promoted")
         self.database.promote(lossy=self.lossy)
+        if self.world.chance(0.5):
+            self._cut()  # somebody does not see the new server yet
         if self.lossy:
             # What was lost is lost; nobody may know of it one lease later.
             self.forgotten_until_ms = self.world.now_ms + LEASE_MS

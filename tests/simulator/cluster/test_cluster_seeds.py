@@ -72,9 +72,9 @@ def counted_before_it_is_applied(patch: pytest.MonkeyPatch) -> None:
 
 
 def robbed(patch: pytest.MonkeyPatch) -> None:
-    """A plan that takes units from nodes whose lease lasts for another second."""
+    """A plan that takes units from nodes whose lease lasts for two more seconds."""
     now_ms = Database.now_ms
-    patch.setattr(Database, "now_ms", lambda self: now_ms(self) + 1000)
+    patch.setattr(Database, "now_ms", lambda self: now_ms(self) + 2000)
     state = Database.state
 
     def honest(self: Database, known: int) -> Any:
