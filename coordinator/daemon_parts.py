@@ -14,9 +14,10 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.audited_routes import audited
-from groupd.coordinator.runtime.broker import Broker, shard_maker
+from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.fresh_shards import shard_maker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.routes import ROUTES

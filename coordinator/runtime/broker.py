@@ -10,6 +10,7 @@ own state.
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
@@ -18,22 +19,26 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import Steps
-from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.event_log import log_event
+from groupd.coordinator.runtime.fresh_shards import MakeShard
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.pace import is_long_produce
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
-from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
+from groupd.coordinator.runtime.shard_state import (
+    CoordinatorState,
+    ForeignShard,
+    ShardSurroundings,
+)
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.runtime.waiting import Failure, Waiter, WaitingRequests
@@ -42,6 +47,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.data import FetchRequest, ProduceRequest
 from groupd.storage.log import PartitionLogs
+from groupd.storage.units import OwnedUnit
 
 log = structlog.get_logger("groupd.broker")
 
@@ -71,40 +77,14 @@ class Route(Struct, frozen=True):
     refusal: Failure | None = None
 
 
-MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoordinatorShard]
-"""(topics, dynamic group configs) -> a fresh shard."""
-
 FindNode = Callable[[int, str], "Node | None"]
 """(key type, key) -> its coordinator; None while there is none."""
 
 
-def shard_maker(
-    config: CoordinatorConfig,
-    assignors: Mapping[str, PartitionAssignor],
-    new_id: Callable[[], str],
-) -> MakeShard:
-    """A function that makes fresh shards. `new_id`: gives the ids of members that bring none."""
-
-    def make(
-        image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
-    ) -> GroupCoordinatorShard:
-        return GroupCoordinatorShard(
-            ShardState(
-                config=config,
-                new_id=new_id,
-                assignors=assignors,
-                image=image,
-                group_configs={group: dict(values) for group, values in overrides.items()},
-            )
-        )
-
-    return make
-
-
 class Broker:
-    """Everything behind the sockets. `served`: the shards of this process, by default all; the
-    others are `ForeignShard`s. `writer`, `work`: by default some of its own, the writer over
-    `logs`."""
+    """Everything behind the sockets. `served`: the shards of this process from the start, by
+    default all; the others are `ForeignShard`s. `ownership`: by default this node is alone.
+    `writer`, `work`: by default some of its own, the writer over `logs`."""
 
     def __init__(
         self,
@@ -116,12 +96,13 @@ class Broker:
         waiting: WaitingRequests | None = None,
         *,
         served: Collection[int] | None = None,
+        ownership: Ownership | None = None,
         writer: LogWriter | None = None,
         work: LongWork | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
-        self.started = False
+        self.ownership = ownership or Alone(config.node_id)
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests() if waiting is None else waiting
@@ -138,40 +119,48 @@ class Broker:
         self.find_node: FindNode = lambda key_type, key: self.node
         """Asked once this broker has started."""
         self.verifier: TransactionVerifier = NoTransactions()
+        self._started = False
         self._logs = logs
         self._make_shard = make_shard
         self._routes = dict(routes)
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reads: dict[Waiter, asyncio.Task[None]] = {}
+        self._around = ShardSurroundings(
+            make_shard=self._fresh_shard,
+            bring_up_to_date=self._bring_up_to_date,
+            logs=logs,
+            writer=self.writer,
+            clock=clock,
+            on_events=self._on_events,
+            on_progress=self._on_progress,
+            processing=self.processing,
+            work=self.work,
+            may_answer=self.ownership.may_answer,
+        )
         partitions = range(config.offsets_topic_num_partitions)
-        self.shards = [
-            self._shard(partition) for partition in (partitions if served is None else served)
-        ]
-        """The shards of this process."""
-        places = {shard.partition: shard for shard in self.shards}
-        self.places: list[Shard] = [
-            places.get(partition) or ForeignShard(partition) for partition in partitions
-        ]
+        self.shards: list[ShardRuntime] = []
+        """The shards of this process, by partition. The list itself stays the same."""
+        self.places: list[Shard] = [ForeignShard(partition) for partition in partitions]
         """All shards, by partition; those of other nodes are `ForeignShard`s."""
+        for partition in partitions if served is None else served:
+            self.take(partition)
         self.expiry = ProducerExpiry(
             config, clock, lambda: [shard.producers for shard in self.shards]
         )
 
-    def _shard(self, partition: int) -> ShardRuntime:
-        return ShardRuntime(
-            partition,
-            self.config,
-            self._fresh_shard,
-            self._bring_up_to_date,
-            self._logs,
-            self.writer,
-            self.clock,
-            self._on_events,
-            self._on_progress,
-            self.processing,
-            self.work,
-        )
+    def take(self, partition: int, owned: OwnedUnit | None = None) -> ShardRuntime:
+        """A shard that this process serves from now on; it is not loaded yet."""
+        shard = ShardRuntime(partition, self.config, self._around, owned)
+        self.places[partition] = shard
+        insort(self.shards, shard, key=lambda one: one.partition)
+        return shard
+
+    def leave(self, shard: ShardRuntime) -> None:
+        """A shard, closed, that another node serves from now on."""
+        if self.places[shard.partition] is shard:
+            self.places[shard.partition] = ForeignShard(shard.partition)
+            self.shards.remove(shard)
 
     # Life ---------------------------------------------------------------------------------
 
@@ -185,12 +174,17 @@ class Broker:
     async def load(self) -> None:
         """Load every shard; those that cannot be loaded are tried again later. Raises
         LogError."""
-        self.started = True
+        self._started = True
         if not self.shards:
             return
         opened = await open_shard_logs(self._logs, [shard.partition for shard in self.shards])
         for shard in self.shards:
             await shard.load_first(opened[shard.partition])
+
+    @property
+    def started(self) -> bool:
+        """Whether requests may be answered from what is in memory."""
+        return self._started and self.ownership.may_answer()
 
     @property
     def loading(self) -> int:
@@ -211,7 +205,7 @@ class Broker:
 
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""
-        self.started = False
+        self._started = False
         await self.expiry.close()
         for shard in self.shards:
             shard.close()

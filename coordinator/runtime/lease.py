@@ -7,7 +7,7 @@ waits for the log. ADR 10 says what this costs to keep.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Protocol
 
 from groupd.coordinator.core.shard import GroupCoordinatorShard
@@ -24,6 +24,9 @@ class LeaseHolder(Protocol):
     shard: GroupCoordinatorShard
     state: CoordinatorState
     clock: Clock
+
+    @property
+    def may_answer(self) -> Callable[[], bool]: ...
 
 
 class ShardLease:
@@ -46,6 +49,7 @@ class ShardLease:
         return (
             holder.shard is self._shard
             and holder.state is _ACTIVE
+            and holder.may_answer()
             and not (self._pending and self._group_id in self._pending)
             and self._renew(self._now_ms())
         )

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from groupd.storage.log import LogState, PartitionLogs
+from groupd.storage.units import OwnedUnit
 
 
 class OwnedLog(Struct):
@@ -46,10 +47,13 @@ class ShardLog(Struct):
         return 0 if self.damaged or end <= self.history.clean_offset else end
 
 
-async def open_shard_logs(logs: PartitionLogs, partitions: Sequence[int]) -> dict[int, ShardLog]:
-    """Take ownership of the logs of shards, in one transaction. Raises LogError."""
+async def open_shard_logs(
+    logs: PartitionLogs, partitions: Sequence[int], owned: OwnedUnit | None = None
+) -> dict[int, ShardLog]:
+    """Take ownership of the logs of shards, in one transaction; in a cluster of one shard, which
+    this node owns as `owned`. Raises LogError."""
     names = [name(p) for name in (offsets_log_name, compacted_log_name) for p in partitions]
-    opened = await logs.open_many(names)
+    opened = await logs.open_many(names, owned)
     return {
         partition: shard_log(
             opened[offsets_log_name(partition)], opened[compacted_log_name(partition)]
@@ -58,8 +62,10 @@ async def open_shard_logs(logs: PartitionLogs, partitions: Sequence[int]) -> dic
     }
 
 
-async def open_shard_log(logs: PartitionLogs, partition: int) -> ShardLog:
-    return (await open_shard_logs(logs, [partition]))[partition]
+async def open_shard_log(
+    logs: PartitionLogs, partition: int, owned: OwnedUnit | None = None
+) -> ShardLog:
+    return (await open_shard_logs(logs, [partition], owned))[partition]
 
 
 def shard_log(history: LogState, compacted: LogState) -> ShardLog:

@@ -11,6 +11,7 @@ an error while one request is answered does not keep the others from their answe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sized
 from functools import partial
 from itertools import count
@@ -25,7 +26,6 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import (
     AppendError,
     Completion,
-    Event,
     Instant,
     Outcome,
     RequestContext,
@@ -33,22 +33,20 @@ from groupd.coordinator.core.types import (
 )
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.runtime.clock import Clock, elapsed_ns
+from groupd.coordinator.runtime.clock import elapsed_ns
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
-from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
-from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState
+from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, ShardSurroundings
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
-from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.waiting import Replies, Waiter, answer_all, refuse
-from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.schema import Record
-from groupd.storage.log import Append, LogError, PartitionLogs
+from groupd.storage.log import Append, LogError
+from groupd.storage.units import OwnedUnit
 
 __all__ = ["ShardRuntime", "CoordinatorState"]
 
@@ -62,33 +60,23 @@ class ShardRuntime:
         self,
         partition: int,
         config: CoordinatorConfig,
-        make_shard: Callable[[], GroupCoordinatorShard],
-        bring_up_to_date: Callable[[GroupCoordinatorShard], None],
-        logs: PartitionLogs,
-        writer: LogWriter,
-        clock: Clock,
-        on_events: Callable[[int, list[Event]], None],
-        on_progress: Callable[[int], None],
-        processing: Durations,
-        work: LongWork,
+        around: ShardSurroundings,
+        owned: OwnedUnit | None = None,
     ) -> None:
         self.partition = partition
         self.log_name = offsets_log_name(partition)
         self.log: ShardLog | None = None
         self.state = CoordinatorState.LOADING
-        self.shard = make_shard()
+        self.shard = around.make_shard()
         self.start_offset = self.durable_offset = self.load_ms = self.loaded_records = 0
         self.producers = ProducerStates()
+        self.clock = clock = around.clock
+        self.may_answer = around.may_answer
         self._config = config
-        self._make_shard = make_shard
-        self._bring_up_to_date = bring_up_to_date
-        self._logs = logs
-        self._writer = writer
-        self.clock = clock
-        self._on_events = on_events
-        self._on_progress = on_progress
-        self._processing = processing
-        self._work = work
+        self._around = around
+        self._owned = owned
+        self._writer = around.writer
+        self._idle_waiters: list[asyncio.Future[None]] = []
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
         self._owner_epoch = -1
@@ -106,9 +94,13 @@ class ShardRuntime:
     async def load(self, opened: ShardLog | None = None) -> None:
         """Read the log, rebuild the shard, start its timers. Raises LoadFailed or LogError."""
         started = self.clock.now()
-        opened = opened or await open_shard_log(self._logs, self.partition)
+        opened = opened or await open_shard_log(self._around.logs, self.partition, self._owned)
         loaded = await load_anew(
-            self._make_shard, self._bring_up_to_date, self._logs, opened, self.clock
+            self._around.make_shard,
+            self._around.bring_up_to_date,
+            self._around.logs,
+            opened,
+            self.clock,
         )
         if self.state is CoordinatorState.CLOSED:
             return
@@ -125,10 +117,11 @@ class ShardRuntime:
         missed, self._missed = self._missed, []
         if missed:
             self.input(lambda: shard.offsets.on_topics_deleted(missed))
-        self._on_progress(self.partition)
+        self._around.on_progress(self.partition)
 
-    async def load_first(self, opened: ShardLog) -> None:
-        """The load at start."""
+    async def load_first(self, opened: ShardLog | None = None) -> None:
+        """The load at the start; if it fails it is tried again later. `opened`: the log, if it is
+        open already."""
         await self._reload.load_first(partial(self.load, opened))
 
     def close(self) -> None:
@@ -141,11 +134,24 @@ class ShardRuntime:
         self._reload.cancel()
         if was_active:
             self._last_answers(self.shard.unload)
-        self._on_progress(self.partition)
+        self._around.on_progress(self.partition)
 
     async def closed(self) -> None:
         """Wait after `close` until nothing of this shard runs any more."""
         await self._reload.ended()
+
+    async def written(self) -> None:
+        """Wait after `close` until what was accepted is durable and answered, or has failed."""
+        while not self._journal.idle:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle_waiters.append(waiter)
+            await waiter
+
+    def drop(self) -> None:
+        """Refuse everything at once, also what waits to become durable: another node may have the
+        shard."""
+        self.close()
+        self._lose_writes(ErrorCode.NOT_COORDINATOR)
 
     # Inputs -------------------------------------------------------------------------------
 
@@ -153,7 +159,7 @@ class ShardRuntime:
         """A request for a group of this shard; `context.token` is answered, now or later."""
         started_ns = elapsed_ns()
         self._handle(context, request)
-        self._processing.add(elapsed_ns() - started_ns)
+        self._around.processing.add(elapsed_ns() - started_ns)
 
     def _handle(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
@@ -179,7 +185,7 @@ class ShardRuntime:
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """An input that is no request: new metadata, a task's result, a deadline. False if it
         failed, which is a bug of ours: it is logged and goes no further."""
-        if self.state is not CoordinatorState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
             return True
         try:
             self._take_in(make_outcome())
@@ -223,9 +229,11 @@ class ShardRuntime:
         # A handler that has not changed memory itself has done nothing if nothing was written.
         if written or not outcome.replay:
             if outcome.events:
-                self._on_events(self.partition, outcome.events)
+                self._around.on_events(self.partition, outcome.events)
             for task in outcome.tasks:
-                self._work.add_later(task.steps(), partial(self._task_done, self.shard, task))
+                self._around.work.add_later(
+                    task.steps(), partial(self._task_done, self.shard, task)
+                )
         self._deadlines.arm()
 
     def rests(self, group_id: str) -> bool:
@@ -334,8 +342,14 @@ class ShardRuntime:
         ]
 
     def done(self, error: LogError | None) -> None:
-        if self._taken_from is not self._journal:
-            return  # settled by the reload that replaced the journal
+        if self._taken_from is self._journal:  # else the reload that replaced it has settled it
+            self._done(error)
+        waiters, self._idle_waiters = self._idle_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _done(self, error: LogError | None) -> None:
         if error is not None:
             log.error("append failed", shard=self.partition, reason=str(error))
             if self.state is CoordinatorState.ACTIVE:
@@ -350,7 +364,7 @@ class ShardRuntime:
             answer_all(batch.replies)
             for completion in batch.completions:
                 self._complete(completion, None)
-        self._on_progress(self.partition)
+        self._around.on_progress(self.partition)
         self._commit_timeout.arm()
 
     # Failure ------------------------------------------------------------------------------
@@ -364,7 +378,7 @@ class ShardRuntime:
         self._reload.start(0)
         self._lose_writes(code)
         self._last_answers(self.shard.unload)
-        self._on_progress(self.partition)
+        self._around.on_progress(self.partition)
 
     def _lose_writes(self, code: ErrorCode) -> None:
         """What is not durable yet never will be: refuse the requests that wait for it."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
 from enum import Enum
 from typing import Any
 
-from groupd.coordinator.core.types import RequestContext
+from msgspec import Struct
+
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import Event, RequestContext
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.waiting import Waiter
+from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ErrorCode
+from groupd.storage.log import PartitionLogs
 
 
 class CoordinatorState(Enum):
@@ -25,6 +33,22 @@ REFUSALS = {
     CoordinatorState.FAILED: ErrorCode.NOT_COORDINATOR,
     CoordinatorState.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
+
+
+class ShardSurroundings(Struct, frozen=True):
+    """What all shards of a broker share. `may_answer()`: whether this node may answer from memory
+    now."""
+
+    make_shard: Callable[[], GroupCoordinatorShard]
+    bring_up_to_date: Callable[[GroupCoordinatorShard], None]
+    logs: PartitionLogs
+    writer: LogWriter
+    clock: Clock
+    on_events: Callable[[int, list[Event]], None]
+    on_progress: Callable[[int], None]
+    processing: Durations
+    work: LongWork
+    may_answer: Callable[[], bool]
 
 
 class ForeignShard:

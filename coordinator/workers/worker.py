@@ -15,8 +15,9 @@ from socket import socket
 from typing import Any
 
 from groupd.coordinator.core.assignors.loader import load_assignors
-from groupd.coordinator.runtime.broker import Broker, shard_maker
+from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.fresh_shards import shard_maker
 from groupd.coordinator.runtime.ids import new_id
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.routes import ROUTES

@@ -149,6 +149,8 @@ class Process:
         self.session = Session(world, database, self.loop, node_id)
         self.clock = NodeClock(world, self.loop)
         self.load_max_ms = 300
+        self.slow_chance = 0.1
+        """How often the catalogue takes longer than a lease."""
         self.host = ToyHost(self.session, self.clock, lambda: world.between(0, self.load_max_ms))
         self.stopping = False
         self.catalogue = Following(self.session, self._pause)
@@ -170,7 +172,7 @@ class Process:
         self.node.start(NodeFacts(self.node_id))
 
     async def _pause(self) -> None:
-        slow = self.world.chance(0.1)
+        slow = self.world.chance(self.slow_chance)
         await self.host.pause(self.world.between(0, 3000 if slow else 20))
 
     def would_answer(self, unit: Unit) -> ServedUnit | None:

@@ -184,6 +184,7 @@ class ClusterSimulation:
                 self.world.trace("starts", node_id)
                 process = Process(self.world, self.database, node_id, self.unit_count)
                 process.session.slow_ms = self.world.between(1, 60)
+                process.slow_chance = 0.0 if self.healed else process.slow_chance
                 self.processes[node_id] = process
                 return
 
@@ -308,7 +309,7 @@ class ClusterSimulation:
                 del self.processes[process.node_id]
         for process in self.processes.values():
             process.session.cut, process.session.lost_chance = False, 0.0
-            process.session.slow_ms = 5
+            process.session.slow_ms, process.slow_chance = 5, 0.0
         for row in self.database.tables.nodes.values():
             row.draining = False
         self.database.changed()

@@ -143,7 +143,7 @@ async def test_a_store_that_stays_away_is_asked_ever_more_rarely() -> None:
     attempts = 0
     original = bench.store.open_many
 
-    async def away(names: Any) -> Any:
+    async def away(names: Any, owned: Any = None) -> Any:
         nonlocal attempts
         attempts += 1
         if attempts <= 6:
