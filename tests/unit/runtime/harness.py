@@ -18,6 +18,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.waiting import Callback
@@ -53,7 +54,8 @@ FAST = {
 
 
 class Bench:
-    """`shards`: partitions of `__consumer_offsets`. `change(shard)` may alter a fresh shard."""
+    """`shards`: partitions of `__consumer_offsets`. `change(shard)` may alter a fresh shard. With
+    an `ownership` it begins without shards."""
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class Bench:
         shards: int = 1,
         change: Callable[[GroupCoordinatorShard], None] | None = None,
         work: LongWork | None = None,
+        ownership: Ownership | None = None,
         **config: Any,
     ) -> None:
         self.store = store or MemoryStore()
@@ -70,7 +73,14 @@ class Bench:
         self._ids = count(1)
         self._assignors = load_assignors(self.config.consumer_assignors)
         self.broker = Broker(
-            self.config, self._make_shard, self.store, self.clock, ROUTES, work=work
+            self.config,
+            self._make_shard,
+            self.store,
+            self.clock,
+            ROUTES,
+            work=work,
+            served=None if ownership is None else (),
+            ownership=ownership,
         )
         self.broker.image = IMAGE
 
