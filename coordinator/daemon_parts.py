@@ -143,7 +143,7 @@ class DaemonParts:
             offsets_markers=cluster or OffsetsMarkers(self.broker),
             elapsed=self._host.elapsed(),
             work=self.broker.work,
-            offsets_leader=None if cluster is None else cluster.offsets_leader,
+            ownership=None if cluster is None else cluster.ownership,
             quotas=self.security.quotas,
         )
 

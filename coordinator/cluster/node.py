@@ -97,6 +97,9 @@ class ClusterNode:
         held = self.held.epoch(unit)
         return self.view.epoch(unit) if held is None else held
 
+    def only_leader(self, kind: str) -> tuple[int, int] | None:
+        return None
+
     # Life ---------------------------------------------------------------------------------
 
     def start(self, facts: NodeFacts) -> None:

@@ -119,7 +119,7 @@ class Broker:
         self.find_node: FindNode = lambda key_type, key: self.node
         """Asked once this broker has started."""
         self.verifier: TransactionVerifier = NoTransactions()
-        self._started = False
+        self.started = False
         self._logs = logs
         self._make_shard = make_shard
         self._routes = dict(routes)
@@ -174,17 +174,12 @@ class Broker:
     async def load(self) -> None:
         """Load every shard; those that cannot be loaded are tried again later. Raises
         LogError."""
-        self._started = True
+        self.started = True
         if not self.shards:
             return
         opened = await open_shard_logs(self._logs, [shard.partition for shard in self.shards])
         for shard in self.shards:
             await shard.load_first(opened[shard.partition])
-
-    @property
-    def started(self) -> bool:
-        """Whether requests may be answered from what is in memory."""
-        return self._started and self.ownership.may_answer()
 
     @property
     def loading(self) -> int:
@@ -205,7 +200,7 @@ class Broker:
 
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""
-        self._started = False
+        self.started = False
         await self.expiry.close()
         for shard in self.shards:
             shard.close()
@@ -233,6 +228,9 @@ class Broker:
             self._start_data(context, request)
             return
         waiter.failure = route.failure or waiter.failure
+        if not self.ownership.may_answer():
+            waiter.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
         try:
             if route.check is not None:
                 route.check(self.config, context, request, self.started)

@@ -34,6 +34,10 @@ class Ownership(Protocol):
         """The unit's epoch, which clients see as leader epoch; 0 where a node is alone."""
         ...
 
+    def only_leader(self, kind: str) -> tuple[int, int] | None:
+        """(leader, epoch) where all units of a kind have the same; None where they may not."""
+        ...
+
 
 class UnitHost(Protocol):
     """Serves units of one kind. Calls for one unit come one after the other."""
@@ -71,3 +75,6 @@ class Alone:
 
     def epoch(self, unit: Unit) -> int:
         return 0
+
+    def only_leader(self, kind: str) -> tuple[int, int] | None:
+        return self._node_id, 0

@@ -145,7 +145,7 @@ class ShardRuntime:
         while not self._journal.idle:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle_waiters.append(waiter)
-            await waiter
+            await asyncio.shield(waiter)
 
     def drop(self) -> None:
         """Refuse everything at once, also what waits to become durable: another node may have the
@@ -342,20 +342,15 @@ class ShardRuntime:
         ]
 
     def done(self, error: LogError | None) -> None:
-        if self._taken_from is self._journal:  # else the reload that replaced it has settled it
-            self._done(error)
-        waiters, self._idle_waiters = self._idle_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _done(self, error: LogError | None) -> None:
+        if self._taken_from is not self._journal:
+            return  # settled by the reload that replaced the journal
         if error is not None:
             log.error("append failed", shard=self.partition, reason=str(error))
             if self.state is CoordinatorState.ACTIVE:
                 self._fail(ErrorCode.NOT_COORDINATOR)
             else:
                 self._lose_writes(ErrorCode.NOT_COORDINATOR)
+            self._tell_idle()
             return
         settled = self._journal.durable()
         self.durable_offset = self._journal.durable_offset
@@ -366,6 +361,13 @@ class ShardRuntime:
                 self._complete(completion, None)
         self._around.on_progress(self.partition)
         self._commit_timeout.arm()
+        if self._idle_waiters:
+            self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        waiters, self._idle_waiters = self._idle_waiters, []
+        for waiter in waiters:
+            waiter.set_result(None)
 
     # Failure ------------------------------------------------------------------------------
 

@@ -35,6 +35,11 @@ class Appends:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    async def settled(self) -> None:
+        """Wait for the appends that are under way now."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
     async def close(self) -> None:
         """Wait for the appends under way."""
         while self._tasks:

@@ -16,6 +16,7 @@ import asyncio
 from typing import Protocol
 
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.topics.leader_epochs import LeaderEpochs
 from groupd.coordinator.topics.stored_batches import read_batches, within
 from groupd.storage.log import LogUnavailable, PartitionLogs, StoredBatch
 
@@ -67,7 +68,7 @@ class CoordinatorLog:
     """A `ReadableLog`: one log of a view. With `compacted_name`, the store's name of a compacted
     log, its records are read instead of those that it was made from."""
 
-    __slots__ = ("_clean_end", "_compacted_name", "_logs", "_partition", "_view", "name")
+    __slots__ = ("_clean_end", "_compacted_name", "_logs", "_partition", "_view", "epochs", "name")
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class CoordinatorLog:
         partition: int,
         name: str,
         compacted_name: str | None = None,
+        leader_epoch: int = 0,
     ) -> None:
         self._view = view
         self._logs = logs
@@ -83,6 +85,9 @@ class CoordinatorLog:
         self._compacted_name = compacted_name
         self._clean_end = 0
         self.name = name
+        # Its records bear epoch 0, whoever has written them: nobody is told of another.
+        self.epochs = LeaderEpochs()
+        self.epochs.began(leader_epoch, 0)
 
     @property
     def closed(self) -> bool:

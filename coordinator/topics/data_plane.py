@@ -17,6 +17,7 @@ from groupd.coordinator.producers.transactions import (
     TransactionVerifier,
 )
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.security.quotas import Mutations, Quotas
 from groupd.coordinator.topics.appends import Appends, Writer
@@ -31,6 +32,7 @@ from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.log_sizes import LogSizes
 from groupd.coordinator.topics.markers import TransactionMarkers
+from groupd.coordinator.topics.partition_host import PartitionHost
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce import Produce
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
@@ -55,7 +57,7 @@ class DataPlane:
     `store` must be started. `writer` has the signature of `store.append` and serves calls in order.
     `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID. `nodes` is read at every request.
     `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
-    `offsets_leader(partition)`: the node that serves a shard, by default this one. `elapsed`
+    `ownership`: which partitions this node leads, by default all. `elapsed`
     measures long polls and the use of fetch sessions, which are a matter between sockets and stay
     in real time when `now` does not. `work` takes what is long. `quotas`: those of its clients, by
     default none. `wait` is for tests.
@@ -76,7 +78,7 @@ class DataPlane:
         offsets_view: CoordinatorLogView,
         offsets_markers: MarkerTarget,
         wait: Wait = wait_for_event,
-        offsets_leader: Callable[[int], int] | None = None,
+        ownership: Ownership | None = None,
         quotas: Quotas | None = None,
     ) -> None:
         self.quotas = quotas or Quotas(config, lambda: now().monotonic_ms)
@@ -85,7 +87,8 @@ class DataPlane:
         self.now = now
         self.work = work
         self.time_search = TimeSearch(Unpacking(work), config.produce_unpacked_max_bytes)
-        self.layout = Layout(config.node_id, nodes, offsets_leader)
+        ownership = ownership or Alone(config.node_id)
+        self.layout = Layout(config.node_id, nodes, ownership)
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
         self.broker_configs = BrokerConfigs(store, config, self.layout)
         self.client_metrics = ClientMetrics(store)
@@ -100,8 +103,9 @@ class DataPlane:
             },
             work,
         )
-        self.partitions = Partitions(self.catalogue, store, offsets_view)
+        self.partitions = Partitions(self.catalogue, store, offsets_view, ownership)
         self._appends = Appends(self.partitions, writer)
+        self.host = PartitionHost(self.partitions, self._appends)
         self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
         self.produce = Produce(
             self.partitions, self._appends, self._transactions, self.broker_configs, now, work

@@ -33,7 +33,8 @@ from groupd.coordinator.topics.fetch_sessions import (
     FetchSessions,
     FetchTarget,
 )
-from groupd.coordinator.topics.partition import ReadableLog, check_leader_epoch, end_of_epoch
+from groupd.coordinator.topics.leader_epochs import check_leader_epoch
+from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
@@ -327,7 +328,7 @@ class _Reading:
     async def _partition(self, target: FetchTarget) -> FetchedPartition:
         asked = target.asked
         log = await self._partitions.readable(self._admission.topic(target), asked.partition)
-        check_leader_epoch(asked.current_leader_epoch)
+        check_leader_epoch(log.epochs.latest, asked.current_leader_epoch)
         start_offset, high_watermark = log.start_offset, log.high_watermark
         stable_offset = log.last_stable_offset
         committed = self.isolation_level == READ_COMMITTED
@@ -394,7 +395,7 @@ def _diverging_epoch(log: ReadableLog, asked: FetchPartition) -> tuple[int, int]
     ApiError OFFSET_OUT_OF_RANGE if that is not known."""
     if asked.last_fetched_epoch < 0:
         return None
-    epoch, end_offset = end_of_epoch(log, asked.last_fetched_epoch)
+    epoch, end_offset = log.epochs.end_of(asked.last_fetched_epoch, log.high_watermark)
     if epoch < 0 or asked.fetch_offset < log.start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     return (epoch, end_offset) if end_offset < asked.fetch_offset else None

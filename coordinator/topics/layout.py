@@ -1,8 +1,8 @@
 """The cluster: its nodes and features, which node leads a partition, where new partitions may lie.
 
-One process is one node that leads everything. With workers the shards are spread, and as in Kafka
-the coordinator of a group leads the partition of `__consumer_offsets` that the group is kept in;
-all other partitions are led by the first node.
+A node that is alone leads everything. Otherwise partitions are led by the owners of their units;
+as in Kafka the coordinator of a group leads the partition of `__consumer_offsets` that it keeps the
+group in. With workers all partitions of topics are led by the first node.
 
 Rules for new partitions are those of Kafka's controller. Tools that ask for a replication factor of
 2 or 3 get it in words; Metadata shows the one replica that there is. Replicas that a client names
@@ -11,15 +11,18 @@ must be nodes that exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.topics.catalogue import Topic
-from groupd.coordinator.topics.names import COMPACTED_TOPIC, LEADER_EPOCH, OFFSETS_TOPIC
+from groupd.coordinator.topics.names import unit_of
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Feature, Node, PartitionRun
 from groupd.protocol.messages.topics import NewTopic
+
+NO_LEADER = -1
 
 MAX_REPLICATION_FACTOR = 3
 
@@ -35,17 +38,12 @@ REPLICAS_OF_A_PARTITION = 1
 
 class Layout:
     """`nodes` is read at every question, so it may be filled after the sockets are bound; until
-    then there is `node_id` only. `offsets_leader(partition)`: the node that serves a shard."""
+    then there is `node_id` only. `ownership`: says who leads what."""
 
-    def __init__(
-        self,
-        node_id: int,
-        nodes: Sequence[Node],
-        offsets_leader: Callable[[int], int] | None = None,
-    ) -> None:
+    def __init__(self, node_id: int, nodes: Sequence[Node], ownership: Ownership) -> None:
         self.node_id = node_id
         self.nodes = nodes
-        self._offsets_leader = offsets_leader or (lambda partition: node_id)
+        self._ownership = ownership
 
     def nodes_on(self, listener: str) -> tuple[Node, ...]:
         """The nodes, with the addresses that clients of that listener see."""
@@ -55,10 +53,18 @@ class Layout:
         """The nodes of the partitions from `start` to below `end`."""
         if start >= end:
             return ()
-        if topic.name not in (OFFSETS_TOPIC, COMPACTED_TOPIC):
-            return (_run(start, end, self.node_id),)
-        by_leader = groupby(range(start, end), self._offsets_leader)
-        return tuple(_run_of(leader, list(some)) for leader, some in by_leader)
+        first = unit_of(topic.name, topic.topic_id, start)
+        same = self._ownership.only_leader(first.kind)
+        if same is not None:
+            return (_run(start, end, *same),)
+        found = groupby(range(start, end), lambda number: self._leader(topic, number))
+        return tuple(_run_of(leader, list(some)) for leader, some in found)
+
+    def _leader(self, topic: Topic, partition: int) -> tuple[int, int]:
+        """(leader, leader epoch); the leader is -1 while there is none."""
+        unit = unit_of(topic.name, topic.topic_id, partition)
+        leader = self._ownership.leader(unit)
+        return NO_LEADER if leader is None else leader, self._ownership.epoch(unit)
 
     def leader(self, topic: Topic, partition: int) -> int:
         (run,) = self.runs(topic, partition, partition + 1)
@@ -69,13 +75,13 @@ class Layout:
         return [node.node_id for node in self.nodes] or [self.node_id]
 
 
-def _run(first: int, end: int, leader: int) -> PartitionRun:
+def _run(first: int, end: int, leader: int, epoch: int) -> PartitionRun:
     here = (leader,)
-    return PartitionRun(first, end, leader, LEADER_EPOCH, here, here)
+    return PartitionRun(first, end, leader, epoch, here, here)
 
 
-def _run_of(leader: int, partitions: list[int]) -> PartitionRun:
-    return _run(partitions[0], partitions[-1] + 1, leader)
+def _run_of(leader: tuple[int, int], partitions: list[int]) -> PartitionRun:
+    return _run(partitions[0], partitions[-1] + 1, *leader)
 
 
 def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:

@@ -6,10 +6,13 @@ not differ only in `.` against `_`, because metric names cannot tell them apart.
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from groupd.coordinator.core import partitioning
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.topics import RESOURCE_BROKER
+from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS, Unit
 
 OFFSETS_TOPIC = partitioning.OFFSETS_TOPIC
 COMPACTED_TOPIC = partitioning.COMPACTED_TOPIC
@@ -36,11 +39,22 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 offsets_log_name = partitioning.offsets_log_name
 
-LEADER_EPOCH = 0
-"""The leader epoch of every partition, which has always had the same leader."""
+PARTITION_UNITS = 64
+"""Buckets of topic partitions; all partitions of a bucket have one leader. Fixed for ever: nodes of
+a cluster must agree on it."""
 
 MAX_NAME_LENGTH = 249
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def unit_of(topic: str, topic_id: TopicId, partition: int) -> Unit:
+    """The unit that a partition belongs to. Partitions of a topic that follow each other are in
+    buckets that do; those of a coordinator's log are led by the coordinator."""
+    if topic in (OFFSETS_TOPIC, COMPACTED_TOPIC):
+        return Unit(GROUPS, partition)
+    if topic == TRANSACTIONS_TOPIC:
+        return Unit(TRANSACTIONS, partition)
+    return Unit(PARTITIONS, (crc32(topic_id) + partition) % PARTITION_UNITS)
 
 
 def check_topic_name(name: str) -> None:

@@ -12,15 +12,15 @@ from typing import Protocol
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.topics.names import LEADER_EPOCH, log_name
+from groupd.coordinator.topics.leader_epochs import LeaderEpochs
+from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.stored_batches import TailCache, read_batches
-from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.batch import BatchHeader, CorruptBatch, iter_batches, with_base_offset
 from groupd.protocol.records.batch_builder import encode_marker
 from groupd.storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
+from groupd.storage.units import OwnedUnit, Unit
 
-NO_EPOCH = -1
 _RECOVERY_READ_BYTES = 1 << 20
 _TURN_BATCHES = 250
 """Batches that are looked at between two turns for others: about a millisecond."""
@@ -55,6 +55,11 @@ class ReadableLog(Protocol):
 
     @property
     def producers(self) -> ProducerStates: ...
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """The leader epochs of the log. The newest one is the leader's."""
+        ...
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
         """Aborted transactions, as (producer id, first offset), that have records in this range,
@@ -92,6 +97,7 @@ class PartitionLog:
         "changes",
         "clean_offset",
         "closed",
+        "epochs",
         "high_watermark",
         "name",
         "next_offset",
@@ -100,18 +106,22 @@ class PartitionLog:
         "producers",
         "start_offset",
         "topic_id",
+        "unit",
     )
 
     def __init__(
         self,
         topic_id: TopicId,
         partition: int,
+        unit: Unit,
         state: LogState,
         logs: PartitionLogs,
         cache: TailCache,
     ) -> None:
         self.topic_id = topic_id
         self.partition = partition
+        self.unit = unit
+        self.epochs = LeaderEpochs()
         self.name = state.name
         self.owner_epoch = state.owner_epoch
         self.start_offset = state.start_offset
@@ -139,7 +149,7 @@ class PartitionLog:
         return self._append(
             base_offset + header.last_offset_delta,
             header.max_timestamp_ms,
-            with_base_offset(payload, base_offset, LEADER_EPOCH),
+            with_base_offset(payload, base_offset, self.epochs.latest),
         )
 
     def stage_marker(self, marker: Marker, timestamp_ms: int) -> Append:
@@ -149,7 +159,7 @@ class PartitionLog:
         self.producers.marked(marker, self.next_offset, timestamp_ms)
         payload = encode_marker(
             self.next_offset,
-            LEADER_EPOCH,
+            self.epochs.latest,
             timestamp_ms,
             marker.producer_id,
             marker.producer_epoch,
@@ -246,11 +256,12 @@ class PartitionLog:
 
 
 async def open_partition(
-    logs: PartitionLogs, cache: TailCache, topic_id: TopicId, partition: int
+    logs: PartitionLogs, cache: TailCache, topic_id: TopicId, partition: int, owned: OwnedUnit
 ) -> PartitionLog:
-    """Take the log over and read it once for its producers and transactions. Raises LogError."""
-    state = await logs.open(log_name(topic_id, partition))
-    log = PartitionLog(topic_id, partition, state, logs, cache)
+    """Take the log over, as the leader at the epoch of `owned`, and read it once for its producers,
+    transactions and leader epochs. Raises LogError."""
+    state = await logs.open(log_name(topic_id, partition), owned)
+    log = PartitionLog(topic_id, partition, owned.unit, state, logs, cache)
     offset, seen = state.start_offset, 0
     while offset < state.next_offset:
         batches = await logs.read(state.name, offset, _RECOVERY_READ_BYTES)
@@ -260,6 +271,7 @@ async def open_partition(
             try:
                 for batch in iter_batches(row.payload):
                     log.producers.replay(batch.payload, batch.header)
+                    log.epochs.began(batch.header.leader_epoch, batch.header.base_offset)
                     seen += 1
                     if seen % _TURN_BATCHES == 0:
                         await asyncio.sleep(0)
@@ -267,24 +279,5 @@ async def open_partition(
                 raise LogCorrupt(f"{state.name} at offset {row.base_offset}: {error}") from error
         offset = batches[-1].last_offset + 1
     log.producers.transactions.durable(state.next_offset)
+    log.epochs.began(owned.epoch, state.next_offset)
     return log
-
-
-# Leader epochs (KIP-101, KIP-320): this node has led every partition at epoch 0 from the start
-
-
-def check_leader_epoch(current_leader_epoch: int) -> None:
-    """Raises ApiError FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client names another epoch
-    of the leader than this one; -1: it names none."""
-    if current_leader_epoch in (NO_EPOCH, LEADER_EPOCH):
-        return
-    raise ApiError(
-        ErrorCode.FENCED_LEADER_EPOCH
-        if current_leader_epoch < LEADER_EPOCH
-        else ErrorCode.UNKNOWN_LEADER_EPOCH
-    )
-
-
-def end_of_epoch(log: ReadableLog, leader_epoch: int) -> tuple[int, int]:
-    """(leader epoch, end offset) of an epoch; (-1, -1) for an epoch that never was."""
-    return (LEADER_EPOCH, log.high_watermark) if leader_epoch == LEADER_EPOCH else (-1, -1)

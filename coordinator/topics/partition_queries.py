@@ -11,8 +11,9 @@ from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.checks import check_topic_access
-from groupd.coordinator.topics.names import LEADER_EPOCH, check_topic_name
-from groupd.coordinator.topics.partition import ReadableLog, check_leader_epoch, end_of_epoch
+from groupd.coordinator.topics.leader_epochs import check_leader_epoch
+from groupd.coordinator.topics.names import check_topic_name
+from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.time_search import Found, TimeSearch
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -102,8 +103,8 @@ async def offsets_for_leader_epochs(
             check_topic_access(context, Operation.DESCRIBE, name)
         topic = partitions.resolve_name(name, asked.partition)
         log = await partitions.readable(topic, asked.partition)
-        check_leader_epoch(asked.current_leader_epoch)
-        epoch, end_offset = end_of_epoch(log, asked.leader_epoch)
+        check_leader_epoch(log.epochs.latest, asked.current_leader_epoch)
+        epoch, end_offset = log.epochs.end_of(asked.leader_epoch, log.high_watermark)
         return EpochEndOffset(asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
     def refused(asked: LeaderEpochPartition, error: ApiError) -> EpochEndOffset:
@@ -198,14 +199,18 @@ async def list_offsets(
         if asked.timestamp_ms < EARLIEST_PENDING_UPLOAD or context.api_version < least:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         log = await partitions.readable(topic, asked.partition)
-        check_leader_epoch(asked.current_leader_epoch)
+        check_leader_epoch(log.epochs.latest, asked.current_leader_epoch)
         committed = request.isolation_level == READ_COMMITTED
         end_offset = log.last_stable_offset if committed else log.high_watermark
         found = await _find(search, log, asked.timestamp_ms, end_offset)
         if found is None:
             return ListedOffset(asked.partition)
+        timestamp_ms, offset = found
         return ListedOffset(
-            asked.partition, timestamp_ms=found[0], offset=found[1], leader_epoch=LEADER_EPOCH
+            asked.partition,
+            timestamp_ms=timestamp_ms,
+            offset=offset,
+            leader_epoch=log.epochs.at(offset),
         )
 
     def refused(asked: ListOffsetsPartition, error: ApiError) -> ListedOffset:

@@ -10,6 +10,7 @@ import structlog
 
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.topics.catalogue import MetadataListener, Topic
 from groupd.coordinator.topics.checks import refusal
 from groupd.coordinator.topics.coordinator_logs import (
@@ -23,12 +24,14 @@ from groupd.coordinator.topics.names import (
     TRANSACTIONS_TOPIC,
     log_name,
     stored_log_name,
+    unit_of,
 )
 from groupd.coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
 from groupd.coordinator.topics.stored_batches import TailCache
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
+from groupd.storage.units import OwnedUnit, Unit
 
 log = structlog.get_logger("groupd.topics")
 
@@ -43,14 +46,20 @@ class KnownTopics(Protocol):
 
 class Partitions:
     """Topic and partition of a request -> log. `offsets_view`: the logs of the shards;
-    `transactions_view`: the log of the transaction coordinator, set once there is one."""
+    `transactions_view`: the log of the transaction coordinator, set once there is one.
+    `ownership`: says which partitions this node leads."""
 
     def __init__(
-        self, catalogue: KnownTopics, logs: PartitionLogs, offsets_view: CoordinatorLogView
+        self,
+        catalogue: KnownTopics,
+        logs: PartitionLogs,
+        offsets_view: CoordinatorLogView,
+        ownership: Ownership,
     ) -> None:
         self._catalogue = catalogue
         self._logs = logs
         self._offsets_view = offsets_view
+        self._ownership = ownership
         self.transactions_view: CoordinatorLogView = NoCoordinatorLogs()
         self._cache = TailCache()
         self._open: dict[str, PartitionLog] = {}
@@ -83,8 +92,9 @@ class Partitions:
         return topic
 
     def is_open(self, topic: Topic, partition: int) -> PartitionLog | None:
-        """The partition's log if it needs no opening."""
-        return self._open.get(log_name(topic.topic_id, partition))
+        """The partition's log if it needs no opening and this node leads it."""
+        log = self._open.get(log_name(topic.topic_id, partition))
+        return log if log is not None and self._ownership.serves(log.unit) else None
 
     def ends(self, topic: str, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark), without opening the log, which would read all of it.
@@ -94,19 +104,30 @@ class Partitions:
         return None if opened is None else (opened.start_offset, opened.high_watermark)
 
     async def open(self, topic: Topic, partition: int) -> PartitionLog:
-        """Raises LogError, and ApiError if the topic was deleted meanwhile."""
+        """Raises LogError, and ApiError if the topic was deleted meanwhile, or
+        NOT_LEADER_OR_FOLLOWER if another node leads the partition."""
         name = log_name(topic.topic_id, partition)
+        unit = unit_of(topic.name, topic.topic_id, partition)
+        if self._closed:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker shuts down")
+        self._check_leads(unit)
         log = self._open.get(name)
         if log is not None:
             return log
-        if self._closed:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker shuts down")
         task = self._opening.get(name)
         if task is None:
-            task = asyncio.create_task(self._do_open(topic, partition, name))
+            owned = OwnedUnit(unit, self._ownership.epoch(unit))
+            task = asyncio.create_task(self._do_open(topic, partition, name, owned))
             self._opening[name] = task
             task.add_done_callback(lambda done: self._opened(name, done))
-        return await asyncio.shield(task)
+        log = await asyncio.shield(task)
+        self._check_leads(unit)
+        return log
+
+    def _check_leads(self, unit: Unit) -> None:
+        """Raises ApiError NOT_LEADER_OR_FOLLOWER."""
+        if not self._ownership.serves(unit):
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
 
     async def readable(self, topic: Topic, partition: int) -> ReadableLog:
         """The same as `open`, but it also gives the topics of the coordinators' logs. Raises
@@ -115,6 +136,7 @@ class Partitions:
             return await self.open(topic, partition)
         is_transactions = topic.name == TRANSACTIONS_TOPIC
         history = TRANSACTIONS_TOPIC if is_transactions else OFFSETS_TOPIC
+        unit = unit_of(topic.name, topic.topic_id, partition)
         log = CoordinatorLog(
             self.transactions_view if is_transactions else self._offsets_view,
             self._logs,
@@ -123,6 +145,7 @@ class Partitions:
             stored_log_name(topic.name, topic.topic_id, partition)
             if topic.name == COMPACTED_TOPIC
             else None,
+            self._ownership.epoch(unit),
         )
         if log.closed:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -160,6 +183,17 @@ class Partitions:
             log.error("a partition is damaged", reason=reason)
         return refusal(error)
 
+    async def forget(self, unit: Unit) -> None:
+        """Wait for what is being opened of a unit, and close its logs: another node is to lead
+        them. Nothing of it is opened from now on, see `Ownership.serves`."""
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        self.drop_unit(unit)
+
+    def drop_unit(self, unit: Unit) -> None:
+        """Close the logs of a unit at once."""
+        for log in [log for log in self._open.values() if log.unit == unit]:
+            self.drop(log)
+
     async def close(self) -> None:
         """Wait for what is being opened, close everything; nothing opens again."""
         self._closed = True
@@ -167,8 +201,12 @@ class Partitions:
         for log in list(self._open.values()):
             self.drop(log)
 
-    async def _do_open(self, topic: Topic, partition: int, name: str) -> PartitionLog:
-        log = await open_partition(self._logs, self._cache, topic.topic_id, partition)
+    async def _do_open(
+        self, topic: Topic, partition: int, name: str, owned: OwnedUnit
+    ) -> PartitionLog:
+        log = await open_partition(self._logs, self._cache, topic.topic_id, partition, owned)
+        if self._ownership.epoch(owned.unit) != owned.epoch:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
         if self._catalogue.topic_by_id(topic.topic_id) is None:
             # Deleted while it was opened: the open may have made the log again.
             await self._logs.delete([name])

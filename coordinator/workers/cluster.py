@@ -22,6 +22,7 @@ from groupd.coordinator.workers.messages import (
     WorkerOperation,
     encode,
 )
+from groupd.coordinator.workers.ownership import MainOwnership
 from groupd.coordinator.workers.spawn import Spawn, spawn_process
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -32,12 +33,13 @@ MARKER_TIMEOUT_S = 10.0
 
 
 class Cluster:
-    """`node()`: the main process's own. `serve(worker, operation, body)` answers what a worker
-    asks; `make_start(worker)` makes its START."""
+    """`node_id`, `node()`: the main process's own. `serve(worker, operation, body)` answers what a
+    worker asks; `make_start(worker)` makes its START."""
 
     def __init__(
         self,
         workers: Sequence[WorkerNode],
+        node_id: int,
         node: Callable[[], Node],
         serve: Callable[[WorkerNode, WorkerOperation, bytes], Answer],
         make_start: Callable[[WorkerNode], Start],
@@ -50,6 +52,9 @@ class Cluster:
         self._by_shard: dict[int, WorkerLink] = {
             shard: link for link in self.links for shard in link.worker.shards
         }
+        self.ownership = MainOwnership(
+            node_id, {shard: link.node_id for shard, link in self._by_shard.items()}
+        )
 
     # Life ---------------------------------------------------------------------------------
 
@@ -99,9 +104,6 @@ class Cluster:
         address, and an admin client that asks all nodes for their groups must not believe that some
         are gone."""
         return [link.worker.node for link in self.links]
-
-    def offsets_leader(self, partition: int) -> int:
-        return self._by_shard[partition].node_id
 
     def link_of(self, group_id: str) -> WorkerLink:
         return self._by_shard[partition_for(group_id, len(self._by_shard))]

@@ -68,6 +68,7 @@ class Hosting:
         self.frontend: MainFrontend
         self.cluster = Cluster(
             workers,
+            config.node_id,
             lambda: broker().node,
             self._serve,
             self._start,

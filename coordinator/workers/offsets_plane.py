@@ -21,11 +21,9 @@ from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.topics.broker_keys import LOG_DIR
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.fetch import Fetch
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
 from groupd.coordinator.topics.markers import write_txn_markers
-from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_queries import (
     describe_producers,
     list_offsets,
@@ -33,6 +31,7 @@ from groupd.coordinator.topics.partition_queries import (
 )
 from groupd.coordinator.topics.partitions import KnownTopics, Partitions
 from groupd.coordinator.topics.time_search import TimeSearch
+from groupd.coordinator.workers.ownership import WorkerOwnership
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
     DeleteRecordsRequest,
@@ -55,18 +54,12 @@ from groupd.protocol.messages.transactions import (
 from groupd.storage.log import PartitionLogs
 
 
-class LedPartitions(Partitions):
-    """Logs of topics are never opened here: that would take them from the main process."""
-
-    async def open(self, topic: Topic, partition: int) -> PartitionLog:
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-
 def offsets_handlers(
     config: CoordinatorConfig, broker: Broker, topics: KnownTopics, logs: PartitionLogs
 ) -> Mapping[type, DataHandler]:
     """Request type -> handler."""
-    partitions = LedPartitions(topics, logs, OffsetsView(broker))
+    ownership = WorkerOwnership(config.node_id)
+    partitions = Partitions(topics, logs, OffsetsView(broker), ownership)
     search = TimeSearch(Unpacking(broker.work), config.produce_unpacked_max_bytes)
     not_leader = _refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     not_coordinator = _refuse(ErrorCode.NOT_COORDINATOR)

@@ -87,7 +87,7 @@ class CoreBackend:
             lambda: self._make_shard(self.broker.image, self.broker.group_configs),
         )
         self.broker.shards = self.broker.places = cast(Any, [self.core])
-        self.broker._started = True
+        self.broker.started = True
         self.broker.node = Node(0, "127.0.0.1", 9092)
         self._waiting: dict[str, tuple[Ticket, Callback]] = {}
 
@@ -246,7 +246,7 @@ class CoreBackend:
             self.core.reload()
         elif what == "unload":
             self.core.unload()
-        self.broker._started = what != "stopped"
+        self.broker.started = what != "stopped"
         states = {"loading": CoordinatorState.LOADING, "elsewhere": CoordinatorState.CLOSED}
         if what != "unload":
             self.core.state = states.get(what, CoordinatorState.ACTIVE)

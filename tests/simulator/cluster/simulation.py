@@ -16,8 +16,12 @@ from tests.simulator.simulation import SimulationFailed
 from tests.simulator.world import Violation, World
 
 FAULTS_MS = 60_000
-SETTLE_MS = 6 * LEASE_MS + 3000
-"""How long it may take until everything is served once the faults are over."""
+PATIENCE_MS = 10 * LEASE_MS
+"""How long it may take until everything is served once the faults are over. What began before that
+may last for three leases: a process stands still, or the catalogue is read."""
+
+POLL_MS, LINGER_POLLS = 100, 20
+"""How often is looked, and how often in a row all must be served."""
 
 ASK_EVERY_MS = 25
 
@@ -317,16 +321,14 @@ class ClusterSimulation:
             self._start_node()
 
     def _settle(self) -> int:
-        start_ms = self.world.now_ms
-        while why := self._unsettled():
-            if self.world.now_ms - start_ms > SETTLE_MS + 3 * LEASE_MS:
+        start_ms, polls = self.world.now_ms, 0
+        while polls < LINGER_POLLS:
+            why = self._unsettled()
+            polls = 0 if why else polls + 1
+            if self.world.now_ms - start_ms > PATIENCE_MS:
                 raise Violation(f"not settled: {why}")
-            self.world.run_until(self.world.now_ms + 100)
-        settled_ms = self.world.now_ms - start_ms
-        self.world.run_until(self.world.now_ms + 2000)
-        if why := self._unsettled():
-            raise Violation(f"not settled any more: {why}")
-        return settled_ms
+            self.world.run_until(self.world.now_ms + POLL_MS)
+        return self.world.now_ms - start_ms - LINGER_POLLS * POLL_MS
 
     def _unsettled(self) -> str:
         for unit in self.units:

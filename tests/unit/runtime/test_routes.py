@@ -98,7 +98,7 @@ async def test_a_loading_shard_answers_14_in_the_manner_of_each_api(
     request_: Any, version: int | None
 ) -> None:
     bench = Bench()
-    bench.broker._started = True
+    bench.broker.started = True
     expected = {
         "SyncGroupRequest": ErrorCode.REBALANCE_IN_PROGRESS,
         "HeartbeatRequest": ErrorCode.NONE,
@@ -111,7 +111,7 @@ async def test_a_failed_shard_answers_16_and_is_left_out_of_lists(
     request_: Any, version: int | None
 ) -> None:
     bench = Bench()
-    bench.broker._started = True
+    bench.broker.started = True
     bench.shard.state = CoordinatorState.FAILED
     listing = isinstance(request_, ListGroupsRequest)
     expected = ErrorCode.NONE if listing else ErrorCode.NOT_COORDINATOR
@@ -126,7 +126,7 @@ async def test_where_offset_fetch_puts_the_error_of_its_shard(
     version: int, places: tuple[str, ...]
 ) -> None:
     bench = Bench()
-    bench.broker._started = True
+    bench.broker.started = True
     (group,) = (await bench.answer(fetch("g", 0, 1), version)).groups
     if places == ("group",):
         assert group.topics == ()
@@ -165,7 +165,7 @@ async def test_the_shape_of_a_request_comes_after_the_start_and_before_the_shard
     bench = Bench()
     broken = consumer_beat("g", "", 1)
     assert (await bench.answer(broken)).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    bench.broker._started = True
+    bench.broker.started = True
     assert (await bench.answer(broken)).error == ErrorCode.INVALID_REQUEST
     assert (await bench.answer(join(""))).error == ErrorCode.INVALID_GROUP_ID
     bad = await bench.answer(sync("g", 1, "m", leads=False))
@@ -176,7 +176,7 @@ async def test_a_join_error_echoes_the_member_id_where_kafka_does() -> None:
     bench = Bench()
     reply = await bench.answer(join("g", "me"))
     assert (reply.error, reply.member_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "me")
-    bench.broker._started = True
+    bench.broker.started = True
     reply = await bench.answer(join("g", "me"))
     assert (reply.error, reply.member_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "")
 

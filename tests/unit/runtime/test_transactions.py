@@ -243,7 +243,7 @@ async def test_lg_33_a_marker_for_a_shard_that_does_not_serve(
     assert await tx.end(commit=True) == code
     assert await tx.headers() == []
     assert await tx.end(commit=True, partition=1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    tx.bench.broker._started = False
+    tx.bench.broker.started = False
     assert await tx.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -398,7 +398,7 @@ async def test_refusals_that_ask_nobody(tx: Transactions) -> None:
     assert commit_errors(reply) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     denied = tx.bench.ask(txn(1), LATEST_NAMED, lambda operation, *_: operation != Operation.WRITE)
     assert commit_errors(denied[0]) == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
-    tx.bench.broker._started = False
+    tx.bench.broker.started = False
     assert await tx.commit(9) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert tx.verifier.asked == []
 
