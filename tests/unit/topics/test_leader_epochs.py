@@ -1,0 +1,242 @@
+"""Leader epochs, and partitions that go from one node to another: two data planes on one store."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from groupd.coordinator.runtime.ownership import Alone
+from groupd.coordinator.topics.leader_epochs import EPOCHS_MAX, LeaderEpochs
+from groupd.coordinator.topics.names import (
+    COMPACTED_TOPIC,
+    OFFSETS_TOPIC,
+    PARTITION_UNITS,
+    TRANSACTIONS_TOPIC,
+    unit_of,
+)
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.cluster import MetadataRequest
+from groupd.protocol.messages.data import (
+    FetchPartition,
+    LeaderEpochPartition,
+    LeaderEpochTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+)
+from groupd.protocol.records.batch import iter_batches
+from groupd.storage.memory import MemoryStore
+from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS, Unit
+
+ELSEWHERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class Owned(Alone):
+    """The ownership of node `node_id`: what it serves is in the hands of the test. `epochs` and
+    `leaders` are what every node knows."""
+
+    def __init__(self, node_id, leaders, epochs):
+        super().__init__(node_id)
+        self.leaders, self.epochs = leaders, epochs
+        self.serving = set()
+
+    def serves(self, unit):
+        return unit.kind != PARTITIONS or unit in self.serving
+
+    def leader(self, unit):
+        return self.leaders.get(unit)
+
+    def epoch(self, unit):
+        return self.epochs.get(unit, 0)
+
+    def only_leader(self, kind):
+        return None
+
+
+class Move:
+    """Two nodes with the topic `t` of one partition, and who leads it."""
+
+    def __init__(self, make_cluster):
+        self.store = MemoryStore()
+        leaders, self.epochs = {}, {}
+        self.ownerships = [Owned(node, leaders, self.epochs) for node in (0, 1)]
+        self.leaders = leaders
+        self.nodes = [make_cluster(self.store) for _ in self.ownerships]
+
+    async def start(self):
+        for node, ownership in zip(self.nodes, self.ownerships, strict=True):
+            await node.start(ownership=ownership)
+        topic_id = await self.nodes[0].create("t")
+        await self.nodes[1].plane.catalogue.load()  # as if it had followed
+        self.unit = unit_of("t", topic_id, 0)
+        return self
+
+    async def lead(self, index, epoch):
+        for ownership in self.ownerships:
+            if self.unit in ownership.serving:
+                ownership.serving.discard(self.unit)
+                await self.nodes[ownership.leader(self.unit)].plane.host.give_up(self.unit)
+        self.leaders[self.unit], self.epochs[self.unit] = index, epoch
+        self.ownerships[index].serving.add(self.unit)
+        await self.nodes[index].plane.host.serve(self.unit, epoch)
+
+
+@pytest.fixture
+async def move(make_cluster):
+    made = await Move(make_cluster).start()
+    yield made
+    made.store.release_appends()
+    for node in made.nodes:
+        await node.plane.close()
+
+
+def starts(*began):
+    epochs = LeaderEpochs()
+    for epoch, offset in began:
+        epochs.began(epoch, offset)
+    return epochs
+
+
+def test_the_epoch_of_an_offset_and_the_end_of_an_epoch():
+    epochs = starts((2, 0), (5, 10), (5, 12), (3, 14), (6, 20))
+    assert [epochs.at(offset) for offset in (0, 9, 10, 19, 20, 99)] == [2, 2, 5, 5, 6, 6]
+    ends = {epoch: epochs.end_of(epoch, 25) for epoch in range(-1, 8)}
+    assert ends == {
+        -1: (-1, -1),
+        0: (0, 0),
+        1: (1, 0),
+        2: (2, 10),
+        3: (2, 10),
+        4: (2, 10),
+        5: (5, 20),
+        6: (6, 25),
+        7: (-1, -1),
+    }
+    assert starts().latest == -1
+
+
+def test_old_epochs_are_forgotten():
+    epochs = starts(*((epoch, epoch) for epoch in range(EPOCHS_MAX + 5)))
+    assert epochs.at(0) == 5
+    assert epochs.end_of(2, 9999) == (2, 5)
+
+
+def test_partitions_of_a_topic_are_in_units_that_follow_each_other():
+    numbers = [unit_of("t", b"x" * 16, partition).number for partition in range(70)]
+    assert [(one - numbers[0]) % PARTITION_UNITS for one in numbers] == [
+        partition % PARTITION_UNITS for partition in range(70)
+    ]
+    assert unit_of(OFFSETS_TOPIC, b"", 7) == unit_of(COMPACTED_TOPIC, b"", 7) == Unit(GROUPS, 7)
+    assert unit_of(TRANSACTIONS_TOPIC, b"", 3) == Unit(TRANSACTIONS, 3)
+
+
+async def test_only_the_leader_takes_and_gives_records(move):
+    a, b = move.nodes
+    await move.lead(0, 1)
+    assert (await a.produce("t", a.batch(b"1"))).error is ErrorCode.NONE
+    assert (await b.produce("t", b.batch(b"2"))).error is ELSEWHERE
+    assert (await b.fetch("t")).error is ELSEWHERE
+    await move.lead(1, 2)
+    assert (await a.produce("t", a.batch(b"3"))).error is ELSEWHERE
+    assert (await a.fetch("t")).error is ELSEWHERE
+    assert (await b.produce("t", b.batch(b"4"))).base_offset == 1
+    fetched = await b.fetch("t")
+    headers = [batch.header for batch in iter_batches(bytes(fetched.records))]
+    assert [(one.base_offset, one.leader_epoch) for one in headers] == [(0, 1), (1, 2)]
+
+
+async def test_clients_that_name_another_epoch_are_refused(move):
+    async def fetch(node, epoch):
+        asked = FetchPartition(0, 0, 1000, current_leader_epoch=epoch)
+        return (await node.ask(node.fetch_request("t", asked))).topics[0].partitions[0].error
+
+    a, b = move.nodes
+    await move.lead(0, 3)
+    assert await fetch(a, 3) is ErrorCode.NONE
+    assert await fetch(a, 2) is ErrorCode.FENCED_LEADER_EPOCH
+    assert await fetch(a, 4) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    await move.lead(1, 4)
+    assert await fetch(b, 4) is ErrorCode.NONE
+
+
+async def test_the_history_of_epochs_comes_from_the_log(move):
+    a, b = move.nodes
+    await move.lead(0, 1)
+    await a.produce("t", a.batch(b"1", b"2"))
+    await move.lead(1, 4)
+    await b.produce("t", b.batch(b"3"))
+    await move.lead(0, 6)
+
+    async def end_of(epoch):
+        asked = LeaderEpochPartition(0, epoch, 6)
+        request = OffsetForLeaderEpochRequest((LeaderEpochTopic("t", (asked,)),))
+        end = (await a.ask(request)).topics[0].partitions[0]
+        return end.leader_epoch, end.end_offset
+
+    assert [await end_of(epoch) for epoch in (1, 2, 4, 6, 7)] == [
+        (1, 2),
+        (1, 2),
+        (4, 3),
+        (6, 3),
+        (-1, -1),
+    ]
+
+    async def listed(timestamp_ms):
+        asked = ListOffsetsPartition(0, timestamp_ms)
+        reply = await a.ask(ListOffsetsRequest((ListOffsetsTopic("t", (asked,)),)))
+        (found,) = reply.topics[0].partitions
+        return found.offset, found.leader_epoch
+
+    assert await listed(-2) == (0, 1)
+    assert await listed(-1) == (3, 6)
+
+
+async def test_metadata_names_the_leader_and_its_epoch(move):
+    (a, _) = move.nodes
+    await move.lead(1, 5)
+    reply = await a.ask(MetadataRequest((("t", NO_TOPIC_ID),)))
+    (run,) = reply.topics[0].partitions
+    assert (run.leader, run.leader_epoch) == (1, 5)
+
+
+async def test_records_under_way_are_answered_before_the_partition_is_given_up(move):
+    a, b = move.nodes
+    await move.lead(0, 1)
+    await a.produce("t", a.batch(b"0"))
+    move.store.hold_appends()
+    sending = asyncio.ensure_future(a.produce("t", a.batch(b"1")))
+    await a.settle()
+    moving = asyncio.ensure_future(move.lead(1, 2))
+    await a.settle()
+    assert not moving.done()
+    move.store.release_appends()
+    await moving
+    assert (await sending).error is ErrorCode.NONE
+    assert (await b.fetch("t")).high_watermark == 2
+
+
+async def test_a_reader_that_waits_is_told_to_look_for_the_leader(move):
+    a, _ = move.nodes
+    await move.lead(0, 1)
+    await a.produce("t", a.batch(b"0"))
+    reading = asyncio.ensure_future(a.fetch("t", 1, max_wait_ms=30_000, min_bytes=1))
+    await a.settle()
+    assert not reading.done()
+    await move.lead(1, 2)
+    assert (await reading).error is ELSEWHERE
+
+
+async def test_a_partition_that_is_dropped_is_opened_anew_by_the_next_leader(move):
+    a, b = move.nodes
+    await move.lead(0, 1)
+    await a.produce("t", a.batch(b"0"))
+    log = a.plane.partitions.is_open(a.plane.catalogue.topic("t"), 0)
+    move.ownerships[0].serving.clear()
+    a.plane.host.drop(move.unit)
+    assert log.closed
+    assert a.plane.partitions.is_open(a.plane.catalogue.topic("t"), 0) is None
+    await move.lead(1, 2)
+    assert (await b.produce("t", b.batch(b"1"))).base_offset == 1
