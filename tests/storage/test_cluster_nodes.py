@@ -1,0 +1,234 @@
+"""Nodes of a cluster on a real PostgreSQL: who serves what, when one stops, dies or is fenced, and
+when the server is away. The units are the toy ones of the simulator's kind: a list in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+
+from groupd.coordinator.cluster.lease import Lease
+from groupd.coordinator.cluster.node import ClusterNode
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.storage.cluster import NodeFacts
+from groupd.storage.log import Append, LogFenced
+from groupd.storage.postgres_cluster import ClusterStore, cluster_store
+from groupd.storage.units import GROUPS, PARTITIONS, OwnedUnit, Unit
+from tests.support.loop_turns import until
+from tests.support.postgres import PostgresServer, running_postgres
+
+LEASE_MS, RENEW_MS = 900, 200
+COUNTS = {GROUPS: 6, PARTITIONS: 5}
+UNITS = [Unit(kind, number) for kind, count in COUNTS.items() for number in range(count)]
+
+
+class Served:
+    """A `UnitHost` that opens a log for each unit."""
+
+    def __init__(self, store: ClusterStore) -> None:
+        self.store = store
+        self.logs: dict[Unit, Append] = {}
+        """The append that comes next to the log of each unit that is served."""
+
+    async def serve(self, unit: Unit, epoch: int) -> None:
+        name = f"{unit.kind}-{unit.number}"
+        state = await self.store.open(name, OwnedUnit(unit, epoch))
+        end = state.next_offset
+        self.logs[unit] = Append(name, state.owner_epoch, end, end, 1, b"value")
+
+    async def give_up(self, unit: Unit) -> None:
+        del self.logs[unit]
+
+    def drop(self, unit: Unit) -> None:
+        self.logs.pop(unit, None)
+
+    async def write(self, unit: Unit) -> int:
+        """The offset of a value that is durable."""
+        append = self.logs[unit]
+        await self.store.append([append])
+        end = append.last_offset + 1
+        self.logs[unit] = Append(append.name, append.owner_epoch, end, end, 1, b"value")
+        return append.base_offset
+
+
+class Catalogue:
+    """Follows the journal; nothing is in memory that would have to change."""
+
+    def __init__(self, store: ClusterStore) -> None:
+        self._journal = store.journal
+
+    @property
+    def applied(self) -> int:
+        return self._journal.applied
+
+    async def catch_up(self) -> None:
+        self._journal.advance((await self._journal.changes()).version)
+
+
+class Member:
+    def __init__(self, url: str, node_id: int) -> None:
+        self.store = cluster_store(url)
+        self.host = Served(self.store)
+        self.node = ClusterNode(
+            node_id,
+            self.store.membership,
+            Catalogue(self.store),
+            SystemClock(),
+            Lease(LEASE_MS),
+            {GROUPS: self.host, PARTITIONS: self.host},
+            COUNTS,
+            RENEW_MS,
+        )
+
+    async def start(self) -> Member:
+        await self.store.start()
+        self.node.start(NodeFacts(self.node.node_id))
+        return self
+
+    @property
+    def units(self) -> set[Unit]:
+        """What this node answers for."""
+        return {unit for unit in self.host.logs if self.node.serves(unit)}
+
+    async def die(self) -> None:
+        """Like kill -9: nothing is given up."""
+        task = self.node._task
+        assert task is not None
+        task.cancel()
+        await asyncio.wait([task])
+        await self.store.close()
+
+
+StartMember = Callable[[int], Awaitable[Member]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A server of this module, which is stopped and started."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+async def member(server: PostgresServer) -> AsyncIterator[StartMember]:
+    """Starts members, which are stopped in the end."""
+    url = server.url(server.emptied_database())
+    made: list[Member] = []
+
+    async def start(node_id: int) -> Member:
+        made.append(Member(url, node_id))
+        return await made[-1].start()
+
+    yield start
+    for one in made:
+        await one.node.stop(1000)
+        await one.store.close()
+
+
+def shared_by(*members: Member) -> Callable[[], bool]:
+    """Whether they serve everything, each its share, and nothing twice."""
+
+    def settled() -> bool:
+        shares = [one.units for one in members]
+        together = sorted(unit for share in shares for unit in share)
+        sizes = [len(share) for share in shares]
+        return together == sorted(UNITS) and max(sizes) - min(sizes) <= 1
+
+    return settled
+
+
+async def test_members_come_and_go(member: StartMember) -> None:
+    first = await member(1)
+    await until(shared_by(first))
+    assert await first.host.write(UNITS[0]) == 0
+    second, third = await asyncio.gather(member(2), member(3))
+    await until(shared_by(first, second, third))
+    # Everybody knows who serves what, and at which epoch.
+    await until(lambda: knows_all(first, second, third))
+    await second.node.stop(3000)
+    assert second.units == set()
+    await until(shared_by(first, third))
+    # What was written is there wherever the unit is now.
+    owner = first if UNITS[0] in first.units else third
+    assert await owner.host.write(UNITS[0]) == 1
+
+
+def knows_all(*members: Member) -> bool:
+    owners = {unit: one.node.node_id for one in members for unit in one.units}
+    epochs = {unit: one.node.epoch(unit) for one in members for unit in one.units}
+    return all(
+        one.node.leader(unit) == owners.get(unit) and one.node.epoch(unit) == epochs.get(unit)
+        for one in members
+        for unit in UNITS
+    )
+
+
+async def test_the_units_of_a_dead_member_are_served_by_the_others(member: StartMember) -> None:
+    first, second = await member(1), await member(2)
+    await until(shared_by(first, second))
+    unit = min(first.units)
+    await first.die()
+    await until(shared_by(second))
+    assert await second.host.write(unit) == 0
+
+
+async def test_a_member_that_cannot_renew_answers_no_more_and_never_writes(
+    member: StartMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await member(1), await member(2)
+    await until(shared_by(first, second))
+    unit = min(first.units)
+    append = first.host.logs[unit]
+    go_on = asyncio.Event()
+    renew = first.store.membership.renew
+
+    async def stuck(*arguments: int) -> object:
+        await go_on.wait()
+        return await renew(*arguments)
+
+    monkeypatch.setattr(first.store.membership, "renew", stuck)
+    await until(shared_by(second))
+    assert first.units == set()
+    assert not first.node.may_answer()
+    with pytest.raises(LogFenced):
+        await first.store.append([append])
+    assert await second.host.write(unit) == 0
+    # It learns that it was fenced, and begins anew.
+    go_on.set()
+    await until(shared_by(first, second))
+    assert first.node.fenced == 1
+
+
+async def test_all_goes_on_when_the_server_is_back(
+    member: StartMember, server: PostgresServer
+) -> None:
+    first, second = await member(1), await member(2)
+    await until(shared_by(first, second))
+    mine = set(first.units)
+    server.stop()
+    await until(lambda: not first.node.may_answer() and not second.node.may_answer())
+    assert first.units | second.units == set()
+    server.start()
+    await until(shared_by(first, second))
+    # Nobody was robbed while nobody could renew.
+    assert first.units == mine
+    assert (first.node.fenced, second.node.fenced) == (0, 0)
+
+
+async def test_a_drained_member_serves_nothing_until_it_resumes(member: StartMember) -> None:
+    first, second = await member(1), await member(2)
+    await until(shared_by(first, second))
+    assert await second.node.drain(1, True)
+    await until(shared_by(second))
+    assert first.node.not_ready is None
+    assert await first.node.drain(1, False)
+    await until(shared_by(first, second))
+
+
+async def test_a_change_of_the_catalogue_reaches_every_member(member: StartMember) -> None:
+    first, second = await member(1), await member(2)
+    await until(shared_by(first, second))
+    await first.store.put_config(4, "", "log.retention.ms", "5")
+    await first.node.spread(first.store.journal.applied)
+    assert second.store.journal.applied == first.store.journal.applied == 1
