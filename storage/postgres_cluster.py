@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, insert, select, text, update
 from groupd.storage.batches import Advance, Rows
 from groupd.storage.cluster import CatalogueBehind, Changes, LeaseLost
 from groupd.storage.log import LogFenced, StoreRefused
+from groupd.storage.membership_rows import notify
 from groupd.storage.migrate import migrate
 from groupd.storage.postgres import (
     Fence,
@@ -23,7 +24,7 @@ from groupd.storage.postgres import (
     connecting,
     is_dead,
 )
-from groupd.storage.postgres_membership import PostgresMembership, notify
+from groupd.storage.postgres_membership import PostgresMembership
 from groupd.storage.postgres_session import LOCK_CLASS, MIGRATION_CLASS
 from groupd.storage.postgres_url import PostgresAddress, parse_url
 from groupd.storage.sql import SqlStore

@@ -29,7 +29,7 @@ class Moment(NamedTuple):
     wall_ns: int
 
 
-class Lease:
+class NodeLease:
     """`lease_ms`: how long the database gives. The clocks are for tests."""
 
     def __init__(

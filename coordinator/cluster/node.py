@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import structlog
 
-from groupd.coordinator.cluster.lease import Lease, Moment
+from groupd.coordinator.cluster.lease import Moment, NodeLease
 from groupd.coordinator.cluster.plan import plan
 from groupd.coordinator.cluster.renewals import FollowedCatalogue, Renewals
 from groupd.coordinator.cluster.units import HeldUnits
@@ -53,7 +53,7 @@ class ClusterNode:
         membership: Membership,
         catalogue: FollowedCatalogue,
         clock: Clock,
-        lease: Lease,
+        lease: NodeLease,
         hosts: Mapping[str, UnitHost],
         counts: Mapping[str, int],
         renew_ms: int,

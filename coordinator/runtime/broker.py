@@ -126,18 +126,7 @@ class Broker:
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reads: dict[Waiter, asyncio.Task[None]] = {}
-        self._around = ShardSurroundings(
-            make_shard=self._fresh_shard,
-            bring_up_to_date=self._bring_up_to_date,
-            logs=logs,
-            writer=self.writer,
-            clock=clock,
-            on_events=self._on_events,
-            on_progress=self._on_progress,
-            processing=self.processing,
-            work=self.work,
-            may_answer=self.ownership.may_answer,
-        )
+        self._around = self._surroundings()
         partitions = range(config.offsets_topic_num_partitions)
         self.shards: list[ShardRuntime] = []
         """The shards of this process, by partition. The list itself stays the same."""
@@ -161,6 +150,20 @@ class Broker:
         if self.places[shard.partition] is shard:
             self.places[shard.partition] = ForeignShard(shard.partition)
             self.shards.remove(shard)
+
+    def _surroundings(self) -> ShardSurroundings:
+        return ShardSurroundings(
+            make_shard=self._fresh_shard,
+            bring_up_to_date=self._bring_up_to_date,
+            logs=self._logs,
+            writer=self.writer,
+            clock=self.clock,
+            on_events=self._on_events,
+            on_progress=self._on_progress,
+            processing=self.processing,
+            work=self.work,
+            may_answer=self.ownership.may_answer,
+        )
 
     # Life ---------------------------------------------------------------------------------
 

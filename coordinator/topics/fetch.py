@@ -5,8 +5,7 @@ with the aborted transactions in it; as many bytes as asked for and as there is 
 memory of the connection and in the quota of its client, the last batch cut where a limit says so,
 but the first batch of a reply is whole however large it is. An error while reading, enough bytes, a
 limit that is reached or the end of the wait completes the request; so does a lack of memory for
-others. A client that has used up its quota gets nothing and has to wait. A request that waits costs
-nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
+others. A client that has used up its quota waits. Waiting costs nothing: appends set an event.
 """
 
 from __future__ import annotations

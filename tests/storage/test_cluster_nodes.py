@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 
-from groupd.coordinator.cluster.lease import Lease
+from groupd.coordinator.cluster.lease import NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.storage.cluster import NodeFacts
@@ -75,7 +75,7 @@ class Member:
             self.store.membership,
             Catalogue(self.store),
             SystemClock(),
-            Lease(LEASE_MS),
+            NodeLease(LEASE_MS),
             {GROUPS: self.host, PARTITIONS: self.host},
             COUNTS,
             RENEW_MS,

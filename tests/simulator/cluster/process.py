@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
-from groupd.coordinator.cluster.lease import Lease
+from groupd.coordinator.cluster.lease import NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.core.types import Instant
 from groupd.storage.cluster import (
@@ -158,7 +158,7 @@ class Process:
         self.loop.enter(self._start, units)
 
     def _start(self, units: int) -> None:
-        lease = Lease(LEASE_MS, self.clock.elapsed_ns, self.clock.wall_ns)
+        lease = NodeLease(LEASE_MS, self.clock.elapsed_ns, self.clock.wall_ns)
         self.node = ClusterNode(
             self.node_id,
             self.session,

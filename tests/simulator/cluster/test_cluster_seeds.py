@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.cluster.lease import Lease, Moment
+from groupd.coordinator.cluster.lease import Moment, NodeLease
 from groupd.coordinator.cluster.renewals import Renewals
 from groupd.coordinator.cluster.units import HeldUnits
 from groupd.storage.units import (
@@ -37,18 +37,18 @@ def test_a_run_of_the_cluster_repeats_exactly() -> None:
 
 def never_over(patch: pytest.MonkeyPatch) -> None:
     """A node that does not count its lease by its own clock."""
-    patch.setattr(Lease, "valid", lambda self: self._until > 0)
+    patch.setattr(NodeLease, "valid", lambda self: self._until > 0)
 
 
 def counted_from_the_answer(patch: pytest.MonkeyPatch) -> None:
     """A lease that begins when the answer has come, and without a margin."""
-    renewed = Lease.renewed
+    renewed = NodeLease.renewed
 
-    def late(self: Lease, sent: Any) -> None:
+    def late(self: NodeLease, sent: Any) -> None:
         self._usable_ns = self.lease_ms * 1_000_000
         renewed(self, self.now())
 
-    patch.setattr(Lease, "renewed", late)
+    patch.setattr(NodeLease, "renewed", late)
 
 
 def released_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,6 @@ ALL = [
     ["--set", "a=b"],
     ["--set", "c=d e"],
     ["--profile", "test"],
-    ["--cluster"],
     ["--workers", "3"],
     ["--control"],
     ["--control-anywhere"],

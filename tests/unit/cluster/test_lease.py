@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.cluster.lease import Lease, since_boot_ns
+from groupd.coordinator.cluster.lease import NodeLease, since_boot_ns
 
 MS = 1_000_000
 
@@ -14,8 +14,8 @@ class Clocks:
         self.elapsed_ms = 5_000
         self.wall_ms = 1_800_000_000_000
 
-    def lease(self, lease_ms: int = 2400) -> Lease:
-        return Lease(lease_ms, lambda: self.elapsed_ms * MS, lambda: self.wall_ms * MS)
+    def lease(self, lease_ms: int = 2400) -> NodeLease:
+        return NodeLease(lease_ms, lambda: self.elapsed_ms * MS, lambda: self.wall_ms * MS)
 
     def pass_ms(self, count: int) -> None:
         self.elapsed_ms += count

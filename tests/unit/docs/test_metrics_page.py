@@ -74,7 +74,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
     topic_cleaner = TopicCleaner(cast(Any, Mock()), MemoryStore(), config, broker.clock)
     cluster = Cluster(
-        [], lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
+        [], 0, lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
     )
     telemetry = Telemetry(ClientMetrics(MemoryStore()), config, broker.clock.now, lambda: bytes(16))
     security = Security(config, MemoryStore(), broker.work.turn, broker.clock.monotonic_ms)

@@ -33,7 +33,7 @@ OK = [ErrorCode.NONE]
 ELSEWHERE = [ErrorCode.NOT_COORDINATOR]
 
 
-class NodeLease(Alone):
+class ManualLease(Alone):
     """An ownership whose lease the test ends."""
 
     def __init__(self, node_id: int) -> None:
@@ -46,7 +46,7 @@ class NodeLease(Alone):
 
 class Node:
     def __init__(self, store: MemoryStore, node_id: int) -> None:
-        self.lease = NodeLease(node_id)
+        self.lease = ManualLease(node_id)
         self.bench = Bench(store, shards=2, ownership=self.lease)
         self.broker = self.bench.broker
         self.host = ShardHost(self.broker)

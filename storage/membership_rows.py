@@ -1,0 +1,181 @@
+"""The rows of members and units on PostgreSQL: what `postgres_membership` does in its transactions.
+
+All functions work in a transaction of their caller. Who changes members or units takes `lock`
+first, so these changes come one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Row, insert, select, text, update
+
+from groupd.storage.cluster import ClusterState, LeaseLost, NodeFacts, NodeState, UnitState
+from groupd.storage.postgres import Fence
+from groupd.storage.tables import cluster_node, cluster_state, cluster_unit
+from groupd.storage.units import Unit
+
+CHANNEL = "groupd_cluster"
+"""What changes is told on this channel of the database; the payload is the schema's name."""
+
+_NOW_MS = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+_TIMELINE = text("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)")
+_NOTIFY = text(f"SELECT pg_notify('{CHANNEL}', current_schema())")
+_NODES = select(cluster_node).where(cluster_node.c.lease_until_ms.is_not(None))
+_NODES = _NODES.order_by(cluster_node.c.node_id)
+_UNITS = select(cluster_unit).order_by(cluster_unit.c.kind, cluster_unit.c.number)
+_STATE = select(cluster_state)
+
+
+def notify(connection: Connection) -> None:
+    """Tell all nodes that something has changed, once the transaction is committed."""
+    connection.execute(_NOTIFY)
+
+
+def clock_ms(connection: Connection) -> int:
+    """The database's clock, in milliseconds since 1970."""
+    return int(connection.execute(_NOW_MS).scalar_one())
+
+
+def timeline(connection: Connection) -> str:
+    """Changes when another server has taken the place of this one."""
+    return str(connection.execute(_TIMELINE).scalar_one())
+
+
+def lock(connection: Connection) -> Row[Any]:
+    """Wait for the turn to change members or units; returns the row of `cluster_state`."""
+    return connection.execute(_STATE.with_for_update()).one()
+
+
+def count_up(connection: Connection) -> None:
+    """Members or units have changed: make another version of them, and tell all nodes."""
+    connection.execute(
+        update(cluster_state).values(units_version=cluster_state.c.units_version + 1)
+    )
+    notify(connection)
+
+
+def update_me(connection: Connection, me: Fence, **values: object) -> None:
+    """Change the row of this member. Raises LeaseLost."""
+    columns = cluster_node.c
+    updated = connection.execute(
+        update(cluster_node)
+        .where(columns.node_id == me.node, columns.incarnation == me.incarnation)
+        .values(**values)
+    )
+    if updated.rowcount != 1:
+        raise LeaseLost(f"node {me.node} was fenced")
+
+
+def check_me(connection: Connection, me: Fence) -> int | None:
+    """Until when the lease of this member lasts. Raises LeaseLost."""
+    columns = cluster_node.c
+    query = select(columns.lease_until_ms).where(
+        columns.node_id == me.node, columns.incarnation == me.incarnation
+    )
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise LeaseLost(f"node {me.node} was fenced")
+    return None if row[0] is None else int(row[0])
+
+
+def free_units(connection: Connection, node_id: int) -> None:
+    """Take all units away from a node that answers no more."""
+    connection.execute(
+        update(cluster_unit)
+        .where(cluster_unit.c.owner == node_id)
+        .values(owner=None, incarnation=None)
+    )
+
+
+def fence_dead(connection: Connection, now_ms: int) -> bool:
+    """Fence the members whose leases are over, after their writes that are under way; returns
+    whether there were any."""
+    columns = cluster_node.c
+    dead = connection.execute(
+        update(cluster_node)
+        .where(columns.lease_until_ms.is_not(None), columns.lease_until_ms <= now_ms)
+        .values(incarnation=columns.incarnation + 1, lease_until_ms=None)
+        .returning(columns.node_id)
+    ).scalars()
+    fenced = list(dead)
+    for node_id in fenced:
+        free_units(connection, node_id)
+    return bool(fenced)
+
+
+def make_missing(connection: Connection, counts: Mapping[str, int]) -> bool:
+    """Make the units that are not there yet; returns whether there were any."""
+    known = {one.unit for one in all_units(connection)}
+    missing = [
+        {"kind": kind, "number": number}
+        for kind, count in counts.items()
+        for number in range(count)
+        if Unit(kind, number) not in known
+    ]
+    if missing:
+        connection.execute(insert(cluster_unit), missing)
+    return bool(missing)
+
+
+def plan_unit(connection: Connection, unit: Unit, wanted: int | None) -> None:
+    """Write down the node that is to serve a unit."""
+    connection.execute(
+        update(cluster_unit)
+        .where(cluster_unit.c.kind == unit.kind, cluster_unit.c.number == unit.number)
+        .values(wanted=wanted)
+    )
+
+
+def may_give_out(connection: Connection, state: Row[Any], now_ms: int, lease_ms: int) -> bool:
+    """Whether no node can have a lease any more that it got from a server that was replaced."""
+    now = timeline(connection)
+    if now != state.timeline:
+        first = not state.timeline
+        connection.execute(
+            update(cluster_state).values(timeline=now, timeline_since_ms=0 if first else now_ms)
+        )
+        return first
+    return bool(now_ms >= state.timeline_since_ms + lease_ms)
+
+
+def all_members(connection: Connection, now_ms: int) -> tuple[NodeState, ...]:
+    """The members by their ids. `now_ms`: of `clock_ms`."""
+    return tuple(
+        NodeState(
+            msgspec.json.decode(row.facts, type=NodeFacts),
+            row.incarnation,
+            row.lease_until_ms - now_ms,
+            row.applied,
+            row.draining or row.leaving,
+        )
+        for row in connection.execute(_NODES)
+    )
+
+
+def all_units(
+    connection: Connection, some: ColumnElement[bool] | None = None
+) -> tuple[UnitState, ...]:
+    """The units by kind and number; `some`: only those for which this is true."""
+    query = _UNITS if some is None else _UNITS.where(some)
+    return tuple(
+        UnitState(Unit(row.kind, row.number), row.owner, row.wanted, row.epoch)
+        for row in connection.execute(query)
+    )
+
+
+def state_of_all(connection: Connection, now_ms: int, known_units: int) -> ClusterState:
+    """What a node learns of the cluster. `known_units`: the version of the units that it knows."""
+    # The version is read before what it stands for: it may be older than that, never newer.
+    state = connection.execute(_STATE).one()
+    units = None if state.units_version == known_units else all_units(connection)
+    return ClusterState(
+        all_members(connection, now_ms),
+        units,
+        state.units_version,
+        state.catalogue_version,
+        timeline(connection),
+        state.level,
+    )
