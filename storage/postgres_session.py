@@ -71,7 +71,7 @@ _PLANS = {
     "enable_sort": "off",
     "jit": "off",
 }
-_READING = {"default_transaction_read_only": "on"}
+_READING = "SET default_transaction_read_only = on"
 # A machine that is gone without a word is noticed, and its lock given up, after 25 s.
 _KEEPALIVE = {
     "tcp_keepalives_idle": "10",
@@ -122,11 +122,14 @@ async def connect(
             "idle_in_transaction_session_timeout": "60000",
             **_KEEPALIVE,
             **_PLANS,
-            **({} if writes else _READING),
         },
     )
     try:
         _check(address, await session.fetchrow(_SETTLE))
+        if not writes:
+            # Not with the other settings: with `target_session_attrs=read-write` the driver takes a
+            # server for a standby whose sessions begin as readers.
+            await session.execute(_READING)
     except BaseException:
         session.terminate()
         raise

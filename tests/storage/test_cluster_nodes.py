@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -232,3 +233,39 @@ async def test_a_change_of_the_catalogue_reaches_every_member(member: StartMembe
     await first.store.put_config(4, "", "log.retention.ms", "5")
     await first.node.spread(first.store.journal.applied)
     assert second.store.journal.applied == first.store.journal.applied == 1
+
+
+async def test_a_standby_takes_the_place_of_the_server(server: PostgresServer) -> None:
+    """With synchronous replication nothing is lost, and everything in memory is read again."""
+    database = server.new_database()
+    with following(server) as standby:
+        server.wait_for_standbys()
+        url = server.url_with(standby, database)
+        first, second = [await Member(url, number).start() for number in (1, 2)]
+        await until(shared_by(first, second))
+        writes = {unit: await one.host.write(unit) for one in (first, second) for unit in one.units}
+        assert set(writes.values()) == {0}
+        epochs = {unit: first.node.epoch(unit) for unit in UNITS}
+        server.kill()
+        await until(lambda: not first.node.may_answer() and not second.node.may_answer())
+        standby.promote()
+        await until(shared_by(first, second))
+        for one in (first, second):
+            for unit in one.units:
+                # Acquired anew on the other timeline, and nothing is missing.
+                assert one.node.epoch(unit) > epochs[unit]
+                assert await one.host.write(unit) == 1
+            await one.node.stop(1000)
+            await one.store.close()
+    server.start()
+
+
+@contextmanager
+def following(primary: PostgresServer) -> Iterator[PostgresServer]:
+    """A standby that follows the server."""
+    standby = PostgresServer(primary)
+    try:
+        standby.start()
+        yield standby
+    finally:
+        standby.close()

@@ -66,9 +66,9 @@ def _unprivileged() -> dict[str, Any]:
 
 class PostgresServer:
     """It can `start`, `stop` (waits for nobody's session) and `kill` (like a crash) any number of
-    times."""
+    times. `primary`: a server that runs; this one follows it as a standby until `promote`."""
 
-    def __init__(self) -> None:
+    def __init__(self, primary: PostgresServer | None = None) -> None:
         self._bin = postgres_bin()
         self._as = _unprivileged()
         # Not below a directory of root's, which may be closed to other users.
@@ -80,7 +80,10 @@ class PostgresServer:
         self._shared: str | None = None
         self.port = 0
         try:
-            self._create()
+            if primary is None:
+                self._create()
+            else:
+                self._copy(primary)
         except BaseException:
             self.close()
             raise
@@ -98,6 +101,39 @@ class PostgresServer:
             command, capture_output=True, text=True, cwd=self.directory, check=False, **self._as
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+    def _copy(self, primary: PostgresServer) -> None:
+        os.chmod(self.directory, 0o700)
+        if self._as:
+            os.chown(self.directory, self._as["user"], self._as["group"])
+        place = f"host=127.0.0.1 port={primary.port} user={USER} password={PASSWORD}"
+        command = [str(self._bin / "pg_basebackup"), "--pgdata", str(self._data), "--dbname", place]
+        command += ["--write-recovery-conf", "--checkpoint", "fast"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=self.directory, check=False, **self._as
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def wait_for_standbys(self) -> None:
+        """From now on a commit waits until a standby has it on its disk, too."""
+        self.execute(
+            "postgres",
+            "ALTER SYSTEM SET synchronous_standby_names = '*'",
+            "SELECT pg_reload_conf()",
+        )
+        following = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
+        wait_until(
+            lambda: self.execute("postgres", following), START_TIMEOUT_S, "a standby", self.logs
+        )
+
+    def promote(self) -> None:
+        """A standby becomes a primary, on a timeline of its own. It waits for no standby itself."""
+        self.execute("postgres", "SELECT pg_promote()")
+        self.execute(
+            "postgres",
+            "ALTER SYSTEM RESET synchronous_standby_names",
+            "SELECT pg_reload_conf()",
+        )
 
     def start(self) -> None:
         """Starts on the port of the last start; the first time on a free one."""
@@ -159,6 +195,12 @@ class PostgresServer:
         """The address of a database, as `--store` takes it."""
         who = f"{quote(user, safe='')}:{quote(password, safe='')}"
         return f"postgresql+asyncpg://{who}@127.0.0.1:{self.port}/{database}"
+
+    def url_with(self, other: PostgresServer, database: str) -> str:
+        """The address of a database that is on this server or on another, whichever is primary."""
+        who = f"{quote(USER, safe='')}:{quote(PASSWORD, safe='')}"
+        hosts = "".join(f"&host=127.0.0.1:{one.port}" for one in (self, other))
+        return f"postgresql+asyncpg://{who}@/{database}?target_session_attrs=read-write{hosts}"
 
     def new_database(self) -> str:
         """The name of an empty database."""
