@@ -25,7 +25,7 @@ from groupd.storage.postgres import (
     is_dead,
 )
 from groupd.storage.postgres_membership import PostgresMembership
-from groupd.storage.postgres_session import LOCK_CLASS, MIGRATION_CLASS
+from groupd.storage.postgres_session import LOCK_CLASS, MIGRATION_CLASS, connect
 from groupd.storage.postgres_url import PostgresAddress, parse_url
 from groupd.storage.sql import SqlStore
 from groupd.storage.tables import (
@@ -43,6 +43,9 @@ T = TypeVar("T")
 
 CHANGES_KEPT = 10_000
 """Changes of the catalogue that the journal holds; a node that is further behind reads all."""
+
+MIGRATION_MS = 600_000
+"""How long a node waits while another one creates or migrates the tables, or does so itself."""
 
 _MIGRATION_LOCK = f"SELECT pg_advisory_xact_lock({MIGRATION_CLASS}, hashtext(current_schema()))"
 _ALONE = f"SELECT pg_try_advisory_xact_lock({LOCK_CLASS}, hashtext(current_schema()))"
@@ -97,7 +100,7 @@ class ClusterBackend(PostgresBackend):
 
     async def start(self) -> None:
         """Raises StoreRefused."""
-        session = partial(self._connected, writes=True)
+        session = partial(connect, self.address, writes=True, statement_timeout_ms=MIGRATION_MS)
         once = Transactions(connecting(session), 1, is_dead)
         await self._prepare(once, self._bring_up_to_date)
         await once.close()
@@ -167,14 +170,14 @@ class ClusterBackend(PostgresBackend):
     async def change(
         self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
     ) -> T:
-        applied = self.applied
+        def change(connection: Connection) -> tuple[int, T]:
+            # Read here, as writes come one after the other: several may wait for their turn.
+            version = self.applied + 1
+            _count_up(connection, version, entries)
+            return version, work(connection)
 
-        def change(connection: Connection) -> T:
-            _count_up(connection, applied, entries)
-            return work(connection)
-
-        result = await self.write(change)
-        self.advance(applied + 1)
+        version, result = await self.write(change)
+        self.advance(version)
         return result
 
     async def changes(self) -> Changes:
@@ -214,23 +217,23 @@ def _hold(connection: Connection, fence: Fence) -> None:
         raise LeaseLost(f"node {fence.node} was fenced")
 
 
-def _count_up(connection: Connection, applied: int, entries: Sequence[tuple[str, str]]) -> None:
-    """Write down a change of the catalogue. Raises CatalogueBehind."""
+def _count_up(connection: Connection, version: int, entries: Sequence[tuple[str, str]]) -> None:
+    """Write down the change that makes this version of the catalogue. Raises CatalogueBehind."""
     columns = cluster_state.c
     moved = connection.execute(
         update(cluster_state)
-        .where(columns.catalogue_version == applied)
-        .values(catalogue_version=applied + 1)
+        .where(columns.catalogue_version == version - 1)
+        .values(catalogue_version=version)
     )
     if moved.rowcount != 1:
-        raise CatalogueBehind(f"the catalogue is newer than version {applied}")
+        raise CatalogueBehind(f"the catalogue is newer than version {version - 1}")
     connection.execute(
         insert(catalogue_change),
         [
-            {"version": applied + 1, "number": number, "kind": kind, "entry_key": key}
+            {"version": version, "number": number, "kind": kind, "entry_key": key}
             for number, (kind, key) in enumerate(entries)
         ],
     )
-    old = catalogue_change.c.version <= applied + 1 - CHANGES_KEPT
+    old = catalogue_change.c.version <= version - CHANGES_KEPT
     connection.execute(delete(catalogue_change).where(old))
     notify(connection)

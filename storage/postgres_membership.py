@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -65,15 +66,16 @@ class PostgresMembership:
         def work(connection: Connection) -> None:
             rows.timeline(connection)
 
-        transactions = Transactions(connecting(self._session), 1, is_dead)
+        # With all the time that a start may take; later, an answer that is late is of no use.
+        session = partial(connect, self._address, writes=True)
+        once = Transactions(connecting(session), 1, is_dead)
         try:
-            await transactions.run(work)
-        except BaseException as error:
-            await transactions.close()
-            if isinstance(error, FAILURES):
-                raise self._errors.refusal(error) from error
-            raise
-        self._transactions = transactions
+            await once.run(work)
+        except FAILURES as error:
+            raise self._errors.refusal(error) from error
+        finally:
+            await once.close()
+        self._transactions = Transactions(connecting(self._session), 1, is_dead)
 
     async def close(self) -> None:
         if self._listening is not None:

@@ -12,16 +12,23 @@ import pytest
 from groupd.coordinator.cluster.lease import NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.runtime.clock import SystemClock
+from groupd.storage import postgres_membership
 from groupd.storage.cluster import NodeFacts
 from groupd.storage.log import Append, LogFenced
 from groupd.storage.postgres_cluster import ClusterStore, cluster_store
 from groupd.storage.units import GROUPS, PARTITIONS, OwnedUnit, Unit
-from tests.support.loop_turns import until
 from tests.support.postgres import PostgresServer, running_postgres
 
 LEASE_MS, RENEW_MS = 900, 200
 COUNTS = {GROUPS: 6, PARTITIONS: 5}
 UNITS = [Unit(kind, number) for kind, count in COUNTS.items() for number in range(count)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits until the condition is true; the nodes and the server work in real time."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 class Served:
@@ -102,6 +109,12 @@ class Member:
 
 
 StartMember = Callable[[int], Awaitable[Member]]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine answers late; nothing here is about that."""
+    monkeypatch.setattr(postgres_membership, "ANSWER_MS", 20_000)
 
 
 @pytest.fixture(scope="module")
