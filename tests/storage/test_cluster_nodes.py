@@ -248,10 +248,10 @@ async def test_a_change_of_the_catalogue_reaches_every_member(member: StartMembe
     assert second.store.journal.applied == first.store.journal.applied == 1
 
 
-async def test_a_standby_takes_the_place_of_the_server(server: PostgresServer) -> None:
+async def test_a_standby_takes_the_place_of_the_server() -> None:
     """With synchronous replication nothing is lost, and everything in memory is read again."""
-    database = server.new_database()
-    with following(server) as standby:
+    with running_postgres() as server, following(server) as standby:
+        database = server.new_database()
         server.wait_for_standbys()
         url = server.url_with(standby, database)
         first, second = [await Member(url, number).start() for number in (1, 2)]
@@ -270,7 +270,6 @@ async def test_a_standby_takes_the_place_of_the_server(server: PostgresServer) -
                 assert await one.host.write(unit) == 1
             await one.node.stop(1000)
             await one.store.close()
-    server.start()
 
 
 @contextmanager
