@@ -109,7 +109,7 @@ class Database:
             self._world.trace("what is newer is lost:", self._world.now_ms - since_ms)
             self.tables = deepcopy(tables)
         self._copies.clear()
-        self.clock_offset_ms += self._world.between(-700, 700)
+        self.clock_offset_ms += self._world.between(-2000, 2000)
         self.tables.timeline += 1
         self.up = True
 
@@ -132,6 +132,10 @@ class Database:
         if self._noted != self.tables.timeline:
             self._noted = self.tables.timeline
             self.tables.timeline_since_ms = self.now_ms()
+
+    def is_over(self, row: NodeRow) -> bool:
+        """Whether the lease of a member is over."""
+        return row.until_ms <= self.now_ms()
 
     def may_give_out(self) -> bool:
         """Whether no node can have a lease from the server of before any more."""
@@ -253,7 +257,7 @@ class Session:
                 return database.state(-1)
             tables, changed = database.tables, False
             for node_id, row in tables.nodes.items():
-                if row.member and row.until_ms <= database.now_ms():
+                if row.member and database.is_over(row):
                     row.member, row.incarnation = False, row.incarnation + 1
                     database.free(node_id)
                     changed = True

@@ -73,21 +73,14 @@ def counted_before_it_is_applied(patch: pytest.MonkeyPatch) -> None:
 
 def robbed(patch: pytest.MonkeyPatch) -> None:
     """A plan that takes units from nodes whose lease lasts for two more seconds."""
-    now_ms = Database.now_ms
-    patch.setattr(Database, "now_ms", lambda self: now_ms(self) + 2000)
-    state = Database.state
-
-    def honest(self: Database, known: int) -> Any:
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Database, "now_ms", now_ms)
-            return state(self, known)
-
-    patch.setattr(Database, "state", honest)
+    patch.setattr(Database, "is_over", lambda self, row: row.until_ms <= self.now_ms() + 2000)
 
 
 def no_rest_after_a_promotion(patch: pytest.MonkeyPatch) -> None:
-    """Units are given out while leases of the old server may last."""
+    """Units are given out while leases of the old server may last, by nodes that plan as soon as
+    they see the new one."""
     patch.setattr(Database, "may_give_out", lambda self: True)
+    patch.setattr(NodeLease, "held_ms", 1_000_000)
 
 
 def unfenced(patch: pytest.MonkeyPatch) -> None:
