@@ -253,6 +253,7 @@ class CoordinatorConfig(AdminSettings, ConnectionSettings, DataSettings, Securit
         "Answer the repeated heartbeat of a settled member from its last reply.",
     )
     node_id: int = setting("node.id", 0, "Broker id that clients see.", low=0)
+    broker_rack: str = setting("broker.rack", "", "Rack, or zone, of the node; empty: none.")
     telemetry_enable: bool = setting(
         "groupd.telemetry.enable",
         True,

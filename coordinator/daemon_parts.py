@@ -184,7 +184,8 @@ class DaemonParts:
     ) -> None:
         """Set the advertised address of this node, and where it has several listeners those of
         each, as (name, host, port)."""
-        node = Node(self.config.node_id, host, port, listeners=listeners)
+        rack = self.config.broker_rack or None
+        node = Node(self.config.node_id, host, port, rack, listeners)
         self.nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
         self.broker.node = node
 

@@ -108,7 +108,13 @@ class DataPlane:
         self.host = PartitionHost(self.partitions, self._appends)
         self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
         self.produce = Produce(
-            self.partitions, self._appends, self._transactions, self.broker_configs, now, work
+            self.partitions,
+            self.layout,
+            self._appends,
+            self._transactions,
+            self.broker_configs,
+            now,
+            work,
         )
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
@@ -116,6 +122,7 @@ class DataPlane:
         self.fetch_sessions = FetchSessions(config, new_id)
         self.fetch = Fetch(
             self.partitions,
+            self.layout,
             self.fetch_sessions,
             config,
             work,
