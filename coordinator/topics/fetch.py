@@ -109,7 +109,7 @@ class Fetch:
         while True:
             room = context.token.room(max_bytes)
             leaders = CurrentLeaders(self._layout, context, _LEADERS_SINCE, _LEADER_ERRORS)
-            reading = Reading(self._partitions, admission, leaders, request.isolation_level, room)
+            reading = Reading(self._partitions, admission, leaders, request, room)
             await reading.read(asked.targets, pace)
             admission.first = False
             context.token.holds(reading.size)
@@ -121,7 +121,7 @@ class Fetch:
                 if throttle_ms:
                     context.token.holds(0)
                     return _throttled(asked, throttle_ms)
-                return await _reply(asked, reading, leaders, now_ms, pace)
+                return await _reply(asked, reading, now_ms, pace)
             watched = reading.watched
             del reading  # everything will be read again
             context.token.holds(0)
@@ -178,9 +178,7 @@ def _throttled(asked: FetchContext, throttle_ms: int) -> FetchReply:
     return FetchReply(asked.left_alone(), asked.session_id, throttle_ms=throttle_ms)
 
 
-async def _reply(
-    asked: FetchContext, reading: Reading, leaders: CurrentLeaders, now_ms: int, pace: Pace
-) -> FetchReply:
+async def _reply(asked: FetchContext, reading: Reading, now_ms: int, pace: Pace) -> FetchReply:
     try:
         session_id, answers = await asked.finish(reading.answers, now_ms, pace)
     except ApiError as error:
@@ -204,6 +202,6 @@ async def _reply(
     return FetchReply(
         session_id=session_id,
         topics=mapped(fetched, topics),
-        node_endpoints=leaders.endpoints,
+        node_endpoints=reading.leaders.endpoints,
         counted=reading.size,
     )

@@ -86,13 +86,13 @@ class Reading:
 
     __slots__ = (
         "_admission",
-        "_leaders",
         "_partitions",
         "_room",
         "answers",
         "complete",
         "exhausted",
         "isolation_level",
+        "leaders",
         "size",
         "watched",
     )
@@ -102,14 +102,14 @@ class Reading:
         partitions: Partitions,
         admission: Admission,
         leaders: CurrentLeaders,
-        isolation_level: int,
+        request: FetchRequest,
         max_bytes: int,
     ) -> None:
         self._partitions = partitions
         self._admission = admission
-        self._leaders = leaders
         self._room = max_bytes
-        self.isolation_level = isolation_level
+        self.isolation_level = request.isolation_level
+        self.leaders = leaders
         self.size = 0
         self.complete = False
         self.answers: list[Answer] = []
@@ -136,7 +136,7 @@ class Reading:
                     number,
                     code,
                     aborted=() if refused else None,
-                    current_leader=self._leaders.of(topic, number, code),
+                    current_leader=self.leaders.of(topic, number, code),
                 )
                 self.complete = self.complete or not refused
             if answer.diverging_epoch is not None:
