@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from groupd.coordinator.daemon_options import DaemonOptions
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
@@ -23,7 +23,7 @@ from groupd.coordinator.server.telemetry import add_telemetry
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from groupd.coordinator.workers.hosting import Hosting
+    from groupd.coordinator.cluster.member import ClusterMember
 
 Addresses = Mapping[str, tuple[str, int]]
 
@@ -58,7 +58,7 @@ class DaemonAdmin:
         self,
         parts: DaemonParts,
         kafka: Addresses,
-        hosting: Hosting | None,
+        others: Others,
         not_ready: Callable[[], str | None],
     ) -> None:
         """Listen. `kafka`: the addresses of the listeners. Raises CannotListen."""
@@ -83,9 +83,10 @@ class DaemonAdmin:
         routes.add("events", groups.events)
         add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
         scrapes.add(lambda: _security_collector(parts))
-        if hosting is not None:
-            hosting.add_routes(routes, scrapes, ends, work)
-        server = AdminServer(routes, self._control, self._names(), self._access, self._tls)
+        if others.hosting is not None:
+            others.hosting.add_routes(routes, scrapes, ends, work)
+        actions = {} if others.member is None else _add_cluster(others.member, routes, scrapes)
+        server = AdminServer(routes, self._control, self._names(), self._access, self._tls, actions)
         try:
             self.address = await server.start(*self._wanted)
         except OSError as error:
@@ -103,7 +104,7 @@ class DaemonAdmin:
         return (self._wanted[0], *(advertised or ())[:1], *self._options.config.admin_hosts)
 
     def _shown(self, parts: DaemonParts, kafka: Addresses) -> dict[str, Any]:
-        options, node = self._options, parts.nodes[0]
+        options, node = self._options, parts.broker.node
         return {
             "listen": list(next(iter(kafka.values()), ("", 0))),
             "listeners": {name: list(place) for name, place in kafka.items()},
@@ -113,6 +114,23 @@ class DaemonAdmin:
             "data_dir": str(options.data_dir),
             "store": (options.store_url or "sqlite").partition(":")[0],
         }
+
+
+def _add_cluster(
+    member: ClusterMember, routes: AdminRoutes, scrapes: Scrapes
+) -> Mapping[str, ControlHandler]:
+    """The page and the metrics of a node of a cluster; returns the actions of the page."""
+    from groupd.coordinator.cluster.pages import ClusterPages
+
+    def collector() -> Collector:
+        from groupd.coordinator.cluster.metrics import ClusterCollector
+
+        return ClusterCollector(member)
+
+    pages = ClusterPages(member)
+    routes.add("cluster", pages.show)
+    scrapes.add(collector)
+    return {"cluster": pages.act}
 
 
 def _security_collector(parts: DaemonParts) -> Collector:

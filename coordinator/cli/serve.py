@@ -108,6 +108,7 @@ def _options(flags: ServeFlags) -> DaemonOptions:
         topics=tuple(topic(item) for item in flags.topics),
         config=config,
         workers=_workers(flags),
+        cluster=_cluster(flags),
     )
 
 
@@ -152,6 +153,21 @@ def _workers(flags: ServeFlags) -> WorkerOptions | None:
     from groupd.coordinator.workers.hosting import WorkerOptions
 
     return WorkerOptions(flags.workers, flags.log_format, flags.log_level)
+
+
+def _cluster(flags: ServeFlags) -> bool:
+    """Raises UsageError for flags that a node of a cluster cannot have."""
+    if flags.cluster:
+        if not (flags.store or "").startswith("postgresql"):
+            raise UsageError("--cluster: needs --store postgresql+asyncpg://..., which nodes share")
+        for name, given in (
+            ("--workers", flags.workers > 1),
+            ("--control", flags.control),
+            ("--record", flags.record is not None),
+        ):
+            if given:
+                raise UsageError(f"{name}: not with --cluster")
+    return flags.cluster
 
 
 def _serve(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = False) -> None:

@@ -71,6 +71,10 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
         tuple[str, ...], Flag("KEY=VALUE with Kafka's config names; repeatable.", name="--set")
     ] = ()
     profile: Annotated[str, Flag("default or test; below --set.")] = "default"
+    cluster: Annotated[
+        bool,
+        Flag("Be a node of the cluster of all nodes that use the same PostgreSQL --store."),
+    ] = False
     workers: Annotated[
         int,
         Flag(
