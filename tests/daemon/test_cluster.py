@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.cluster import ClusterOfDaemons
 from tests.support.daemon import ROOT, Daemon, refused
-from tests.support.metrics import samples
+from tests.support.metrics import total
 from tests.support.peer import FAST_SETTINGS
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
@@ -68,14 +68,14 @@ def test_nodes_share_what_there_is_and_hand_it_over(cluster: ClusterOfDaemons) -
     shares = owned(cluster)
     assert max(shares.values()) - min(shares.values()) <= 1
     assert set(shares) == set(ids)
-    total = shares.total()
+    units = shares.total()
 
     # One is killed: the others have its units once its lease is over.
     third_id = cluster.node_id(third)
     third.kill()
     wait_until(lambda: owned(cluster)[third_id] == 0, 10, "the others to take over", cluster.logs)
     cluster.settled()
-    assert owned(cluster).total() == total
+    assert owned(cluster).total() == units
 
     # It comes back under its old id, and gets its share again.
     third.restart()
@@ -123,8 +123,7 @@ def test_what_the_page_refuses(cluster: ClusterOfDaemons) -> None:
     assert post(daemon, "/cluster/drain?node=x") == (400, "node: must be the id of a node\n")
     assert post(daemon, "/cluster/leave?node=1")[0] == 404
     assert groupd("cluster", "drain", "77", "--admin", daemon.admin_url[7:]).returncode != 0
-    (nodes,) = samples(daemon.admin_url, "groupd_cluster_nodes").values()
-    assert nodes == 3
+    assert total(daemon.admin_url, "groupd_cluster_nodes") == 3
 
 
 def test_a_node_that_stood_still_answers_nothing_and_begins_anew(cluster: ClusterOfDaemons) -> None:
