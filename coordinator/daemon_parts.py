@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
@@ -21,18 +22,20 @@ from groupd.coordinator.runtime.fresh_shards import shard_maker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.routes import ROUTES
+from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.versions import VersionsAnswer
-from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.shard_count import fix_shard_count
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
 from groupd.protocol.messages.cluster import Node
+from groupd.storage.cluster import CatalogueJournal
 from groupd.storage.log import Store
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class DaemonParts:
     """
 
     broker: Broker
+    catalogue_changes: CatalogueChanges
+    """All changes of the catalogue; in a cluster its `spread` is replaced."""
     cleaner: Cleaner
     """The cleaner of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
@@ -88,13 +93,22 @@ class DaemonParts:
 
     # Start --------------------------------------------------------------------------------
 
-    async def assemble(self, store: Store, hosting: Hosting | None = None) -> None:
+    async def assemble(
+        self,
+        store: Store,
+        hosting: Hosting | None = None,
+        journal: CatalogueJournal | None = None,
+    ) -> None:
         """Make the parts on `store`, which is open; no shard is loaded yet. `hosting`: the workers
-        that have the shards; None: they are here. Raises LogError, ConfigError."""
+        that have the shards; None: they are here. `journal`: that of a cluster. Raises LogError,
+        ConfigError."""
         self._hosting = hosting
-        await fix_shard_count(store, self.config)
+        self.catalogue_changes = CatalogueChanges(journal)
+        await fix_shard_count(store, self.config, self.catalogue_changes)
         work = LongWork(self._host.slices)
-        self.security = Security(self.config, store, work.turn, self.clock.monotonic_ms)
+        self.security = Security(
+            self.config, store, work.turn, self.clock.monotonic_ms, self.catalogue_changes
+        )
         self.broker = self._make_broker(store, work)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
@@ -107,9 +121,9 @@ class DaemonParts:
         await self.data_plane.start()
         await self.security.load()
         self._tell_broker_of_topics_and_configs()
-        self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
-        self.broker.serve_data(self.security.handlers)
+        for handlers in (data_handlers(self.data_plane), self.security.handlers):
+            self.broker.serve_data(spreading(handlers, self.catalogue_changes))
         frontend = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
         self.requests, self.versions = frontend, frontend.versions
         if hosting is not None:
@@ -144,6 +158,7 @@ class DaemonParts:
             elapsed=self._host.elapsed(),
             work=self.broker.work,
             ownership=None if cluster is None else cluster.ownership,
+            changes=self.catalogue_changes,
             quotas=self.security.quotas,
         )
 
