@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
@@ -23,15 +24,16 @@ from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_host import ShardHost
+from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.versions import VersionsAnswer
-from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.shard_count import fix_shard_count
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
 from groupd.protocol.messages.cluster import Node
@@ -41,7 +43,6 @@ from groupd.storage.units import GROUPS, PARTITIONS
 if TYPE_CHECKING:
     from groupd.coordinator.cluster.member import ClusterMember
     from groupd.coordinator.workers.hosting import Hosting
-    from groupd.storage.postgres_cluster import ClusterBackend
 
 
 class Others(NamedTuple):
@@ -55,18 +56,6 @@ class Others(NamedTuple):
 NOBODY = Others()
 
 
-class _Following:
-    def __init__(self, journal: ClusterBackend) -> None:
-        self._journal = journal
-
-    @property
-    def applied(self) -> int:
-        return self._journal.applied
-
-    async def catch_up(self) -> None:
-        self._journal.advance((await self._journal.changes()).version)
-
-
 class DaemonParts:
     """Call `assemble` once the store is open, then `load`; `finish` in the end. All parts are there
     once they are assembled.
@@ -77,6 +66,8 @@ class DaemonParts:
     """
 
     broker: Broker
+    catalogue_changes: CatalogueChanges
+    """All changes of the catalogue; in a cluster its `spread` is replaced."""
     cleaner: Cleaner
     """The cleaner of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
@@ -121,12 +112,16 @@ class DaemonParts:
         """Make the parts on `store`, which is open; no shard is loaded yet. Raises LogError,
         ConfigError."""
         self._hosting, self._member = others
-        await fix_shard_count(store, self.config)
-        if self._member is not None:
-            self.config = replace(self.config, node_id=self._member.node_id)
-            self._member.make_node(_Following(self._member.store.journal))
+        member = self._member
+        self.catalogue_changes = CatalogueChanges(None if member is None else member.store.journal)
+        await fix_shard_count(store, self.config, self.catalogue_changes)
+        if member is not None:
+            self.config = replace(self.config, node_id=member.node_id)
+            self.catalogue_changes.spread = member.make_node(self.catalogue_changes).spread
         work = LongWork(self._host.slices)
-        self.security = Security(self.config, store, work.turn, self.clock.monotonic_ms)
+        self.security = Security(
+            self.config, store, work.turn, self.clock.monotonic_ms, self.catalogue_changes
+        )
         self.broker = self._make_broker(store, work)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
@@ -139,9 +134,9 @@ class DaemonParts:
         await self.data_plane.start()
         await self.security.load()
         self._tell_broker_of_topics_and_configs()
-        self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
-        self.broker.serve_data(self.security.handlers)
+        for handlers in (data_handlers(self.data_plane), self.security.handlers):
+            self.broker.serve_data(spreading(handlers, self.catalogue_changes))
         frontend = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
         self.requests, self.versions = frontend, frontend.versions
         if self._member is not None:
@@ -194,6 +189,7 @@ class DaemonParts:
             elapsed=self._host.elapsed(),
             work=self.broker.work,
             ownership=ownership,
+            changes=self.catalogue_changes,
             quotas=self.security.quotas,
         )
 

@@ -171,7 +171,13 @@ class CatalogueJournal(Protocol):
 
     @property
     def applied(self) -> int:
-        """The version that this node works with: every write asks for it and counts it up."""
+        """The version that is in the memory of this node; -1 after `forget`."""
+        ...
+
+    @property
+    def written(self) -> int:
+        """The newest version that this node has written itself. The next write takes the version
+        after this and `applied`, and fails if another node has taken that."""
         ...
 
     async def changes(self) -> Changes:
@@ -180,4 +186,8 @@ class CatalogueJournal(Protocol):
 
     def advance(self, version: int) -> None:
         """Everything up to `version` is applied here."""
+        ...
+
+    def forget(self) -> None:
+        """Nothing is applied here any more: the database may have lost what was."""
         ...
