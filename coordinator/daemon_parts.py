@@ -32,6 +32,7 @@ from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.coordinator.transactions.host import TransactionHost
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
 
@@ -58,6 +59,8 @@ class DaemonParts:
     """Counts what clients use of their quotas."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
+    transaction_host: TransactionHost
+    """Serves the shards of transactional ids that this node of a cluster owns."""
     requests: Requests
     """Takes the requests that connections decode."""
     versions: VersionsAnswer
@@ -84,7 +87,7 @@ class DaemonParts:
 
     @property
     def ending_transactions(self) -> bool:
-        return self.transactions.markers.busy
+        return self.transactions.ending
 
     # Start --------------------------------------------------------------------------------
 
@@ -158,9 +161,11 @@ class DaemonParts:
             data_plane.producer_ids.next,
             data_plane.markers,
             data_plane.catalogue.show_transactions,
+            may_answer=self.broker.ownership.may_answer,
         )
+        self.transaction_host = TransactionHost(self.transactions)
         self.broker.verifier = self.transactions
-        data_plane.verify_with(self.transactions, self.transactions.log.view)
+        data_plane.verify_with(self.transactions, self.transactions.view)
         return TransactionHandlers(
             self.config,
             self.transactions,
@@ -207,8 +212,8 @@ class DaemonParts:
             return f"{loading} shards are not active yet"
         if self._hosting is not None and (reason := self._hosting.cluster.not_ready()):
             return reason
-        active = self.transactions.active
-        return None if active else "the transaction coordinator is not active yet"
+        loading = self.transactions.loading
+        return f"{loading} shards of transactional ids are not active yet" if loading else None
 
     # Stop ---------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from groupd.coordinator.topics.names import (
     OFFSETS_PARTITIONS,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
+    TRANSACTIONS_PARTITIONS,
     TRANSACTIONS_TOPIC,
     TRANSACTIONS_TOPIC_ID,
     check_topic_name,
@@ -292,7 +293,10 @@ class TopicCatalogue:
     def show_transactions(self) -> None:
         """Add `__transaction_state`, which exists from the first transactional id on."""
         if TRANSACTIONS_TOPIC not in self._by_name:
-            topic = Topic(TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, 1, _OWN_CONFIGS, internal=True)
+            count = self._config.transaction_state_log_num_partitions
+            topic = Topic(
+                TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, count, _OWN_CONFIGS, internal=True
+            )
             self._change([(None, topic)])
 
     def _change(self, changes: Iterable[tuple[Topic | None, Topic | None]]) -> None:
@@ -350,16 +354,20 @@ class TopicCatalogue:
 
 
 async def fix_shard_count(store: Catalogue, config: CoordinatorConfig) -> None:
-    """Remember the number of shards in a new store: groups are found by it. Raises ConfigError if
-    the store was made with another number, and LogError."""
-    wanted = str(config.offsets_topic_num_partitions)
-    for resource, name, key, value in await store.configs():
-        if (resource, name, key) == OFFSETS_PARTITIONS:
-            if value != wanted:
-                raise ConfigError(
-                    f"offsets.topic.num.partitions={wanted}: the store was made with {value}; "
-                    f"set it to {value}, or choose another --data-dir"
-                )
-            return
-    resource, name, key = OFFSETS_PARTITIONS
-    await store.put_config(resource, name, key, wanted)
+    """Remember the numbers of shards in a new store: groups and transactional ids are found by
+    them. Raises ConfigError if the store was made with other numbers, and LogError."""
+    wanted = {
+        OFFSETS_PARTITIONS: config.offsets_topic_num_partitions,
+        TRANSACTIONS_PARTITIONS: config.transaction_state_log_num_partitions,
+    }
+    known = {(resource, name, key): value for resource, name, key, value in await store.configs()}
+    for setting, number in wanted.items():
+        *_, key = setting
+        value = known.get(setting)
+        if value is None:
+            await store.put_config(*setting, str(number))
+        elif value != str(number):
+            raise ConfigError(
+                f"{key}={number}: the store was made with {value}; set it to {value}, or choose "
+                "another --data-dir"
+            )

@@ -46,7 +46,7 @@ class KnownTopics(Protocol):
 
 class Partitions:
     """Topic and partition of a request -> log. `offsets_view`: the logs of the shards;
-    `transactions_view`: the log of the transaction coordinator, set once there is one.
+    `transactions_view`: the logs of the transaction coordinator, set once there is one.
     `ownership`: says which partitions this node leads."""
 
     def __init__(
@@ -137,6 +137,7 @@ class Partitions:
         is_transactions = topic.name == TRANSACTIONS_TOPIC
         history = TRANSACTIONS_TOPIC if is_transactions else OFFSETS_TOPIC
         unit = unit_of(topic.name, topic.topic_id, partition)
+        self._check_leads(unit)
         log = CoordinatorLog(
             self.transactions_view if is_transactions else self._offsets_view,
             self._logs,

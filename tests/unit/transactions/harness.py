@@ -13,8 +13,10 @@ from groupd.coordinator.core.types import NO_TOKEN, RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers, describe_transaction
+from groupd.coordinator.transactions.shard import TransactionShard
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from groupd.protocol.messages.transactions import (
@@ -29,6 +31,8 @@ from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
 from tests.support.access import ByRule, allow_all
 
+ONE_SHARD = {"transaction_state_log_num_partitions": 1}
+LOG_NAME = transactions_log_name(0)
 TIMEOUT_MS = 60_000
 T0, T1 = ("t", 0), ("t", 1)
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -77,7 +81,7 @@ class Bench:
     ) -> None:
         self.store = store or MemoryStore()
         self.settings = config
-        self.config = CoordinatorConfig(**config)
+        self.config = CoordinatorConfig(**{**ONE_SHARD, **config})
         self.clock = clock or ManualClock()
         self.ids = ids or count(1000)
         self.markers = Markers()
@@ -166,7 +170,13 @@ class Bench:
         return reply
 
     def shown(self, name: str = "x") -> DescribedTransaction:
-        return describe_transaction(self.coordinator.log.serving(), name)
+        return describe_transaction(self.coordinator.table_of(name), name)
+
+    @property
+    def shard(self) -> TransactionShard:
+        """The one shard."""
+        (shard,) = self.coordinator.shards.values()
+        return shard
 
     @property
     def state(self) -> str:
