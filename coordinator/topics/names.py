@@ -24,8 +24,8 @@ COMPACTED_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667302")
 TRANSACTIONS_TOPIC = "__transaction_state"
 TRANSACTIONS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667303")
 LEGACY_TRANSACTIONS_LOG = f"{TRANSACTIONS_TOPIC}-0"
-"""The store's name of the one log of all transactional ids that there was before they had shards. It
-is read and never written."""
+"""The store's name of the log of all transactional ids that there was before they had shards. It is
+read and never written."""
 
 OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
 TRANSACTIONS_PARTITIONS = (RESOURCE_BROKER, "", "transaction.state.log.num.partitions")

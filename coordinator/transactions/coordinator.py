@@ -24,6 +24,7 @@ from groupd.coordinator.producers.transactions import (
 )
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.legacy import LegacyLog
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
@@ -81,8 +82,11 @@ class TransactionCoordinator:
         """committed, aborted, timed_out, expired: since the start."""
         self.marker_counts = MarkerCounts()
         self.shards: dict[int, TransactionShard] = {}
-        """The shards of this node, by number."""
-        self.view = TransactionsView(self.shards)
+        """The shards of this node, by number, but those in `_unused`."""
+        self._unused: dict[int, LogState] = {}
+        """Shards whose logs are open and empty. Each is made when the first of its ids comes, since
+        most of them are never needed where a broker is started for a test."""
+        self.view = TransactionsView(self.shards, self._unused)
         self.may_answer = may_answer
         self._config = config
         self._shard_count = config.transaction_state_log_num_partitions
@@ -93,13 +97,14 @@ class TransactionCoordinator:
         self._expiry: asyncio.Task[None] | None = None
         self._abort_alarm = Alarm(clock, self._abort_timed_out)
         self._expire_alarm = Alarm(clock, self._expire)
+        self._legacy = LegacyLog(config, logs)
         self._around = Surroundings(
             config=config,
             logs=logs,
             writer=writer,
             clock=clock,
             markers=markers,
-            legacy=LegacyLog(config, logs),
+            legacy=self._legacy,
             counts=self.counts,
             marker_counts=self.marker_counts,
             ids_in_all=self._count_ids,
@@ -108,8 +113,7 @@ class TransactionCoordinator:
             on_settled=self._change_waiters.wake,
             on_progress=self.view.waiters.wake,
         )
-        for number in range(self._shard_count) if served is None else served:
-            self.take(number)
+        self._to_load = list(range(self._shard_count) if served is None else served)
 
     def take(self, number: int, owned: OwnedUnit | None = None) -> TransactionShard:
         """A shard that this node serves from now on; it is not loaded yet."""
@@ -121,25 +125,45 @@ class TransactionCoordinator:
         if self.shards.get(shard.number) is shard:
             del self.shards[shard.number]
 
+    def shard(self, number: int) -> TransactionShard | None:
+        """One of the shards of this node; None for another node's, and before `load`."""
+        opened = self._unused.pop(number, None)
+        if opened is not None:
+            self.take(number).log.begin(opened)
+        return self.shards.get(number)
+
     # Life ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
         """Read the logs; a shard for which that fails refuses requests until a later attempt
         succeeds."""
-        shards = list(self.shards.values())
+        if not self._to_load:
+            return
         opened: Mapping[str, LogState] = {}
+        alone = False
         try:
-            if shards:
-                opened = await self._logs.open_many([shard.log.name for shard in shards])
+            opened = await self._logs.open_many([*map(transactions_log_name, self._to_load)])
+            alone = not await self._legacy.epochs()
         except LogError as error:
-            log.error("the logs cannot be opened", reason=str(error))
-        for shard in shards:
-            await shard.log.load_first(opened.get(shard.log.name))
+            log.error("the logs of transactional ids cannot be opened", reason=str(error))
+        self._set_alarms()
+        shards = []
+        for number in self._to_load:
+            state = opened.get(transactions_log_name(number))
+            if state is not None and not state.next_offset and alone:
+                self._unused[number] = state
+            else:
+                shards.append((self.take(number), state))
+        self._to_load = []
+        for shard, state in shards:
+            await shard.log.load_first(state)
 
     async def close(self) -> None:
         """Refuse what is new, let markers under way be written. What was accepted becomes
         durable and is answered as long as the writer runs."""
         shards = list(self.shards.values())
+        self._unused.clear()
+        self._to_load = []
         for shard in shards:
             shard.close()
         self._abort_alarm.cancel()
@@ -155,7 +179,7 @@ class TransactionCoordinator:
     @property
     def loading(self) -> int:
         """Shards of this node that do not serve yet."""
-        return sum(not shard.active for shard in self.shards.values())
+        return len(self._to_load) + sum(not shard.active for shard in self.shards.values())
 
     @property
     def ending(self) -> bool:
@@ -189,14 +213,21 @@ class TransactionCoordinator:
     def tables(self) -> list[TransactionTable]:
         """The tables of all shards of this node. Raises ApiError as `table_of`."""
         self.check_answers()
+        self._check_begun()
         return [shard.log.serving() for shard in self.shards.values()]
+
+    def _check_begun(self) -> None:
+        if self._to_load:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _log_of(self, transactional_id: str | None) -> StateLog:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         self.check_answers()
-        shard = self.shards.get(partition_for(transactional_id, self._shard_count))
+        number = partition_for(transactional_id, self._shard_count)
+        shard = self.shards.get(number) or self.shard(number)
         if shard is None:
+            self._check_begun()
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return shard.log
 

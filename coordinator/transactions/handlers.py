@@ -236,9 +236,7 @@ class TransactionHandlers:
     ) -> ListTransactionsReply:
         """ListTransactions: the ids of this node. Raises ApiError if one of its shards cannot be
         asked now, because the list would lack its ids."""
-        entries = [
-            item for table in self._coordinator.tables() for item in table.entries.items()
-        ]
+        entries = [item for table in self._coordinator.tables() for item in table.entries.items()]
         pace = Pace(self._work)
         matches = TransactionFilter(request, self._coordinator.now_ms())
         unknown: dict[str, None] = {}

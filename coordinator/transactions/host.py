@@ -19,13 +19,14 @@ class TransactionHost:
         await self._coordinator.take(unit.number, OwnedUnit(unit, epoch)).log.load_first()
 
     async def give_up(self, unit: Unit) -> None:
-        shard = self._coordinator.shards.get(unit.number)
+        """What was accepted becomes durable and is answered."""
+        shard = self._coordinator.shard(unit.number)
         if shard is not None:
             await shard.give_up()
             self._coordinator.leave(shard)
 
     def drop(self, unit: Unit) -> None:
-        shard = self._coordinator.shards.get(unit.number)
+        shard = self._coordinator.shard(unit.number)
         if shard is not None:
             shard.drop()
             self._coordinator.leave(shard)

@@ -23,8 +23,8 @@ _COUNTED = {
 
 
 class TransactionShard:
-    """Load its `log` to serve it. To end it: `close`, then `log.closed` and `ended`; or `give_up`; or
-    `drop`."""
+    """Load its `log` to serve it. To end it: `close`, then `log.closed` and `ended`; or `give_up`;
+    or `drop`."""
 
     def __init__(self, number: int, around: Surroundings, owned: OwnedUnit | None = None) -> None:
         self.number = number

@@ -116,13 +116,21 @@ class StateLog:
             loaded = await self._take_over(table, journal, opened.owner_epoch)
         if self.state is CoordinatorState.CLOSED:
             return
-        self.table = table
+        self.load_ms = self._clock.now().monotonic_ms - started_ms
         self.loaded_records = loaded
+        self.coordinator_epoch = first_epoch + opened.owner_epoch - _FIRST_OWNER_EPOCH
+        self._serve(opened, table, journal)
+
+    def begin(self, opened: LogState) -> None:
+        """Serve at once a log that is open and empty, where there is none from before shards."""
+        self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
+        self._serve(opened, self.table, self._journal)
+
+    def _serve(self, opened: LogState, table: TransactionTable, journal: Journal) -> None:
+        self.table = table
         self.start_offset = opened.start_offset
         self._owner_epoch = opened.owner_epoch
-        self.coordinator_epoch = first_epoch + opened.owner_epoch - _FIRST_OWNER_EPOCH
         self._journal = journal
-        self.load_ms = self._clock.now().monotonic_ms - started_ms
         self.state = CoordinatorState.ACTIVE
         self._wake()
         self._on_loaded()

@@ -8,19 +8,26 @@ from collections.abc import Mapping
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.log_waiters import LogWaiters
 from groupd.coordinator.transactions.shard import TransactionShard
+from groupd.storage.log import LogState
 
 
 class TransactionsView:
-    """A `CoordinatorLogView` of the shards of this node, by partition."""
+    """A `CoordinatorLogView` of the shards of this node, by partition. `unused`: those whose logs
+    are empty."""
 
-    def __init__(self, shards: Mapping[int, TransactionShard]) -> None:
+    def __init__(
+        self, shards: Mapping[int, TransactionShard], unused: Mapping[int, LogState]
+    ) -> None:
         self._shards = shards
+        self._unused = unused
         self._producers = ProducerStates()
         self.waiters = LogWaiters()
 
     def state(self, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark); None while the shard is not served here."""
         shard = self._shards.get(partition)
+        if partition in self._unused:
+            return 0, 0
         if shard is None or not shard.active:
             return None
         return shard.log.start_offset, shard.log.durable_offset

@@ -175,7 +175,8 @@ class Bench:
     @property
     def shard(self) -> TransactionShard:
         """The one shard."""
-        (shard,) = self.coordinator.shards.values()
+        shard = self.coordinator.shard(0)
+        assert shard is not None
         return shard
 
     @property
