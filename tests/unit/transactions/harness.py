@@ -4,7 +4,7 @@ test decides about."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Any
 
@@ -16,6 +16,7 @@ from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers, describe_transaction
+from groupd.coordinator.transactions.host import TransactionHost
 from groupd.coordinator.transactions.shard import TransactionShard
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
@@ -70,13 +71,16 @@ class Markers:
 
 
 class Bench:
-    """`start` it; `stop` or `kill` it; `restart` makes another one on the same store."""
+    """`start` it; `stop` it; `restart` makes another one on the same store. With `served=()` it is
+    a node of a cluster: its `host` is told what to serve."""
 
     def __init__(
         self,
         store: MemoryStore | None = None,
         ids: count[int] | None = None,
         clock: ManualClock | None = None,
+        *,
+        served: Collection[int] | None = None,
         **config: Any,
     ) -> None:
         self.store = store or MemoryStore()
@@ -86,9 +90,18 @@ class Bench:
         self.ids = ids or count(1000)
         self.markers = Markers()
         self.writer = LogWriter(self.store)
+        self.lease_lasts = True
         self.coordinator = TransactionCoordinator(
-            self.config, self.store, self.writer, self.clock, self.next_id, self.markers
+            self.config,
+            self.store,
+            self.writer,
+            self.clock,
+            self.next_id,
+            self.markers,
+            served=served,
+            may_answer=lambda: self.lease_lasts,
         )
+        self.host = TransactionHost(self.coordinator)
         self.handlers = TransactionHandlers(
             self.config, self.coordinator, self.exists, self.idempotent, LongWork()
         ).handlers
