@@ -84,10 +84,10 @@ class MarkerSender:
         for task in self._tasks:
             task.cancel()
 
-    async def close(self) -> None:
+    async def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Give what is being written a moment; the rest is done after the next start."""
         if self._tasks:
-            _, late = await asyncio.wait(set(self._tasks), timeout=CLOSE_TIMEOUT_S)
+            _, late = await asyncio.wait(set(self._tasks), timeout=timeout_s)
             for task in late:
                 task.cancel()
             if late:

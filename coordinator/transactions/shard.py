@@ -32,6 +32,7 @@ class TransactionShard:
         self.markers = MarkerSender(self.log, around.markers, around.clock, around.marker_counts)
         self.trimmer = Trimmer(self.log, around.logs)
         self._around = around
+        self._in_cluster = owned is not None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -60,7 +61,10 @@ class TransactionShard:
         """Wait after `close` until nothing of the shard runs; markers under way may be written,
         for a moment."""
         await self.markers.close()
-        await self._end_tasks()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
 
     async def give_up(self) -> None:
         """Refuse what is new, make durable and answer what was accepted. The next owner writes the
@@ -68,8 +72,11 @@ class TransactionShard:
         self.close()
         await self.log.closed()
         await self.log.written()
-        self.markers.cancel()
-        await self._end_tasks()
+        await self.markers.close(0)
+        # They end by themselves. One that is cut short might still cut the log behind the next
+        # owner's back.
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
 
     def drop(self) -> None:
         """Refuse everything at once: another node may have the shard."""
@@ -78,16 +85,11 @@ class TransactionShard:
         for task in self._tasks:
             task.cancel()
 
-    async def _end_tasks(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
-
     # The log's side -------------------------------------------------------------------------
 
     def _loaded(self) -> None:
-        if self.log.durable_offset:
+        # In a cluster the topic is always there, because other nodes may have ids.
+        if self.log.durable_offset or self._in_cluster:
             self._around.on_first_id()
         for transactional_id in self.log.table.prepared():
             self.markers.begin(transactional_id)

@@ -93,10 +93,11 @@ def test_it_is_there_from_the_first_id_on_and_can_be_read(started: Daemon) -> No
 def test_ids_are_spread_over_fifty_partitions_as_in_kafka(started: Daemon) -> None:
     # As Java's hash of the ids says: 110182 and 115276.
     places = {"one": 32, "two": 26}
+    with WireClient(started.host, started.port) as client:
+        for name in places:
+            init(client, name)
     for _ in range(2):
         with WireClient(started.host, started.port) as client:
-            for name in places:
-                init(client, name)
             found = topics(client)[TOPIC]["partitions"]
             assert [(p["partition_index"], p["leader_id"]) for p in found] == [
                 (number, 0) for number in range(50)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.topics.names import transactions_log_name
@@ -330,3 +331,40 @@ async def test_the_log_has_its_units_owner(nodes: Nodes, monkeypatch: pytest.Mon
     monkeypatch.setattr(nodes.store, "open", watched)
     await nodes.second.host.serve(Unit(TRANSACTIONS, 3), 9)
     assert asked == [(transactions_log_name(3), (Unit(TRANSACTIONS, 3), 9))]
+
+
+async def test_a_cut_of_the_log_is_waited_for(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = await nodes.first.begin(T0, name=OURS)
+    shard = nodes.first.coordinator.shards[UNIT.number]
+    truncate, open_again = nodes.store.truncate_before, asyncio.Event()
+
+    async def slow(name: str, offset: int) -> None:
+        await open_again.wait()
+        await truncate(name, offset)
+
+    monkeypatch.setattr(nodes.store, "truncate_before", slow)
+    shard.spawn(shard.trimmer.trim())
+    await settle()
+    leaving = asyncio.create_task(nodes.first.host.give_up(UNIT))
+    await settle()
+    assert not leaving.done()
+    open_again.set()
+    await leaving
+    await nodes.second.host.serve(UNIT, 2)
+    assert nodes.second.coordinator.view.state(UNIT.number) == (2, 3)
+    assert await nodes.second.add(*ours, T1, name=OURS) is NONE
+
+
+async def test_in_a_cluster_the_topic_is_there_before_the_first_id() -> None:
+    shown: list[bool] = []
+    bench = Bench(served=(), **SHARDS)
+    bench.coordinator._around = replace(
+        bench.coordinator._around, on_first_id=lambda: shown.append(True)
+    )
+    await bench.start()
+    assert shown == []
+    await bench.host.serve(UNIT, 1)
+    assert shown == [True]
+    await bench.stop()
