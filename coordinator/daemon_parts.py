@@ -36,9 +36,10 @@ from groupd.coordinator.topics.requests import data_handlers
 from groupd.coordinator.topics.shard_count import fix_shard_count
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.coordinator.transactions.host import TransactionHost
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
-from groupd.storage.units import GROUPS, PARTITIONS
+from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS
 
 if TYPE_CHECKING:
     from groupd.coordinator.cluster.member import ClusterMember
@@ -77,6 +78,8 @@ class DaemonParts:
     """Counts what clients use of their quotas."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
+    transaction_host: TransactionHost
+    """Serves the shards of transactional ids that this node of a cluster owns."""
     requests: Requests
     """Takes the requests that connections decode."""
     versions: VersionsAnswer
@@ -104,7 +107,7 @@ class DaemonParts:
 
     @property
     def ending_transactions(self) -> bool:
-        return self.transactions.markers.busy
+        return self.transactions.ending
 
     # Start --------------------------------------------------------------------------------
 
@@ -164,6 +167,7 @@ class DaemonParts:
     def _join(self, member: ClusterMember) -> None:
         """The units that the cluster gives this node are served by its broker and data plane."""
         member.hosts[GROUPS] = ShardHost(self.broker)
+        member.hosts[TRANSACTIONS] = self.transaction_host
         member.hosts[PARTITIONS] = self.data_plane.host
         member.on_change(lambda: self._show_nodes(member.nodes))
         self.broker.find_node = member.find_node
@@ -204,9 +208,12 @@ class DaemonParts:
             data_plane.producer_ids.next,
             data_plane.markers,
             data_plane.catalogue.show_transactions,
+            served=None if self._member is None else (),
+            may_answer=self.broker.ownership.may_answer,
         )
+        self.transaction_host = TransactionHost(self.transactions)
         self.broker.verifier = self.transactions
-        data_plane.verify_with(self.transactions, self.transactions.log.view)
+        data_plane.verify_with(self.transactions, self.transactions.view)
         return TransactionHandlers(
             self.config,
             self.transactions,
@@ -243,9 +250,9 @@ class DaemonParts:
         await self.broker.load()
         if self._hosting is not None:
             await self._hosting.cluster.start()
+        await self.transactions.load()
         if self._member is not None:
             await self._member.start()
-        await self.transactions.load()
         await self.data_plane.create_missing(topics)
         self.topic_cleaner.start()
 
@@ -260,8 +267,8 @@ class DaemonParts:
             return reason
         if self._member is not None and (reason := self._member.node.not_ready):
             return reason
-        active = self.transactions.active
-        return None if active else "the transaction coordinator is not active yet"
+        loading = self.transactions.loading
+        return f"{loading} shards of transactional ids are not active yet" if loading else None
 
     # Stop ---------------------------------------------------------------------------------
 

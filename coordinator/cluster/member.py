@@ -73,6 +73,7 @@ class ClusterMember:
         self._changed: list[Callable[[], None]] = []
         self._counts = {
             GROUPS: config.offsets_topic_num_partitions,
+            TRANSACTIONS: config.transaction_state_log_num_partitions,
             PARTITIONS: PARTITION_UNITS,
         }
 

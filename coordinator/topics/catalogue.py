@@ -314,7 +314,10 @@ class TopicCatalogue:
     def show_transactions(self) -> None:
         """Add `__transaction_state`, which exists from the first transactional id on."""
         if TRANSACTIONS_TOPIC not in self._by_name:
-            topic = Topic(TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, 1, _OWN_CONFIGS, internal=True)
+            count = self._config.transaction_state_log_num_partitions
+            topic = Topic(
+                TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, count, _OWN_CONFIGS, internal=True
+            )
             self._change([(None, topic)])
 
     def _change(

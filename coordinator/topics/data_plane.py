@@ -123,11 +123,11 @@ class DataPlane:
             *where, self.fetch_sessions, config, work, elapsed, wait, quotas=self.quotas
         )
 
-    def verify_with(self, verifier: TransactionVerifier, log: CoordinatorLogView) -> None:
+    def verify_with(self, verifier: TransactionVerifier, logs: CoordinatorLogView) -> None:
         """The transaction coordinator, which itself needs this data plane's `markers`, and its
-        log."""
+        logs."""
         self._transactions.verifier = verifier
-        self.partitions.transactions_view = log
+        self.partitions.transactions_view = logs
 
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""
