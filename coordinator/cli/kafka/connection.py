@@ -9,6 +9,7 @@ from struct import Struct
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
+from groupd.coordinator.failures import reason
 from groupd.protocol.reader import READ_ERRORS, Reader
 from groupd.protocol.wire.calls import (
     API_VERSIONS,
@@ -43,15 +44,6 @@ class ClientSecurity(NamedTuple):
 
 
 UNPROTECTED = ClientSecurity()
-
-
-def reason(error: OSError) -> str:
-    """Why something failed, in words: without numbers of errors and lines of OpenSSL's code."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.replace("_", " ").lower()
-    return error.strerror or str(error)
 
 
 def _tls_hint(error: OSError) -> str:
