@@ -77,12 +77,15 @@ class Batches(Generic[I, R]):
 
     async def close(self) -> None:
         """End what is under way; its callers get PeerUnavailable."""
-        tasks = [queue.task for queue in self._queues.values()]
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
+        queues = list(self._queues.values())
+        for queue in queues:
+            queue.task.cancel()
+        for queue in queues:
             with suppress(asyncio.CancelledError):
-                await task
+                await queue.task
+            for one in queue.waiting:  # where the task had not begun
+                _fail(one, PeerUnavailable("this node stops"))
+        self._queues.clear()
 
     async def _work(self, node_id: int, queue: _Queue) -> None:
         batch: list[_Waiting] = []

@@ -51,8 +51,7 @@ def inter_broker_listener(config: CoordinatorConfig, listeners: Sequence[Listene
 def peer_security(
     config: CoordinatorConfig, listener: Listener, tls: ListenerTls | None
 ) -> PeerSecurity:
-    """What the settings of the listener say. `tls`: its TLS, if it has any. Raises ConfigError, also
-    for CAs that cannot be read."""
+    """What the settings of the listener say. `tls`: its TLS, if it has any. Raises ConfigError."""
     if tls is not None:
         tls.client_context()
     return PeerSecurity(

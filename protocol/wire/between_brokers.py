@@ -68,7 +68,7 @@ def write_markers(markers: Sequence[WritableMarker]) -> Ask:
     return Ask(WRITE_MARKERS, write, read)
 
 
-def _write_topics(writer: Writer, topics: Sequence[TxnTopic] | Sequence[MarkerTopic]) -> None:
+def _write_topics(writer: Writer, topics: Sequence[TxnTopic | MarkerTopic]) -> None:
     for topic in writer.structs(topics):
         writer.string(topic.name)
         writer.int32_array(topic.partitions)
