@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from groupd.coordinator.cluster.peer_batches import Batches
 from groupd.coordinator.cluster.peer_connection import PeerUnavailable
@@ -24,8 +23,8 @@ from groupd.coordinator.producers.transactions import (
 )
 from groupd.coordinator.runtime.clock import pause
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import unit_of
+from groupd.coordinator.topics.partitions import KnownTopics
 from groupd.coordinator.transactions.coordinator import VERIFY_WAIT_MS
 from groupd.coordinator.transactions.log_records import by_topic
 from groupd.protocol.errors import ErrorCode
@@ -141,12 +140,6 @@ class RoutedVerifier:
             }
             for one in transactions
         ]
-
-
-class KnownTopics(Protocol):
-    """The catalogue, as far as it is asked here."""
-
-    def topic(self, name: str) -> Topic | None: ...
 
 
 class RoutedMarkers:

@@ -41,6 +41,7 @@ def add_partitions(transactions: Sequence[AddPartitionsTransaction]) -> Ask:
             writer.int16(one.producer_epoch)
             writer.boolean(one.verify_only)
             _write_topics(writer, one.topics)
+        writer.end()
 
     def read(reader: Reader) -> AddPartitionsToTxnReply:
         reader.int32()  # throttle time: brokers do not wait
@@ -61,6 +62,7 @@ def write_markers(markers: Sequence[WritableMarker]) -> Ask:
             _write_topics(writer, one.topics)
             writer.int32(one.coordinator_epoch)
             writer.int8(one.transaction_version)
+        writer.end()
 
     def read(reader: Reader) -> WriteTxnMarkersReply:
         return WriteTxnMarkersReply(reader.structs(_marker))
