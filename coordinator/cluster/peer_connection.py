@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from groupd.coordinator.failures import reason
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.protocol.reader import READ_ERRORS, Reader
 from groupd.protocol.wire.calls import Ask, reply_reader, request_frame
@@ -103,18 +104,18 @@ class PeerConnection(asyncio.Protocol):
         if not self._sent:
             self.close("not used any more")
 
-    def close(self, reason: str, outcome: str = FAILED) -> None:
+    def close(self, why: str, outcome: str = FAILED) -> None:
         """Close at once; requests without a reply fail."""
         if self._broken is not None:
             return
-        self._broken = reason
+        self._broken = why
         self._late.cancel()
         if self._transport is not None:
             self._transport.abort()
         sent, self._sent, self.size = self._sent, deque(), 0
         for one in sent:
             if not one.reply.done():
-                one.reply.set_exception(PeerUnavailable(f"{self._where}: {reason}", outcome))
+                one.reply.set_exception(PeerUnavailable(f"{self._where}: {why}", outcome))
 
     def _check_late(self) -> None:
         if self._sent and self._sent[0].due_ms <= self._clock.monotonic_ms():
@@ -153,4 +154,5 @@ class PeerConnection(asyncio.Protocol):
             one.reply.set_result(reader)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.close("the connection was lost")
+        why = f": {reason(error)}" if isinstance(error, OSError) else ""
+        self.close(f"the connection was lost{why}")

@@ -3,7 +3,9 @@ what a coordinator has leaders elsewhere write; over every kind of listener."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from groupd.coordinator.cluster.routed import RoutedMarkers, RoutedVerifier
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.producers.transactions import Marker, NoTransactions, TransactionalWrite
 from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.security.inter_broker import (
     UNPROTECTED,
     PeerSecurity,
@@ -29,7 +32,11 @@ from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import InitProducerIdRequest
+from groupd.protocol.messages.transactions import EndTxnRequest
+from groupd.storage.memory import MemoryStore
 from groupd.storage.units import Unit
 from tests.support.certificates import keystore, truststore
 from tests.support.daemon import Daemon
@@ -282,3 +289,44 @@ async def test_a_node_that_stops_and_comes_back(tmp_path: Path) -> None:
             assert lost == {T0: ErrorCode.NETWORK_EXCEPTION}
             made.restart()
             assert await asking.verify("x", producer, T0) == {T0: NONE}
+
+
+async def test_a_coordinator_ends_what_leaders_elsewhere_hold(tmp_path: Path) -> None:
+    """While the leader is away its markers are tried again."""
+    made = Daemon(tmp_path, topics={"t": 2}, settings=FAST_SETTINGS)
+    with running(made):
+        async with Asking(made, "plaintext") as asking:
+            store = MemoryStore()
+            await store.start()
+            writer = LogWriter(store)
+            writer.start()
+            ids = count(900_000)
+
+            async def next_id() -> int:
+                return next(ids)
+
+            coordinator = TransactionCoordinator(
+                CoordinatorConfig(), store, writer, SystemClock(), next_id, asking.markers
+            )
+            await coordinator.load()
+            answer = await coordinator.init_producer_id(InitProducerIdRequest("y", 60_000, -1, -1))
+            producer = answer.producer_id, answer.producer_epoch
+            for leader_is_away in (False, True):
+                places = (T0, T1, OFFSETS)
+                write = TransactionalWrite("y", *producer, places)
+                assert await coordinator.add_partitions(write, client_version=0) is NONE
+                if leader_is_away:
+                    made.kill()
+                ended = await coordinator.end(EndTxnRequest("y", *producer, True), client_version=0)
+                assert ended.error is NONE
+                if leader_is_away:
+                    while not coordinator.markers.retries:
+                        await asyncio.sleep(0.02)
+                    await asyncio.to_thread(made.restart)
+                async with asyncio.timeout(30):
+                    while coordinator.counts["committed"] < 1 + leader_is_away:
+                        await asyncio.sleep(0.02)
+            assert coordinator.markers.written == 6
+            await coordinator.close()
+            await writer.close()
+            await store.close()
