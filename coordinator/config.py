@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.cluster_settings import ClusterSettings, check_cluster
 from groupd.coordinator.connection_settings import ConnectionSettings
 from groupd.coordinator.data_settings import DataSettings
 from groupd.coordinator.listener_keys import (
@@ -28,7 +29,9 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class CoordinatorConfig(AdminSettings, ConnectionSettings, DataSettings, SecuritySettings):
+class CoordinatorConfig(
+    AdminSettings, ClusterSettings, ConnectionSettings, DataSettings, SecuritySettings
+):
     """Every setting of the daemon. Names without Kafka's equivalent start with `groupd.`."""
 
     # Consumer groups (KIP-848)
@@ -252,7 +255,12 @@ class CoordinatorConfig(AdminSettings, ConnectionSettings, DataSettings, Securit
         True,
         "Answer the repeated heartbeat of a settled member from its last reply.",
     )
-    node_id: int = setting("node.id", 0, "Broker id that clients see.", low=0)
+    node_id: int = setting(
+        "node.id",
+        0,
+        "Broker id that clients see; with --cluster, 0 means that the node draws one.",
+        low=0,
+    )
     telemetry_enable: bool = setting(
         "groupd.telemetry.enable",
         True,
@@ -380,6 +388,7 @@ def validate(config: CoordinatorConfig) -> None:
             "otherwise nobody could connect"
         )
     check_rights(config)
+    check_cluster(config)
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import CoordinatorConfig
@@ -20,7 +20,9 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.fresh_shards import shard_maker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.offsets_view import OffsetsView
+from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.runtime.routes import ROUTES
+from groupd.coordinator.runtime.shard_host import ShardHost
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
@@ -34,9 +36,35 @@ from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
+from groupd.storage.units import GROUPS, PARTITIONS
 
 if TYPE_CHECKING:
+    from groupd.coordinator.cluster.member import ClusterMember
     from groupd.coordinator.workers.hosting import Hosting
+    from groupd.storage.postgres_cluster import ClusterBackend
+
+
+class Others(NamedTuple):
+    """With whom this process shares its work: worker processes, or the other nodes of a cluster, or
+    nobody."""
+
+    hosting: Hosting | None = None
+    member: ClusterMember | None = None
+
+
+NOBODY = Others()
+
+
+class _Following:
+    def __init__(self, journal: ClusterBackend) -> None:
+        self._journal = journal
+
+    @property
+    def applied(self) -> int:
+        return self._journal.applied
+
+    async def catch_up(self) -> None:
+        self._journal.advance((await self._journal.changes()).version)
 
 
 class DaemonParts:
@@ -81,6 +109,7 @@ class DaemonParts:
         self._host = host
         self._wrap = wrap
         self._hosting: Hosting | None = None
+        self._member: ClusterMember | None = None
 
     @property
     def ending_transactions(self) -> bool:
@@ -88,11 +117,14 @@ class DaemonParts:
 
     # Start --------------------------------------------------------------------------------
 
-    async def assemble(self, store: Store, hosting: Hosting | None = None) -> None:
-        """Make the parts on `store`, which is open; no shard is loaded yet. `hosting`: the workers
-        that have the shards; None: they are here. Raises LogError, ConfigError."""
-        self._hosting = hosting
+    async def assemble(self, store: Store, others: Others = NOBODY) -> None:
+        """Make the parts on `store`, which is open; no shard is loaded yet. Raises LogError,
+        ConfigError."""
+        self._hosting, self._member = others
         await fix_shard_count(store, self.config)
+        if self._member is not None:
+            self.config = replace(self.config, node_id=self._member.node_id)
+            self._member.make_node(_Following(self._member.store.journal))
         work = LongWork(self._host.slices)
         self.security = Security(self.config, store, work.turn, self.clock.monotonic_ms)
         self.broker = self._make_broker(store, work)
@@ -112,8 +144,12 @@ class DaemonParts:
         self.broker.serve_data(self.security.handlers)
         frontend = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
         self.requests, self.versions = frontend, frontend.versions
-        if hosting is not None:
-            self.requests = hosting.attach(store, self.broker, self.data_plane, self.transactions)
+        if self._member is not None:
+            self._join(self._member)
+        if self._hosting is not None:
+            self.requests = self._hosting.attach(
+                store, self.broker, self.data_plane, self.transactions
+            )
         if self._wrap is not None:
             self.requests = self._wrap(self.requests)
 
@@ -126,11 +162,25 @@ class DaemonParts:
             self.clock,
             audited(ROUTES, security.audit) if security.authorizer.enabled else ROUTES,
             work=work,
-            served=None if self._hosting is None else (),
+            served=() if self._hosting or self._member else None,
+            ownership=None if self._member is None else self._member.node,
         )
+
+    def _join(self, member: ClusterMember) -> None:
+        """The units that the cluster gives this node are served by its broker and data plane."""
+        member.hosts[GROUPS] = ShardHost(self.broker)
+        member.hosts[PARTITIONS] = self.data_plane.host
+        member.on_change(lambda: self._show_nodes(member.nodes))
+        self.broker.find_node = member.find_node
+
+    def _show_nodes(self, nodes: Iterable[Node]) -> None:
+        self.nodes[:] = nodes
 
     def _make_data_plane(self, store: Store) -> DataPlane:
         cluster = None if self._hosting is None else self._hosting.cluster
+        ownership: Ownership | None = None if cluster is None else cluster.ownership
+        if self._member is not None:
+            ownership = self._member.node
         return DataPlane(
             self.config,
             store,
@@ -143,7 +193,7 @@ class DaemonParts:
             offsets_markers=cluster or OffsetsMarkers(self.broker),
             elapsed=self._host.elapsed(),
             work=self.broker.work,
-            ownership=None if cluster is None else cluster.ownership,
+            ownership=ownership,
             quotas=self.security.quotas,
         )
 
@@ -184,9 +234,12 @@ class DaemonParts:
     ) -> None:
         """Set the advertised address of this node, and where it has several listeners those of
         each, as (name, host, port)."""
-        node = Node(self.config.node_id, host, port, listeners=listeners)
-        self.nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
-        self.broker.node = node
+        rack = self.config.broker_rack or None
+        node = self.broker.node = Node(self.config.node_id, host, port, rack, listeners)
+        if self._member is not None:
+            self._member.announce(node)
+        else:
+            self._show_nodes([node, *(self._hosting.cluster.nodes if self._hosting else ())])
 
     async def load(self, topics: Iterable[tuple[str, int]]) -> None:
         """Read the shards, then the transactions, whose markers they take; then create those of
@@ -194,6 +247,8 @@ class DaemonParts:
         await self.broker.load()
         if self._hosting is not None:
             await self._hosting.cluster.start()
+        if self._member is not None:
+            await self._member.start()
         await self.transactions.load()
         await self.data_plane.create_missing(topics)
         self.topic_cleaner.start()
@@ -206,6 +261,8 @@ class DaemonParts:
         if loading:
             return f"{loading} shards are not active yet"
         if self._hosting is not None and (reason := self._hosting.cluster.not_ready()):
+            return reason
+        if self._member is not None and (reason := self._member.node.not_ready):
             return reason
         active = self.transactions.active
         return None if active else "the transaction coordinator is not active yet"

@@ -32,6 +32,7 @@ CONFIG_SOURCES = [
     ROOT / "coordinator" / name
     for name in (
         "config.py",
+        "cluster_settings.py",
         "admin_settings.py",
         "connection_settings.py",
         "data_settings.py",

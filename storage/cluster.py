@@ -35,7 +35,8 @@ class NodeIdInUse(LogError):
 class NodeFacts(Struct, frozen=True):
     """What a node tells of itself. `listeners`: (name, host, port), the first one is the one that
     other nodes use unless `inter_broker` names another. `version`: of groupd. `level`: the newest
-    level of the cluster's features that the node can work at."""
+    level of the cluster's features that the node can work at. `admin`: the URL of its admin port,
+    empty where other machines do not reach that."""
 
     node_id: int
     listeners: tuple[tuple[str, str, int], ...] = ()
@@ -43,6 +44,7 @@ class NodeFacts(Struct, frozen=True):
     rack: str | None = None
     version: str = ""
     level: int = 1
+    admin: str = ""
 
 
 class NodeState(Struct, frozen=True):

@@ -107,21 +107,16 @@ class DataPlane:
         self._appends = Appends(self.partitions, writer)
         self.host = PartitionHost(self.partitions, self._appends)
         self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
+        where = self.partitions, self.layout
         self.produce = Produce(
-            self.partitions, self._appends, self._transactions, self.broker_configs, now, work
+            *where, self._appends, self._transactions, self.broker_configs, now, work
         )
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
         self.log_sizes = LogSizes(store)
         self.fetch_sessions = FetchSessions(config, new_id)
         self.fetch = Fetch(
-            self.partitions,
-            self.fetch_sessions,
-            config,
-            work,
-            elapsed,
-            wait,
-            quotas=self.quotas,
+            *where, self.fetch_sessions, config, work, elapsed, wait, quotas=self.quotas
         )
 
     def verify_with(self, verifier: TransactionVerifier, log: CoordinatorLogView) -> None:
