@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.cluster_settings import ClusterSettings, check_cluster
 from groupd.coordinator.connection_settings import ConnectionSettings
 from groupd.coordinator.data_settings import DataSettings
 from groupd.coordinator.listener_keys import (
@@ -28,7 +29,9 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class CoordinatorConfig(AdminSettings, ConnectionSettings, DataSettings, SecuritySettings):
+class CoordinatorConfig(
+    AdminSettings, ClusterSettings, ConnectionSettings, DataSettings, SecuritySettings
+):
     """Every setting of the daemon. Names without Kafka's equivalent start with `groupd.`."""
 
     # Consumer groups (KIP-848)
@@ -203,6 +206,13 @@ class CoordinatorConfig(AdminSettings, ConnectionSettings, DataSettings, Securit
         low=0,
     )
     # Transactions
+    transaction_state_log_num_partitions: int = setting(
+        "transaction.state.log.num.partitions",
+        50,
+        "Partitions of __transaction_state; fixed once the data directory exists.",
+        low=1,
+        high=10000,
+    )
     transaction_max_timeout_ms: int = setting(
         "transaction.max.timeout.ms", 900000, "Largest transaction timeout.", low=1
     )
@@ -252,8 +262,12 @@ class CoordinatorConfig(AdminSettings, ConnectionSettings, DataSettings, Securit
         True,
         "Answer the repeated heartbeat of a settled member from its last reply.",
     )
-    node_id: int = setting("node.id", 0, "Broker id that clients see.", low=0)
-    broker_rack: str = setting("broker.rack", "", "Rack, or zone, of the node; empty: none.")
+    node_id: int = setting(
+        "node.id",
+        0,
+        "Broker id that clients see; with --cluster, 0 means that the node draws one.",
+        low=0,
+    )
     telemetry_enable: bool = setting(
         "groupd.telemetry.enable",
         True,
@@ -381,6 +395,7 @@ def validate(config: CoordinatorConfig) -> None:
             "otherwise nobody could connect"
         )
     check_rights(config)
+    check_cluster(config)
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"

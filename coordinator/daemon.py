@@ -19,9 +19,10 @@ import structlog
 
 from groupd.coordinator.advertised import advertised_address
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.cluster.node_id import NodeIdTaken
 from groupd.coordinator.config import ConfigError
 from groupd.coordinator.daemon_options import DaemonOptions
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
@@ -43,6 +44,7 @@ from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
+    from groupd.coordinator.cluster.member import ClusterMember
     from groupd.coordinator.daemon_admin import DaemonAdmin
     from groupd.coordinator.server.admin_http import ControlHandler
     from groupd.coordinator.workers.hosting import Hosting
@@ -92,6 +94,7 @@ class Daemon:
         """The store, to be closed in any case; None until there is one."""
         self._parts: DaemonParts | None = None
         self._hosting: Hosting | None = None
+        self._member: ClusterMember | None = None
         self._ports: KafkaPorts | None = None
         self._tls: Mapping[str, ListenerTls] = {}
         self._admin: DaemonAdmin | None = None
@@ -147,11 +150,15 @@ class Daemon:
                 )
             parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
             await self._launch_workers()
-            self._store = self._given_store or create_store(options.store_url, options.data_dir)
+            self._store = self._given_store or create_store(
+                options.store_url, options.data_dir, shared=options.cluster
+            )
             self._warn_of_readers()
             store = self._store = await host.open(self._store, options.config)
             trouble = "read"
-            await host.run("assemble", lambda: parts.assemble(store, self._hosting))
+            await self._be_a_member(listeners)
+            others = Others(self._hosting, self._member)
+            await host.run("assemble", lambda: parts.assemble(store, others))
             await self._add_first_users()
             self._stalls.start()
             await self._open_ports(listeners)
@@ -160,7 +167,7 @@ class Daemon:
             parts.cleaner.start()
         except BaseException as error:  # also a cancelled start, and our own bugs
             await self._abandon()
-            if isinstance(error, CannotListen | StoreRefused | ConfigError):
+            if isinstance(error, CannotListen | StoreRefused | ConfigError | NodeIdTaken):
                 raise CannotStart(str(error)) from error
             if isinstance(error, LogError):
                 raise CannotStart(f"the store cannot be {trouble}: {error}") from error
@@ -211,12 +218,29 @@ class Daemon:
                 self.parts.clock,
             )
 
+    async def _be_a_member(self, listeners: tuple[Listener, ...]) -> None:
+        """Find out which node of the cluster this is, if it is one. Raises StoreRefused,
+        ConfigError, LogError."""
+        if not self.options.cluster:
+            return
+        from groupd.coordinator.cluster.member import member_of
+        from groupd.coordinator.security.inter_broker import inter_broker_listener, peer_security
+
+        config = self.parts.config
+        used = inter_broker_listener(config, listeners)
+        security = peer_security(config, used, self._tls.get(used.name))
+        assert self._store is not None
+        self._member = member_of(
+            config, self._store, self.parts.clock, self.options.data_dir, used.name, security
+        )
+        await self._member.connect()
+
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
         """Raises CannotListen, ConfigError, LogError."""
         parts, clock, secret = self.parts, self._socket_clock, b""
         if any(listener.protocol.sasl for listener in listeners):
             assert self._store is not None
-            secret = await salt_secret(self._store)
+            secret = await salt_secret(self._store, parts.catalogue_changes)
         sasl = SaslEndpoints(
             parts.config,
             listeners,
@@ -244,10 +268,13 @@ class Daemon:
             for one in listeners
         ]
         node, several = told[0][1:], tuple(told) if self.options.config.listeners else ()
+        if self._member is not None:
+            self._member.listeners = tuple(told)
         announce = partial(self.parts.announce, *node, several)
         self._host.call("announce", announce, node=node, listeners=several)
         if self._admin is not None:
-            await self._admin.open(parts, self.kafka_addresses, self._hosting, self._not_ready)
+            others = Others(self._hosting, self._member)
+            await self._admin.open(parts, self.kafka_addresses, others, self._not_ready)
 
     def _not_ready(self) -> str | None:
         return "stopping" if self._stopping else self.parts.not_ready()
@@ -269,6 +296,9 @@ class Daemon:
         if self._stopping:
             return
         self._stopping = True
+        if self._member is not None:
+            # First of all: clients are told where to go as long as their connections are there.
+            await self._member.stop()
         self._refuse_clients()
         try:
             await self._finish()
@@ -285,6 +315,8 @@ class Daemon:
         finally:
             if self._hosting is not None:
                 await self._hosting.cluster.stop()
+            if self._member is not None:
+                await self._member.stop()
             await self._close()
 
     def _refuse_clients(self) -> None:

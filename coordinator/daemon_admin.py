@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from groupd.coordinator.advertised import WILDCARDS
 from groupd.coordinator.daemon_options import DaemonOptions
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_access import admin_access
 from groupd.coordinator.server.admin_groups import GroupRoutes
+from groupd.coordinator.server.admin_hosts import is_loopback
 from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.admin_tls import admin_tls
@@ -23,7 +25,7 @@ from groupd.coordinator.server.telemetry import add_telemetry
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from groupd.coordinator.workers.hosting import Hosting
+    from groupd.coordinator.cluster.member import ClusterMember
 
 Addresses = Mapping[str, tuple[str, int]]
 
@@ -58,7 +60,7 @@ class DaemonAdmin:
         self,
         parts: DaemonParts,
         kafka: Addresses,
-        hosting: Hosting | None,
+        others: Others,
         not_ready: Callable[[], str | None],
     ) -> None:
         """Listen. `kafka`: the addresses of the listeners. Raises CannotListen."""
@@ -78,32 +80,51 @@ class DaemonAdmin:
         shown = self._shown(parts, kafka)
         routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
         ends = parts.data_plane.partitions.ends
-        groups = GroupRoutes(parts.broker, work, ends)
+        member = others.member
+        groups = (
+            GroupRoutes(parts.broker, work, ends)
+            if member is None
+            else GroupRoutes(parts.broker, work, ends, member.elsewhere)
+        )
         routes.add("groups", groups)
         routes.add("events", groups.events)
         add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
         scrapes.add(lambda: _security_collector(parts))
-        if hosting is not None:
-            hosting.add_routes(routes, scrapes, ends, work)
-        server = AdminServer(routes, self._control, self._names(), self._access, self._tls)
+        if others.hosting is not None:
+            others.hosting.add_routes(routes, scrapes, ends, work)
+        actions = {} if member is None else _add_cluster(member, routes, scrapes)
+        server = AdminServer(routes, self._control, self._names(), self._access, self._tls, actions)
         try:
             self.address = await server.start(*self._wanted)
         except OSError as error:
             raise cannot_listen(*self._wanted, "--admin", error) from error
         shown["admin"] = list(self.address)
         self._server = server
+        if member is not None:
+            member.admin_url = self._url(parts.broker.node.host)
 
     async def close(self) -> None:
         """Close the port, if it was opened."""
         if self._server is not None:
             await self._server.close()
 
+    def _url(self, node_host: str) -> str:
+        """The URL of the port for other nodes, whose clients reach this one at `node_host`; empty
+        where only this machine reaches the port."""
+        host, port = self.address
+        if host in WILDCARDS:
+            host = node_host
+        elif is_loopback(host) and not is_loopback(node_host):
+            return ""
+        place = f"[{host}]" if ":" in host else host
+        return f"{'http' if self._tls is None else 'https'}://{place}:{port}"
+
     def _names(self) -> tuple[str, ...]:
         advertised = self._options.advertised
         return (self._wanted[0], *(advertised or ())[:1], *self._options.config.admin_hosts)
 
     def _shown(self, parts: DaemonParts, kafka: Addresses) -> dict[str, Any]:
-        options, node = self._options, parts.nodes[0]
+        options, node = self._options, parts.broker.node
         return {
             "listen": list(next(iter(kafka.values()), ("", 0))),
             "listeners": {name: list(place) for name, place in kafka.items()},
@@ -113,6 +134,29 @@ class DaemonAdmin:
             "data_dir": str(options.data_dir),
             "store": (options.store_url or "sqlite").partition(":")[0],
         }
+
+
+def _add_cluster(
+    member: ClusterMember, routes: AdminRoutes, scrapes: Scrapes
+) -> Mapping[str, ControlHandler]:
+    """The page and the metrics of a node of a cluster; returns the actions of the page."""
+    from groupd.coordinator.cluster.pages import ClusterPages
+
+    def collector() -> Collector:
+        from groupd.coordinator.cluster.metrics import ClusterCollector
+
+        return ClusterCollector(member)
+
+    def peer_collector() -> Collector:
+        from groupd.coordinator.cluster.peer_metrics import PeerCollector
+
+        return PeerCollector(member.peers)
+
+    pages = ClusterPages(member)
+    routes.add("cluster", pages.show)
+    scrapes.add(collector)
+    scrapes.add(peer_collector)
+    return {"cluster": pages.act}
 
 
 def _security_collector(parts: DaemonParts) -> Collector:

@@ -26,3 +26,5 @@ class DaemonOptions(Struct, frozen=True):
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
     workers: WorkerOptions | None = None
     """None: everything in one process."""
+    cluster: bool = False
+    """Whether this is a node of the cluster of all that use the same store."""

@@ -32,6 +32,7 @@ CONFIG_SOURCES = [
     ROOT / "coordinator" / name
     for name in (
         "config.py",
+        "cluster_settings.py",
         "admin_settings.py",
         "connection_settings.py",
         "data_settings.py",
@@ -79,7 +80,8 @@ CONFIG_FOOT = (
   bound together with the value.
 - The heartbeat interval must be below the session timeout.
 - `group.coordinator.rebalance.protocols` must contain `classic`.
-- `offsets.topic.num.partitions` belongs to the data directory: another value is refused at start.
+- `offsets.topic.num.partitions` and `transaction.state.log.num.partitions` belong to the
+  data directory: another value is refused at start.
 
 ## Settings of one group, set while running
 

@@ -17,8 +17,9 @@ _SQLITE_PREFIXES = ("sqlite+aiosqlite:///", "sqlite:///")
 _POSTGRES_PREFIXES = ("postgresql+asyncpg://", "postgresql://")
 
 
-def create_store(url: str | None, data_dir: str | Path) -> Store:
-    """The store, not started. Raises StoreRefused.
+def create_store(url: str | None, data_dir: str | Path, *, shared: bool = False) -> Store:
+    """The store, not started. Raises StoreRefused. `shared`: several nodes use it at a time, see
+    `storage.postgres_cluster`; only PostgreSQL can do that.
 
     `url`: `memory://`, `sqlite:///path` (a fourth slash for an absolute path),
     `postgresql+asyncpg://...` (see `postgres_url`), or None for `<data_dir>/groupd.sqlite`.
@@ -28,9 +29,15 @@ def create_store(url: str | None, data_dir: str | Path) -> Store:
 
         return MemoryStore()
     if _is_postgres(url):
+        if shared:
+            from groupd.storage.postgres_cluster import cluster_store
+
+            return cluster_store(url)
         from groupd.storage.postgres import postgres_store
 
         return postgres_store(url)
+    if shared:
+        raise StoreRefused("--cluster: needs --store postgresql+asyncpg://..., which nodes share")
     from groupd.storage.sqlite import sqlite_store
 
     return sqlite_store(sqlite_path(url, data_dir))

@@ -34,9 +34,11 @@ NUMBERS = {"connect_timeout": 10, "statement_timeout": 10_000, "pool_size": 4}
 
 
 class PostgresAddress(Struct, frozen=True):
-    """`where` names the database in messages; `dsn` holds the rest: hosts, TLS."""
+    """`where` names the database in messages; `dsn` holds the rest: hosts, TLS. `host`: the first
+    of the servers, empty where the driver's defaults say it."""
 
     where: str
+    host: str
     database: str
     dsn: str
     user: str | None
@@ -72,6 +74,7 @@ def parse_url(text: str) -> PostgresAddress:
         options["port"] = str(url.port)
     return PostgresAddress(
         where=_where(url, options),
+        host=url.host or options.get("host", "").split(",")[0].partition(":")[0],
         database=url.database,
         dsn=f"postgresql://?{_query(options)}",
         user=url.username or None,

@@ -8,6 +8,7 @@ import typer
 
 from groupd.coordinator.cli import health, show_config
 from groupd.coordinator.cli.acls.command import app as acls_app
+from groupd.coordinator.cli.cluster.command import app as cluster_app
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
@@ -30,6 +31,7 @@ app.command("config")(show_config.show_config)
 app.command("health")(health.health)
 app.command("replay")(replay)
 app.add_typer(log_app, name="log")
+app.add_typer(cluster_app, name="cluster")
 app.add_typer(groups_app, name="groups")
 app.add_typer(acls_app, name="acls")
 app.add_typer(users_app, name="users")

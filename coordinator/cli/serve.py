@@ -22,7 +22,7 @@ from groupd.coordinator.cli.parse import (
     topic,
     visible_secrets,
 )
-from groupd.coordinator.cli.serve_flags import DEFAULT_LISTEN, ServeFlags
+from groupd.coordinator.cli.serve_flags import DEFAULT_ADMIN, DEFAULT_LISTEN, ServeFlags
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
 from groupd.coordinator.runtime.allocator import give_back_large_blocks
@@ -93,21 +93,32 @@ def _warn_of_secrets(sets: Sequence[str]) -> None:
 
 
 def _options(flags: ServeFlags) -> DaemonOptions:
-    """Raises UsageError."""
+    """Raises UsageError, StoreRefused."""
     from groupd.coordinator.daemon_options import DaemonOptions
 
     config = build_config(flags.config, flags.sets, flags.profile)
     if config.listeners and flags.listen != DEFAULT_LISTEN:
         raise UsageError("--listen: not with listeners, which take its place; leave one out")
+    cluster = _cluster(flags, has_listeners=bool(config.listeners))
+    listen, admin = host_port(flags.listen, "--listen"), host_port(flags.admin, "--admin")
+    if cluster:
+        from groupd.coordinator.cli.cluster.addresses import own_address, port_or_any
+
+        if flags.listen == DEFAULT_LISTEN and not config.listeners:
+            host = own_address(flags.store or "")
+            listen = (host, port_or_any(host, listen[1]))
+        if flags.admin == DEFAULT_ADMIN:
+            admin = (admin[0], port_or_any(*admin))
     return DaemonOptions(
-        listen=host_port(flags.listen, "--listen"),
+        listen=listen,
         advertised=real_port(flags.advertised, "--advertised") if flags.advertised else None,
-        admin=host_port(flags.admin, "--admin"),
+        admin=admin,
         data_dir=flags.data_dir,
         store_url=flags.store,
         topics=tuple(topic(item) for item in flags.topics),
         config=config,
-        workers=_workers(flags),
+        workers=None if cluster else _workers(flags),
+        cluster=cluster,
     )
 
 
@@ -131,6 +142,10 @@ def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
         from groupd.coordinator.cli.recorded import RecordedDaemon
 
         return RecordedDaemon(options, *recording)
+    if options.cluster and flags.workers > 1:
+        from groupd.coordinator.cli.cluster.siblings import SiblingsDaemon
+
+        return SiblingsDaemon(options, flags)
     return Daemon(options)
 
 
@@ -152,6 +167,23 @@ def _workers(flags: ServeFlags) -> WorkerOptions | None:
     from groupd.coordinator.workers.hosting import WorkerOptions
 
     return WorkerOptions(flags.workers, flags.log_format, flags.log_level)
+
+
+def _cluster(flags: ServeFlags, *, has_listeners: bool) -> bool:
+    """Whether this is a node of a cluster: --workers on PostgreSQL are nodes, too. Raises
+    UsageError for flags that a node of a cluster cannot have."""
+    on_postgres = (flags.store or "").startswith("postgresql")
+    several = on_postgres and flags.workers > 1
+    if not (flags.cluster or several):
+        return False
+    if not on_postgres:
+        raise UsageError("--cluster: needs --store postgresql+asyncpg://..., which nodes share")
+    for name, given in (("--control", flags.control), ("--record", flags.record is not None)):
+        if given:
+            raise UsageError(f"{name}: not with {'--workers' if several else '--cluster'}")
+    if several and has_listeners:
+        raise UsageError("listeners: not with --workers, whose ports follow that of --listen")
+    return True
 
 
 def _serve(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = False) -> None:

@@ -20,6 +20,7 @@ from groupd.coordinator.cli.parse import directory
 
 WORKERS_MAX = 64
 DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_ADMIN = "127.0.0.1:9644"
 
 
 class Flag(Struct, frozen=True):
@@ -48,7 +49,7 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
     ] = None
     admin: Annotated[
         str, Flag("Admin HTTP address (/healthz /readyz /groups /metrics /config).")
-    ] = "127.0.0.1:9644"
+    ] = DEFAULT_ADMIN
     data_dir: Annotated[
         Path, Flag("Where the embedded store lives.", read=directory, metavar="DIR")
     ] = Path("./groupd-data")
@@ -71,11 +72,18 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
         tuple[str, ...], Flag("KEY=VALUE with Kafka's config names; repeatable.", name="--set")
     ] = ()
     profile: Annotated[str, Flag("default or test; below --set.")] = "default"
+    cluster: Annotated[
+        bool,
+        Flag(
+            "Be a node of the cluster of all nodes that use the same PostgreSQL --store. Without "
+            "--listen it listens where this machine reaches the database."
+        ),
+    ] = False
     workers: Annotated[
         int,
         Flag(
             "Processes that the groups are spread over, each a node on a port of its own above "
-            "--listen; 1: everything in one process.",
+            "--listen; on PostgreSQL they are nodes of its cluster. 1: everything in one process.",
             low=1,
             high=WORKERS_MAX,
         ),
@@ -178,6 +186,22 @@ def read_flags(words: Sequence[str]) -> ServeFlags | None:
             return None
         values[field.name] = (*values.get(field.name, ()), value) if field.is_list else value
     return ServeFlags(**values)
+
+
+def words_of(values: ServeFlags) -> list[str]:
+    """The command line that `read_flags` makes these values from. What is at its default is left
+    out."""
+    words: list[str] = []
+    for name, field in flags().items():
+        value = getattr(values, field.name)
+        if value == field.default:
+            continue
+        if field.is_switch:
+            words.append(name)
+        else:
+            for one in value if field.is_list else (value,):
+                words += [name, str(one)]
+    return words
 
 
 def typer_command(run: Callable[[ServeFlags], None]) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from contextlib import suppress
 import structlog
 
 from groupd.coordinator.cluster.lease import Moment, NodeLease
+from groupd.coordinator.cluster.node_id import NodeIdTaken
 from groupd.coordinator.cluster.plan import plan
 from groupd.coordinator.cluster.renewals import FollowedCatalogue, Renewals
 from groupd.coordinator.cluster.units import HeldUnits
@@ -40,6 +41,11 @@ LEAST_PAUSE_MS = 50
 
 AFTER_LEASE_MS = 20
 """How long after the end of another node's lease the database is asked whether it is over."""
+
+
+WAITS_MAX = 3
+"""How many times a node that starts waits for the end of a lease of its id. A lease that is there
+still is one that is renewed: by another process."""
 
 
 class ClusterNode:
@@ -80,6 +86,7 @@ class ClusterNode:
         self._states: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._retired = self._settled = False
+        self._taken: NodeIdTaken | None = None
         self._settling = asyncio.Event()
 
     # Ownership ----------------------------------------------------------------------------
@@ -109,8 +116,11 @@ class ClusterNode:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="cluster-node")
 
     async def settled(self) -> None:
-        """Wait until this node is a member and serves its share for the first time."""
+        """Wait until this node is a member and serves its share for the first time. Raises
+        NodeIdTaken."""
         await self._settling.wait()
+        if self._taken is not None:
+            raise self._taken
 
     @property
     def not_ready(self) -> str | None:
@@ -168,12 +178,17 @@ class ClusterNode:
             try:
                 await self._join()
                 await self._stay()
+            except NodeIdTaken as taken:
+                self._taken = taken
+                self._settling.set()
+                return
             except LeaseLost:
                 self.fenced += 1
                 log.warning("this node was fenced: it begins anew", node=self.node_id)
             except _AnotherTimeline as other:
                 log.warning("the database was replaced: all is read again", timeline=str(other))
                 self._forget()
+                self._catalogue.forget()
                 with suppress(LogError):
                     await self._membership.leave()
             except Exception:
@@ -189,10 +204,14 @@ class ClusterNode:
         self.view.forget()
 
     async def _join(self) -> None:
+        waits = 0
         while not self._stopping:
             try:
                 incarnation = await self._membership.join(self._facts, self.lease.lease_ms)
             except NodeIdInUse as used:
+                waits += 1
+                if waits > WAITS_MAX and not self._settled:
+                    raise NodeIdTaken(f"node.id={self.node_id}: another node has it") from used
                 log.info("waiting for an earlier lease to end", node=self.node_id, ms=used.left_ms)
                 await self._sleep(max(used.left_ms, 0) + AFTER_LEASE_MS)
             except LogUnavailable as error:

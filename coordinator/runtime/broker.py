@@ -343,6 +343,11 @@ class Broker:
 
     def _start_data(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
+        if not self.ownership.may_answer():
+            # Few of these replies can say: ask another node. A closed connection always does.
+            waiter.forget()
+            waiter.hang_up()
+            return
         if isinstance(request, ProduceRequest):
             if request.acks == 0:
                 waiter.failure = no_reply

@@ -1,8 +1,9 @@
 """The admin port: a small HTTP/1.1 server over h11 (GET and HEAD only), one request a connection.
 
 Handlers take the split path and return an `HttpReply` or an awaitable of one; `admin_routes`
-decides what they answer. Only paths below `/control` may change anything. They have a handler of
-their own, a coroutine that also gets method and body, and exist only if they were switched on.
+decides what they answer. A GET changes nothing, unless it is below `/control`: these paths have a
+handler of their own, a coroutine that also gets method and body, and exist only if they were
+switched on. A POST asks for an action; only some paths have any, and they take no body.
 
 Who may ask for what is decided by `admin_access`, before anything else is done for a request.
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("groupd.admin")
 
 CONTROL = "control"
+ACTIONS = "actions"
 JSON = "application/json"
 READ_AHEAD_BYTES = 16384
 """At most so many bytes of a client are buffered before they are parsed."""
@@ -54,7 +56,7 @@ UNASKED_MAX = 128
 BACKLOG = 1024
 RETRY_AFTER_S = 1
 PROBES, METRICS, PAGES = "probes", "metrics", "pages"
-PLACES = {PROBES: 32, METRICS: 8, PAGES: 8, CONTROL: 64}
+PLACES = {PROBES: 32, METRICS: 8, PAGES: 8, CONTROL: 64, ACTIONS: 4}
 """Requests that are answered at a time, by kind of path."""
 KINDS = {"healthz": PROBES, "readyz": PROBES, "metrics": METRICS}
 PARAMETERS_MAX = 32
@@ -116,7 +118,8 @@ class _AdminConnection:
 
 class AdminServer:
     """Serves `handler` on its own port, and `control`, if there is one, below `/control`. `hosts`:
-    the names by which clients may ask. `tls` None: plain HTTP."""
+    the names by which clients may ask. `tls` None: plain HTTP. `actions`: the handlers of POST
+    requests, by the first segment of the path."""
 
     def __init__(
         self,
@@ -125,8 +128,10 @@ class AdminServer:
         hosts: Iterable[str] = (),
         access: AdminAccess | None = None,
         tls: AdminTls | None = None,
+        actions: Mapping[str, ControlHandler] | None = None,
     ) -> None:
         self._handler = handler
+        self._actions = actions or {}
         self._control = control
         self._hosts = AdminHosts(hosts)
         self._access = access or AdminAccess()
@@ -246,9 +251,9 @@ class AdminServer:
         asked = _parsed(request)
         kind = self._kind(asked)
         refusal = await self._refusal(asked, kind, writer)
-        if kind == CONTROL:
-            if refusal is None:
-                return replace(asked, body=await _body(connection, reader)), None
+        if kind == CONTROL and refusal is None:
+            return replace(asked, body=await _body(connection, reader)), None
+        if kind in (CONTROL, ACTIONS):
             await drop_body(connection, reader, CONTROL_BODY_MAX)
         return asked, refusal
 
@@ -256,6 +261,8 @@ class AdminServer:
         first = request.path[0] if request.path else ""
         if first == CONTROL and self._control is not None:
             return CONTROL
+        if request.method == "POST" and first in self._actions:
+            return ACTIONS
         return KINDS.get(first, PAGES)
 
     async def _refusal(
@@ -273,7 +280,7 @@ class AdminServer:
         caller = Caller(
             peer[0] if peer else "", request.headers.get("authorization"), subject_of(writer)
         )
-        needed = Role.ADMIN if kind == CONTROL else Role.READ
+        needed = Role.ADMIN if kind in (CONTROL, ACTIONS) else Role.READ
         refused = await self._access.refusal(caller, needed)
         return None if refused is None else text(refused.text, refused.status, refused.headers)
 
@@ -281,9 +288,13 @@ class AdminServer:
         if kind == CONTROL and self._control is not None:
             async with asyncio.timeout(CONTROL_TIMEOUT_S):
                 return await self._control(request)
-        if request.method not in ("GET", "HEAD"):
+        if kind != ACTIONS and request.method not in ("GET", "HEAD"):
             return text("only GET and HEAD are served here", 405)
+        if kind == ACTIONS and (refused := _of_a_web_page(request)) is not None:
+            return refused
         try:
+            if kind == ACTIONS:
+                return await self._actions[request.path[0]](request)
             reply = self._handler(request)
             return reply if isinstance(reply, HttpReply) else await reply
         except BadRequest as error:
@@ -291,6 +302,17 @@ class AdminServer:
         except Exception:
             log.exception("admin request failed", path="/".join(request.path))
             return text("internal error; see the log", 500)
+
+
+def _of_a_web_page(request: HttpRequest) -> HttpReply | None:
+    """The refusal of a POST that a page of another site could have made a browser send; None: it
+    could not. Only for this type of body a browser asks the port first, which does not agree."""
+    if "origin" in request.headers:
+        return text("not for web pages", 403)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return (
+        None if kind == "application/json" else text("Content-Type must be application/json", 415)
+    )
 
 
 def _parsed(request: h11.Request) -> HttpRequest:

@@ -47,7 +47,7 @@ class KnownTopics(Protocol):
 
 class Partitions:
     """Topic and partition of a request -> log. `offsets_view`: the logs of the shards;
-    `transactions_view`: the log of the transaction coordinator, set once there is one.
+    `transactions_view`: the logs of the transaction coordinator, set once there is one.
     `ownership`: says which partitions this node leads."""
 
     def __init__(

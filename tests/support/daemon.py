@@ -138,11 +138,19 @@ class Daemon:
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start and wait for the ready line; fails with the daemon's output."""
+        self.launch()
+        self.wait_ready(timeout_s)
+
+    def launch(self) -> None:
+        """Start the process; `wait_ready` waits until it serves."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._process = ChildProcess(
             self.command(), stderr_path=self.directory / "groupd.log", env=self._env, cwd=ROOT
         )
-        process = self._process
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait for the ready line; fails with the daemon's output."""
+        process = self.process
         wait_until(
             lambda: process.stdout_lines or not process.running,
             timeout_s,

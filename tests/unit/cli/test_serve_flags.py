@@ -25,6 +25,7 @@ ALL = [
     ["--set", "a=b"],
     ["--set", "c=d e"],
     ["--profile", "test"],
+    ["--cluster"],
     ["--workers", "3"],
     ["--control"],
     ["--control-anywhere"],

@@ -17,6 +17,7 @@ from groupd.coordinator.server.admin_http import (
     PLACES,
     UNASKED_MAX,
     AdminServer,
+    BadRequest,
     HttpReply,
     HttpRequest,
     text,
@@ -28,6 +29,7 @@ DEADLINE_S = 10.0
 UNREAD = b"x" * (2 * PAGE_BYTES)
 """A page with more bytes than the kernel takes for a client that does not read."""
 EVIL = "evil.example:9644"
+JSON_BODY = "Content-Type: application/json; charset=utf-8"
 
 
 class Port:
@@ -40,7 +42,9 @@ class Port:
         self.steps = 0
         """The steps of endless pages; one step is a slice."""
         self._work = LongWork(count(step=SLICE_NS).__next__)
-        self.server = AdminServer(self._answer, self._control, ["ops.example"])
+        self.server = AdminServer(
+            self._answer, self._control, ["ops.example"], actions={"cluster": self._act}
+        )
         self.address = ("", 0)
         self._open: list[socket.socket] = []
 
@@ -69,6 +73,12 @@ class Port:
         self.controlled.append(request.method)
         return text("done")
 
+    async def _act(self, request: HttpRequest) -> HttpReply:
+        self.controlled.append("/".join(request.path))
+        if request.query.get("node") == "many":
+            raise BadRequest("node=many: must be a whole number")
+        return text("done")
+
     async def dial(self, data: bytes = b"") -> socket.socket:
         """A connection that has sent so much and reads nothing by itself."""
         made = socket.socket()
@@ -80,9 +90,12 @@ class Port:
         await loop.sock_sendall(made, data)
         return made
 
-    async def ask(self, path: str, host: str = "localhost", method: str = "GET") -> tuple[int, str]:
-        """Status and the whole answer; 0 if there is none."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"
+    async def ask(
+        self, path: str, host: str = "localhost", method: str = "GET", header: str = ""
+    ) -> tuple[int, str]:
+        """Status and the whole answer; 0 if there is none. `header`: one line more."""
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Content-Length: 0"]
+        head = "".join(f"{line}\r\n" for line in [*lines, *([header] if header else []), ""])
         return await read_reply(await self.dial(head.encode()))
 
     def close(self) -> None:
@@ -215,3 +228,34 @@ async def test_of_pipelined_requests_the_first_is_answered(port: Port) -> None:
 async def test_odd_targets_are_refused(port: Port, path: str, status: int) -> None:
     assert (await port.ask(path))[0] == status
     assert (await port.ask("/healthz"))[0] == 200
+
+
+async def test_an_action_is_asked_for_by_post(port: Port) -> None:
+    status, answer = await port.ask("/cluster/drain?node=1", method="POST", header=JSON_BODY)
+    assert (status, answer.rpartition("\r\n\r\n")[2]) == (200, "done\n")
+    assert port.controlled == ["cluster/drain"]
+    # A GET of the same path is a page, and other paths have no actions.
+    assert (await port.ask("/cluster/drain?node=1"))[0] == 200
+    assert (await port.ask("/groups", method="POST", header=JSON_BODY))[0] == 405
+    assert port.controlled == ["cluster/drain"]
+
+
+async def test_an_action_that_cannot_be_read_is_refused(port: Port) -> None:
+    status, answer = await port.ask("/cluster/drain?node=many", method="POST", header=JSON_BODY)
+    assert status == 400
+    assert answer.endswith("\r\n\r\nnode=many: must be a whole number\n")
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ("Content-Type: text/plain", 415),
+        ("X: no type at all", 415),
+        (f"{JSON_BODY}\r\nOrigin: http://evil.example", 403),
+    ],
+)
+async def test_a_web_page_cannot_make_a_browser_act(port: Port, header: str, status: int) -> None:
+    got, _ = await port.ask("/cluster/drain?node=1", method="POST", header=header)
+    assert got == status
+    assert (await port.ask("/cluster/drain", EVIL, "POST", JSON_BODY))[0] == 421
+    assert port.controlled == []

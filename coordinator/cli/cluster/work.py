@@ -1,0 +1,77 @@
+"""What `groupd cluster` asks of the admin port of a node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
+from groupd.coordinator.cli.groups.admin import get
+from groupd.coordinator.cli.groups.past import fail
+from groupd.coordinator.cli.groups.show import json_line
+from groupd.coordinator.cli.groups.tables import table
+
+POLL_S = 0.1
+WAIT_S = 60.0
+"""How long `drain --wait` waits for the node to give everything up."""
+
+COLUMNS = ("node", "state", "lease", "groups", "transactions", "partitions", "address", "version")
+
+
+def describe(admin: AdminPort, *, as_json: bool, wide: bool) -> None:
+    """Print a row for each node, and what nobody serves."""
+    cluster = get(admin, "/cluster")
+    if as_json:
+        json_line(cluster)
+        return
+    table(COLUMNS, [_row(node) for node in cluster["nodes"]], wide=wide)
+    waiting = cluster["units_without_owner"]
+    print(f"\nunits without an owner: {waiting}")
+    print(f"catalogue version: {cluster['catalogue']}; asked: node {cluster['node']}")
+
+
+def _row(node: Mapping[str, Any]) -> list[object]:
+    left = node["lease_left_ms"]
+    units = node["units"]
+    return [
+        node["node"],
+        node["state"],
+        "over" if left <= 0 else f"{left} ms",
+        *(units[kind] for kind in ("groups", "transactions", "partitions")),
+        node["address"],
+        node["version"],
+    ]
+
+
+def drain(admin: AdminPort, node: int, *, wait: bool) -> None:
+    """Ask for it. With `wait`, return when the node owns nothing any more; if that takes too long,
+    the command ends with exit code 1."""
+    _act(admin, "drain", node)
+    until = time.monotonic() + WAIT_S
+    while wait and (left := _owned(admin, node)):
+        if time.monotonic() > until:
+            fail(f"node {node} still serves {left} units after {WAIT_S:.0f} s")
+        time.sleep(POLL_S)
+
+
+def resume(admin: AdminPort, node: int) -> None:
+    """Ask for it."""
+    _act(admin, "resume", node)
+
+
+def _owned(admin: AdminPort, node: int) -> int:
+    for one in get(admin, "/cluster")["nodes"]:
+        if one["node"] == node:
+            return sum(one["units"].values())
+    return 0
+
+
+def _act(admin: AdminPort, action: str, node: int) -> None:
+    try:
+        reply = admin.post(f"/cluster/{action}?node={node}")
+    except NoAnswer as error:
+        fail(str(error))
+    if reply.status != 200:
+        fail(reply.body.strip())
+    print(reply.body.strip())

@@ -1,0 +1,221 @@
+"""Nodes of a cluster as processes over one PostgreSQL: their ids, addresses and pages, and what
+becomes of their units when they come, stop, die or are drained."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import ClusterOfDaemons
+from tests.support.daemon import ROOT, Daemon, refused
+from tests.support.metrics import total
+from tests.support.peer import FAST_SETTINGS
+from tests.support.postgres import PostgresServer
+from tests.support.process import wait_until
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, postgres: PostgresServer) -> Iterator[ClusterOfDaemons]:
+    """Three started nodes."""
+    url = postgres.url(postgres.emptied_database())
+    nodes = ClusterOfDaemons(tmp_path, url, settings=FAST_SETTINGS)
+    try:
+        nodes.start()
+        yield nodes
+    finally:
+        nodes.close()
+
+
+def owned(cluster: ClusterOfDaemons, daemon: Daemon | None = None) -> Counter[int | None]:
+    """How many units each node has, as a node sees it."""
+    return Counter(unit["owner"] for unit in cluster.page(daemon)["units"])
+
+
+def groupd(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "groupd", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        check=False,
+    )
+
+
+def post(daemon: Daemon, path: str) -> tuple[int, str]:
+    request = urllib.request.Request(
+        daemon.admin_url + path, method="POST", headers={"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_nodes_share_what_there_is_and_hand_it_over(cluster: ClusterOfDaemons) -> None:
+    first, second, third = cluster.daemons
+    ids = {cluster.node_id(daemon): daemon for daemon in cluster.daemons}
+    assert sorted(ids) == [1, 2, 3]
+    shares = owned(cluster)
+    assert max(shares.values()) - min(shares.values()) <= 1
+    assert set(shares) == set(ids)
+    units = shares.total()
+
+    # One is killed: the others have its units once its lease is over.
+    third_id = cluster.node_id(third)
+    third.kill()
+    wait_until(lambda: owned(cluster)[third_id] == 0, 10, "the others to take over", cluster.logs)
+    cluster.settled()
+    assert owned(cluster).total() == units
+
+    # It comes back under its old id, and gets its share again.
+    third.restart()
+    cluster.settled()
+    assert cluster.node_id(third) == third_id
+    shares = owned(cluster)
+    assert max(shares.values()) - min(shares.values()) <= 1
+
+    # One stops in order: it has given everything up before it is gone.
+    second.stop()
+    assert cluster.node_id(first) in owned(cluster)
+    cluster.settled()
+    assert len(cluster.page()["nodes"]) == 2
+
+    cluster.stop()
+    for daemon in cluster.daemons:
+        assert "Traceback" not in (daemon.directory / "groupd.log").read_text()
+
+
+def test_a_node_is_drained_and_serves_again(cluster: ClusterOfDaemons) -> None:
+    node = cluster.daemons[1]
+    node_id = cluster.node_id(node)
+    admin = ["--admin", node.admin_url.removeprefix("http://")]
+    drained = groupd("cluster", "drain", str(node_id), "--wait", *admin)
+    assert (drained.returncode, drained.stdout) == (0, f"node {node_id}: drains\n"), drained
+    assert owned(cluster)[node_id] == 0
+    described = groupd("cluster", "describe", *admin)
+    assert described.returncode == 0, described
+    (row,) = [
+        line for line in described.stdout.splitlines() if line.strip().startswith(f"{node_id} ")
+    ]
+    assert row.split()[1] == "draining"
+    assert row.split()[4:7] == ["0", "0", "0"]
+
+    resumed = groupd("cluster", "resume", str(node_id), *admin)
+    assert resumed.stdout == f"node {node_id}: serves its share\n"
+    wait_until(lambda: owned(cluster)[node_id] > 0, 10, "its share", cluster.logs)
+    cluster.settled()
+    cluster.stop()
+
+
+def test_what_the_page_refuses(cluster: ClusterOfDaemons) -> None:
+    daemon = cluster.daemons[0]
+    assert post(daemon, "/cluster/drain?node=77") == (404, "there is no node 77\n")
+    assert post(daemon, "/cluster/drain?node=x") == (400, "node: must be the id of a node\n")
+    assert post(daemon, "/cluster/leave?node=1")[0] == 404
+    assert groupd("cluster", "drain", "77", "--admin", daemon.admin_url[7:]).returncode != 0
+    assert total(daemon.admin_url, "groupd_cluster_nodes") == 3
+
+
+def test_a_node_that_stood_still_answers_nothing_and_begins_anew(cluster: ClusterOfDaemons) -> None:
+    node = cluster.daemons[2]
+    node_id = cluster.node_id(node)
+    node.process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: owned(cluster)[node_id] == 0, 10, "the others to take over", cluster.logs)
+    node.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: owned(cluster)[node_id] > 0, 20, "the node to be back", cluster.logs)
+    cluster.settled()
+    assert "this node was fenced" in (node.directory / "groupd.log").read_text()
+    cluster.stop()
+
+
+def test_two_nodes_of_one_id(cluster: ClusterOfDaemons) -> None:
+    ended = groupd(
+        *("serve", "--cluster", "--store", cluster.store_url, "--set", "node.id=2"),
+        *("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"),
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines()[-1] == "groupd: node.id=2: another node has it"
+
+
+def test_command_lines_that_cannot_be(tmp_path: Path) -> None:
+    assert "needs --store postgresql" in refused(["--cluster"], tmp_path)
+    store = ["--store", "postgresql://u:p@127.0.0.1/x"]
+    assert "--control: not with --cluster" in refused(["--cluster", *store, "--control"], tmp_path)
+    line = refused(["--workers", "2", *store, "--record", "tape"], tmp_path)
+    assert "--record: not with --workers" in line
+
+
+def test_nodes_of_one_directory_without_any_flag_but_the_store(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """Each takes ports that are free, on the address towards the database, and an id of its own."""
+    url = postgres.url(postgres.emptied_database())
+    nodes = [_Plain(tmp_path, number, url) for number in range(2)]
+    try:
+        for node in nodes:
+            node.start()
+        assert {(tmp_path / "groupd-data" / name).read_text().split()[0] for name in FILES} == {
+            "1",
+            "2",
+        }
+    finally:
+        for node in nodes:
+            node.close()
+
+
+FILES = ("node-id", "node-id-2")
+
+
+class _Plain(Daemon):
+    """`groupd serve --cluster` and nothing else."""
+
+    def __init__(self, directory: Path, number: int, url: str) -> None:
+        super().__init__(directory / f"log-{number}", env={"GROUPD_STORE": url})
+        self._directory = directory
+
+    def command(self) -> list[str]:
+        data = str(self._directory / "groupd-data")
+        return [sys.executable, "-m", "groupd", "serve", "--cluster", "--data-dir", data]
+
+
+def test_workers_on_postgresql_are_nodes(tmp_path: Path, postgres: PostgresServer) -> None:
+    url = postgres.url(postgres.emptied_database())
+    daemon = Daemon(
+        tmp_path, arguments=["--workers", "3"], env={"GROUPD_STORE": url}, settings=FAST_SETTINGS
+    )
+    try:
+        daemon.start()
+        cluster = ClusterOfDaemons(tmp_path, url, count=0)
+        cluster.daemons.append(daemon)
+        assert len(cluster.page()["nodes"]) == 3
+        # A node that dies is started again.
+        (child, *_) = children(daemon.pid)
+        dead = subprocess.run(["kill", "-9", str(child)], check=True)
+        assert dead.returncode == 0
+        wait_until(
+            lambda: child not in children(daemon.pid) and len(children(daemon.pid)) == 2,
+            20,
+            "another process",
+            daemon.logs,
+        )
+        wait_until(lambda: len(owned(cluster)) == 3, 20, "its share", daemon.logs)
+        pids = children(daemon.pid)
+        daemon.stop()
+        assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    finally:
+        daemon.close()
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(one) for one in found]
