@@ -92,7 +92,7 @@ class DataPlane:
         self.time_search = TimeSearch(Unpacking(work), config.produce_unpacked_max_bytes)
         ownership = ownership or Alone(config.node_id)
         self.layout = Layout(config.node_id, nodes, ownership)
-        changes = changes or CatalogueChanges()
+        self.changes = changes = changes or CatalogueChanges()
         self.catalogue = TopicCatalogue(store, config, new_topic_id, changes, now().wall_ms)
         self.broker_configs = BrokerConfigs(store, changes, config, self.layout)
         self.client_metrics = ClientMetrics(store, changes)

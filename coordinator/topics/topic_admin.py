@@ -221,8 +221,9 @@ async def _grow_one(
 async def delete_topics(
     plane: DataPlane, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsReply:
-    """The catalogue forgets the topic first, then its logs go. If deleting the logs fails, the
-    topic is deleted all the same: names of logs hold the id, so nothing can read what is left."""
+    """The catalogue forgets the topics first, on all nodes, which might make the logs again
+    otherwise; then the logs go. If deleting them fails, the topic is deleted all the same: names of
+    logs hold the id, so nothing can read what is left."""
     pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_DELETE_TOPICS)
     twice = await pace.repeated(request.topics)
     any_topic = context.sees(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME)
@@ -236,7 +237,7 @@ async def delete_topics(
     again = await pace.repeated(
         topic.topic_id for topic in found.values() if isinstance(topic, Topic)
     )
-    deleted = []
+    deleted: list[Topic | DeletedTopic] = []
     for key, topic in found.items():
         if pace.due():
             await pace.turn()
@@ -249,19 +250,29 @@ async def delete_topics(
         ):
             deleted.append(DeletedTopic(*key, ErrorCode.INVALID_REQUEST, _TOPIC_NAMED_TWICE))
         else:
-            deleted.append(await _delete_one(plane, pace, key, topic, mutations))
-    return DeleteTopicsReply(tuple(deleted), throttle_ms=mutations.throttle_ms)
+            deleted.append(await _delete_one(plane, key, topic, mutations))
+    if any(isinstance(one, Topic) for one in deleted):
+        await plane.changes.spread(plane.changes.made)
+    results = [
+        await _delete_logs(plane, pace, one) if isinstance(one, Topic) else one for one in deleted
+    ]
+    return DeleteTopicsReply(tuple(results), throttle_ms=mutations.throttle_ms)
 
 
 async def _delete_one(
-    plane: DataPlane, pace: Pace, key: _TopicKey, topic: Topic, mutations: Mutations
-) -> DeletedTopic:
+    plane: DataPlane, key: _TopicKey, topic: Topic, mutations: Mutations
+) -> Topic | DeletedTopic:
+    """The topic if the catalogue has forgotten it, or why it has not."""
     try:
         mutations.take(topic.partitions)
-        await plane.catalogue.delete(topic.topic_id)
+        topic = await plane.catalogue.delete(topic.topic_id)
     except (ApiError, LogError) as failed:
         error = refusal(failed)
         return DeletedTopic(topic.name, key[1], error.code, error.message)
+    return topic
+
+
+async def _delete_logs(plane: DataPlane, pace: Pace, topic: Topic) -> DeletedTopic:
     logs = []
     for number in range(topic.partitions):
         if pace.due():

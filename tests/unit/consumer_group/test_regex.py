@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import EventKind, Operation, Resource
@@ -120,6 +121,30 @@ def test_cg_51_new_topic_matches() -> None:
     shard.finish_task()
     assert shard.shape() == ["R16", "R3"]
     assert resolved(shard, "foo.*").topics == ("foo", "foobar")
+
+
+def test_versions_that_were_counted_otherwise_say_nothing() -> None:
+    """The store of a single daemon, whose versions count from wall milliseconds, is now that of a
+    cluster, whose versions count changes."""
+    shard = Shard(FOO_TOPIC)
+    by_clock = MetadataImage([FOO_TOPIC], 1_700_000_000_000)
+    shard.state.image = by_clock
+    shard.beat(0, regex="foo.*")
+    shard.finish_task()
+    shard.beat(1)
+    epoch = shard.group.group_epoch
+    shard.state.image = MetadataImage([FOO_TOPIC], 7, 3)
+    shard.advance(10_001)
+    shard.beat(2)
+    shard.finish_task()
+    # The result is the same, so nothing else happens, and once is enough.
+    assert (shard.shape(), shard.group.group_epoch) == (["R16"], epoch)
+    shard.advance(10_001)
+    shard.beat(2)
+    assert shard.outcome.tasks == []
+    shard.state.image = by_clock
+    shard.beat(2)
+    assert len(shard.outcome.tasks) == 1
 
 
 def test_cg_52_periodic_refresh() -> None:
