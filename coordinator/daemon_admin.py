@@ -143,9 +143,9 @@ def _add_cluster(
     from groupd.coordinator.cluster.pages import ClusterPages
 
     def collector() -> Collector:
-        from groupd.coordinator.cluster.metrics import ClusterCollector
+        from groupd.coordinator.cluster.metrics import MembershipCollector
 
-        return ClusterCollector(member)
+        return MembershipCollector(member)
 
     def peer_collector() -> Collector:
         from groupd.coordinator.cluster.peer_metrics import PeerCollector

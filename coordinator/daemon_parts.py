@@ -228,13 +228,23 @@ class DaemonParts:
         from groupd.coordinator.cluster.routed import RoutedMarkers
 
         plane = self.data_plane
-        return RoutedMarkers(plane.markers, member.node, member.peers, plane.catalogue)
+        markers = RoutedMarkers(
+            plane.markers,
+            member.node,
+            member.peers,
+            plane.catalogue,
+            self.catalogue_changes.catch_up,
+        )
+        member.closing.append(markers.close)
+        return markers
 
     def _routed_verifier(self, member: ClusterMember) -> TransactionVerifier:
         from groupd.coordinator.cluster.routed import RoutedVerifier
 
         count = self.config.transaction_state_log_num_partitions
-        return RoutedVerifier(self.transactions, member.node, member.peers, count)
+        verifier = RoutedVerifier(self.transactions, member.node, member.peers, count)
+        member.closing.append(verifier.close)
+        return verifier
 
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on what changes."""

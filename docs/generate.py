@@ -37,6 +37,7 @@ CONFIG_SOURCES = [
         "connection_settings.py",
         "data_settings.py",
         "security_settings.py",
+        "transaction_settings.py",
     )
 ]
 TESTING_PAGE = ROOT / "docs" / "testing.md"

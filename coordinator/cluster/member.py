@@ -8,7 +8,7 @@ only asks `node`, which is its `Ownership`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -68,6 +68,8 @@ class ClusterMember:
         """By kind of unit; to be filled before `start`."""
         self.nodes: list[Node] = []
         """All members, this node too, by id."""
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """What is called once everything is handed over, before the calls to other nodes end."""
         self.store = store
         self._config = config
         self._clock = clock
@@ -158,6 +160,8 @@ class ClusterMember:
         """Hand everything over and leave; then another process may have the node's id."""
         if hasattr(self, "node"):
             await self.node.stop(HAND_OVER_MS)
+            for close in self.closing:
+                await close()
             self.peers.close()
         if self._file is not None:
             self._file.close()

@@ -13,7 +13,7 @@ from groupd.coordinator.server.families import gauge, labelled, total
 from groupd.storage.units import UNIT_KINDS
 
 
-class ClusterCollector(Collector):
+class MembershipCollector(Collector):
     """The lease, the units, and how the database answers."""
 
     def __init__(self, member: ClusterMember) -> None:

@@ -8,7 +8,7 @@ node answers NOT_COORDINATOR or NOT_LEADER_OR_FOLLOWER for what it does not own 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from groupd.coordinator.cluster.peer_batches import Batches
 from groupd.coordinator.cluster.peer_connection import PeerUnavailable
@@ -23,6 +23,7 @@ from groupd.coordinator.producers.transactions import (
 )
 from groupd.coordinator.runtime.clock import pause
 from groupd.coordinator.runtime.ownership import Ownership
+from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import unit_of
 from groupd.coordinator.topics.partitions import KnownTopics
 from groupd.coordinator.transactions.coordinator import VERIFY_WAIT_MS
@@ -41,6 +42,7 @@ from groupd.protocol.messages.transactions import (
     TxnTopic,
 )
 from groupd.protocol.wire.between_brokers import add_partitions, write_markers
+from groupd.storage.log import LogError
 from groupd.storage.units import TRANSACTIONS, Unit
 
 Codes = dict[TopicPartition, ErrorCode]
@@ -145,15 +147,22 @@ class RoutedVerifier:
 class RoutedMarkers:
     """The `MarkerTarget` of the transaction coordinator of a node of a cluster. `local`: takes the
     markers of all partitions that this node leads. Only `catalogue` decides that a partition does
-    not exist: that of another node may be behind."""
+    not exist, once `catch_up()` has read what other nodes have changed: a partition that is new,
+    and not known here yet, needs its marker."""
 
     def __init__(
-        self, local: MarkerTarget, ownership: Ownership, peers: Peers, catalogue: KnownTopics
+        self,
+        local: MarkerTarget,
+        ownership: Ownership,
+        peers: Peers,
+        catalogue: KnownTopics,
+        catch_up: Callable[[], Awaitable[None]],
     ) -> None:
         self._local = local
         self._ownership = ownership
         self._peers = peers
         self._catalogue = catalogue
+        self._catch_up = catch_up
         self._batches: Batches[WritableMarker, Codes] = Batches(
             self._send,
             key=lambda one: one.producer_id,
@@ -166,9 +175,14 @@ class RoutedMarkers:
         codes: Codes = {}
         here: list[TopicPartition] = []
         elsewhere: dict[int, list[TopicPartition]] = {}
+        if any(self._topic(partition) is None for partition in partitions):
+            try:
+                await self._catch_up()
+            except LogError:
+                return dict.fromkeys(partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for partition in partitions:
-            topic = self._catalogue.topic(partition[0])
-            if topic is None or not 0 <= partition[1] < topic.partitions:
+            topic = self._topic(partition)
+            if topic is None:
                 codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             leader = self._ownership.leader(unit_of(topic.name, topic.topic_id, partition[1]))
@@ -187,6 +201,11 @@ class RoutedMarkers:
 
     async def close(self) -> None:
         await self._batches.close()
+
+    def _topic(self, partition: TopicPartition) -> Topic | None:
+        """The topic of a partition that exists."""
+        topic = self._catalogue.topic(partition[0])
+        return topic if topic is not None and 0 <= partition[1] < topic.partitions else None
 
     async def _write_here(self, marker: Marker, partitions: Sequence[TopicPartition]) -> Codes:
         return await self._local.write_marker(marker, partitions)

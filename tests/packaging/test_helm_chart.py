@@ -24,7 +24,7 @@ from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.admin_tokens import Tokens
 from groupd.coordinator.server.scrapes import Scrapes
 from tests.support.daemon import ROOT
-from tests.support.deployment import serve_flags, still_planned, without_planned_settings
+from tests.support.deployment import serve_flags
 from tests.support.toolchain import helm
 
 CHART = ROOT / "deploy" / "helm" / "groupd"
@@ -91,7 +91,7 @@ class Rendered(Struct):
         variables, files = self.variables(number), {}
         for name, text in self.one("ConfigMap")["data"].items():
             path = folder / name
-            path.write_text(without_planned_settings(text))
+            path.write_text(text)
             files[f"/etc/groupd/config/{name}"] = path
         arguments = [
             re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], word)
@@ -185,11 +185,6 @@ def test_a_node_starts_with_flags_and_settings_that_exist(
         assert flags.store == URL
         assert flags.admin == "0.0.0.0:9644"
         assert config.admin_token_file == "/etc/groupd/admin/tokens"
-
-
-def test_what_is_planned_is_not_there_yet() -> None:
-    """Else take it out of tests/support/deployment.py, so that it is checked like all the rest."""
-    assert still_planned()
 
 
 @each_variation

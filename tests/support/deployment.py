@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
 from groupd.coordinator.cli.parse import build_config
-from groupd.coordinator.cli.serve_flags import ServeFlags, flags, read_flags
-from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
-
-PLANNED_FLAGS = {"--cluster"}
-PLANNED_SETTINGS = {"broker.rack"}
-"""What the daemon gets together with its cluster; nothing may stay here then."""
-
-
-def still_planned() -> bool:
-    """Whether nothing of what is planned is there yet."""
-    return not (PLANNED_FLAGS & set(flags()) or PLANNED_SETTINGS & set(FIELDS_BY_KEY))
+from groupd.coordinator.cli.serve_flags import ServeFlags, read_flags
+from groupd.coordinator.config import CoordinatorConfig
 
 
 def serve_flags(
@@ -29,9 +19,7 @@ def serve_flags(
     files of --config are, by their path in the container. Raises UsageError, AssertionError."""
     command, *rest = arguments
     assert command == "serve"
-    words = [
-        word for argument in rest if argument not in PLANNED_FLAGS for word in _words(argument)
-    ]
+    words = [word for argument in rest for word in _words(argument)]
     with patch.dict(os.environ, variables, clear=True):
         found = read_flags(words)
         assert found is not None, words
@@ -44,9 +32,3 @@ def serve_flags(
 def _words(argument: str) -> list[str]:
     name, equals, value = argument.partition("=")
     return [name, value] if equals else [name]
-
-
-def without_planned_settings(text: str) -> str:
-    """A file of settings without those that are planned."""
-    planned = "|".join(re.escape(key) for key in PLANNED_SETTINGS)
-    return re.sub(rf"^(?:{planned})=.*\n?", "", text, flags=re.MULTILINE)

@@ -116,6 +116,10 @@ class Catalogue:
         return Topic(ids[name], name, 50) if name in ids else None
 
 
+async def _caught_up() -> None:
+    """Nothing has changed."""
+
+
 class Asking:
     """The node that asks `node`, over the listener `name`."""
 
@@ -128,7 +132,13 @@ class Asking:
             security,
         )
         self.verifier = RoutedVerifier(NoTransactions(), AllElsewhere(), self.peers, 50)
-        self.markers = RoutedMarkers(_NoMarkers(), AllElsewhere(), self.peers, Catalogue())  # type: ignore[arg-type]
+        self.markers = RoutedMarkers(
+            _NoMarkers(),
+            AllElsewhere(),
+            self.peers,
+            Catalogue(),
+            _caught_up,  # type: ignore[arg-type]
+        )
 
     async def __aenter__(self) -> Asking:
         return self

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -79,7 +80,7 @@ func runProcessor(arguments []string) {
 
 func (p *processor) settings() []kgo.Opt {
 	settings := []kgo.Opt{
-		kgo.SeedBrokers(p.bootstrap),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...),
 		kgo.ConsumerGroup(p.group),
 		kgo.ConsumeTopics(p.source),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),

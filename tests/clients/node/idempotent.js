@@ -7,7 +7,7 @@ const [bootstrap, topic, producers, count] = process.argv.slice(2)
 for (let number = 0; number < Number(producers); number++) {
   const producer = new Producer({
     clientId: `idempotent-${number}`,
-    bootstrapBrokers: [bootstrap],
+    bootstrapBrokers: bootstrap.split(','),
     idempotent: true,
     serializers: stringSerializers,
   })

@@ -28,7 +28,7 @@ function security(login) {
 /** Starts one consumer; resolves to a function that lets it leave. */
 export async function start(options, emit) {
   const kafka = new Kafka({
-    brokers: [options.bootstrap],
+    brokers: options.bootstrap.split(','),
     clientId: `kafkajs-${options.member}`,
     logLevel: logLevel.NOTHING,
     ...security(options.login),

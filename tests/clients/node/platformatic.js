@@ -12,7 +12,7 @@ function places(assignments) {
 function settings(options) {
   const common = {
     clientId: `platformatic-${options.member}`,
-    bootstrapBrokers: [options.bootstrap],
+    bootstrapBrokers: options.bootstrap.split(','),
     groupId: options.group,
     autocommit: options.commit === 'auto' ? 500 : false,
     maxWaitTime: 200,

@@ -31,6 +31,7 @@ from groupd.protocol.messages.transactions import (
     AddPartitionsToTxnReply,
     AddPartitionsToTxnRequest,
 )
+from groupd.storage.log import LogError, LogUnavailable
 from groupd.storage.units import TRANSACTIONS, Unit
 from tests.unit.cluster.fake_nodes import SELF, World, settle
 
@@ -297,7 +298,16 @@ class Bench:
         for (name, partition), node in leaders.items():
             topic = self.catalogue.topics[name]
             world.ownership.leaders[unit_of(name, topic.topic_id, partition)] = node
-        self.markers = RoutedMarkers(self.local, world.ownership, world.peers, self.catalogue)
+        self.news: dict[str, Topic] | LogError = {}
+        """Topics that other nodes have made, which this one has not heard of; or it cannot ask."""
+        self.markers = RoutedMarkers(
+            self.local, world.ownership, world.peers, self.catalogue, self.catch_up
+        )
+
+    async def catch_up(self) -> None:
+        if isinstance(self.news, LogError):
+            raise self.news
+        self.catalogue.topics |= self.news
 
     def write(self, *places: Place, producer: int = 7) -> asyncio.Future[dict[Place, ErrorCode]]:
         return asyncio.ensure_future(self.markers.write_marker(marker(producer), places))
@@ -305,6 +315,22 @@ class Bench:
 
 def marker(producer: int = 7) -> Marker:
     return Marker(producer, 3, True, 9, 2)
+
+
+async def test_a_topic_that_is_new_gets_its_marker(world: World) -> None:
+    bench = Bench(world, {T0: SELF})
+    new = Topic(b"n" * 16, "new", 1)
+    world.ownership.leaders[unit_of(new.name, new.topic_id, 0)] = SELF
+    bench.news = {"new": new}
+    codes = await bench.write(("new", 0), ("gone", 0))
+    assert codes == {("new", 0): ErrorCode.NONE, ("gone", 0): UNKNOWN}
+
+
+async def test_what_cannot_be_asked_is_tried_again(world: World) -> None:
+    bench = Bench(world, {T0: SELF})
+    bench.news = LogUnavailable("away")
+    codes = await bench.write(T0, ("new", 0))
+    assert set(codes.values()) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 async def test_markers_go_to_the_leaders(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.cluster.metrics import MembershipCollector
 from groupd.coordinator.cluster.peer_metrics import PeerCollector
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.config import CoordinatorConfig
@@ -64,6 +66,12 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         SystemClock(),
         ROUTES,
     )
+    node = Mock(renew_ns=1, renewals=1, failures=0, fenced=0)
+    node.lease = Mock(age_ms=1, valid=lambda: True)
+    node.view = Mock(members=(), missing=0, catalogue=1)
+    node.held = Mock(last_load_ms=1, taken=Counter(), given=Counter())
+    member = Mock(node=node, node_id=1, units={})
+    member.store.journal.applied = 1
     connections = ConnectionStats()
     connections.requests[(18, 3)] = 1
     connections.handshakes = Handshakes(config, SystemClock())
@@ -99,6 +107,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             lambda: TelemetryCollector(telemetry),
             lambda: SecurityCollector(security),
             lambda: PeerCollector(peers),
+            lambda: MembershipCollector(cast(Any, member)),
         ]
         registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
         tape.discard()

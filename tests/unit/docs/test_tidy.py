@@ -32,16 +32,6 @@ MODULE_ENTRIES = {
     "groupd.pipeline.__main__",  # python -m groupd.pipeline
 }
 
-NOT_STARTED_YET = {
-    "groupd.coordinator.cluster.node",
-    "groupd.coordinator.cluster.peer_metrics",
-    "groupd.coordinator.cluster.routed",
-    "groupd.coordinator.runtime.shard_host",
-    "groupd.storage.postgres_cluster",
-}
-"""The parts of a cluster (ADR 40) that the daemon will start; their tests are all that uses them so
-far."""
-
 
 def tree() -> list[Path]:
     """The files of the project: what git tracks or would track; without git, all but leftovers."""
@@ -108,7 +98,7 @@ def test_every_module_is_imported_somewhere() -> None:
     imported |= {module for module in modules if module.startswith("groupd.pipeline.jobs.")}
     # What users import in their own tests.
     public = {module for module in modules if module.startswith("groupd.testing.")}
-    assert modules - imported - public == NOT_STARTED_YET
+    assert modules - imported - public == set()
 
 
 def imports(path: Path) -> Iterator[str]:
