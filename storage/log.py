@@ -177,13 +177,18 @@ class PartitionLogs(Protocol):
 
 
 class MeasuredLogs(PartitionLogs, Protocol):
-    """Logs that also tell how large their rows are: what retention and compaction of topics ask."""
+    """Logs that also tell whether they are there, and how large their rows are, as retention and
+    compaction of topics ask."""
 
     async def extents(
         self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
     ) -> list[RowExtent]:
         """At most `rows_max` rows, beginning with the one that contains `from_offset`, without
         their payloads. There are none at the end of the log and for an unknown log."""
+        ...
+
+    async def has_log(self, name: str) -> bool:
+        """Whether the log exists, opened or not."""
         ...
 
     async def size(self, name: str, end_offset: int) -> int:

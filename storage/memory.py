@@ -201,6 +201,10 @@ class MemoryStore:
         batches = self._readable(name).live()
         return max(batches, key=lambda batch: batch.max_timestamp_ms, default=None)
 
+    async def has_log(self, name: str) -> bool:
+        self._check_open()
+        return name in self._logs
+
     async def extents(
         self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
     ) -> list[RowExtent]:

@@ -200,6 +200,10 @@ class SqlLogs:
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
         return await self._one(WITH_MAX_TIMESTAMP, name)
 
+    async def has_log(self, name: str) -> bool:
+        query = select(log.c.log_id).where(log.c.name == name)
+        return await self._backend.look(lambda connection: connection.scalar(query) is not None)
+
     async def extents(
         self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
     ) -> list[RowExtent]:

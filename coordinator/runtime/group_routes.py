@@ -32,7 +32,8 @@ from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.asking import to_group
 from groupd.coordinator.runtime.broker import Broker, no_reply
 from groupd.coordinator.runtime.pieces import PIECE, ask_in_pieces
-from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
 from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupReply, LeaveGroupRequest
@@ -187,7 +188,7 @@ def _list(broker: Broker, context: RequestContext, request: ListGroupsRequest) -
         if shard.state is CoordinatorState.ACTIVE:
             ids = tuple(shard.shard.state.groups)
             asked += [(shard, ids[span]) for span in spans(len(ids), LISTED_AT_ONCE)]
-    gather = Gather(waiter, len(asked), _listed)
+    gather = Gather(waiter, len(asked), partial(_listed, broker, [shard for shard, _ in asked]))
     listed = 0
     for index, (shard, ids) in enumerate(asked):
         if listed + len(ids) > LISTED_AT_ONCE:
@@ -204,14 +205,17 @@ def _plain(name: str) -> str:
     return name.strip().lower()
 
 
-def _listed(parts: list[ListGroupsReply]) -> ListGroupsReply:
+def _listed(
+    broker: Broker, shards: Sequence[ShardRuntime], parts: list[ListGroupsReply]
+) -> ListGroupsReply:
     """All groups by id; each part is in that order. A shard that another node has taken over
     meanwhile is listed there."""
-    parts = [part for part in parts if part.error is not ErrorCode.NOT_COORDINATOR]
-    failed = next((part.error for part in parts if part.error), None)
-    if failed is not None:
-        return ListGroupsReply(failed)
-    listed: list[Sequence[ListedGroup]] = [part.groups for part in parts]
+    listed: list[Sequence[ListedGroup]] = []
+    for shard, part in zip(shards, parts, strict=True):
+        if not part.error:
+            listed.append(part.groups)
+        elif not isinstance(broker.places[shard.partition], ForeignShard):
+            return ListGroupsReply(part.error)
     count = sum(map(len, listed))
     return ListGroupsReply(groups=Lazily(count, lambda: merge(*listed, key=attrgetter("group_id"))))
 

@@ -238,6 +238,7 @@ async def delete_topics(
         topic.topic_id for topic in found.values() if isinstance(topic, Topic)
     )
     deleted: list[Topic | DeletedTopic] = []
+    forgotten = False
     for key, topic in found.items():
         if pace.due():
             await pace.turn()
@@ -250,12 +251,16 @@ async def delete_topics(
         ):
             deleted.append(DeletedTopic(*key, ErrorCode.INVALID_REQUEST, _TOPIC_NAMED_TWICE))
         else:
-            deleted.append(await _delete_one(plane, key, topic, mutations))
-    if any(isinstance(one, Topic) for one in deleted):
+            outcome = await _delete_one(plane, key, topic, mutations)
+            deleted.append(outcome)
+            forgotten = forgotten or isinstance(outcome, Topic)
+    if forgotten:
         await plane.changes.spread(plane.changes.made)
-    results = [
-        await _delete_logs(plane, pace, one) if isinstance(one, Topic) else one for one in deleted
-    ]
+    results = []
+    for one in deleted:
+        if pace.due():
+            await pace.turn()
+        results.append(await _delete_logs(plane, pace, one) if isinstance(one, Topic) else one)
     return DeleteTopicsReply(tuple(results), throttle_ms=mutations.throttle_ms)
 
 

@@ -42,7 +42,7 @@ from groupd.coordinator.transactions.view import TransactionsView
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
-from groupd.storage.log import LogError, LogState, PartitionLogs
+from groupd.storage.log import LogError, LogState, MeasuredLogs
 from groupd.storage.units import OwnedUnit
 
 log = structlog.get_logger("groupd.transactions")
@@ -65,7 +65,7 @@ class TransactionCoordinator:
     def __init__(
         self,
         config: CoordinatorConfig,
-        logs: PartitionLogs,
+        logs: MeasuredLogs,
         writer: LogWriter,
         clock: Clock,
         next_producer_id: NextProducerId,

@@ -15,7 +15,7 @@ from groupd.coordinator.topics.names import LEGACY_TRANSACTIONS_LOG
 from groupd.coordinator.transactions.metadata import TransactionMetadata
 from groupd.coordinator.transactions.replay import READ_BYTES, replay
 from groupd.coordinator.transactions.table import TransactionTable
-from groupd.storage.log import LogCorrupt, PartitionLogs
+from groupd.storage.log import LogCorrupt, MeasuredLogs
 
 LEGACY_EPOCHS = 1 << 24
 """Coordinator epochs that are left to the markers of that log. Each start of a daemon took one, so
@@ -27,7 +27,7 @@ Ids = list[tuple[str, TransactionMetadata]]
 class LegacyLog:
     """Read when the first shard asks. Ids are in memory until their shards have asked for them."""
 
-    def __init__(self, config: CoordinatorConfig, logs: PartitionLogs) -> None:
+    def __init__(self, config: CoordinatorConfig, logs: MeasuredLogs) -> None:
         self._config = config
         self._logs = logs
         self._lock = asyncio.Lock()
@@ -45,6 +45,8 @@ class LegacyLog:
         return LEGACY_EPOCHS if self._exists else 0
 
     async def _has_records(self) -> bool:
+        if not await self._logs.has_log(LEGACY_TRANSACTIONS_LOG):
+            return False  # a read would need a connection of its own
         try:
             return bool(await self._logs.read(LEGACY_TRANSACTIONS_LOG, 0, 1))
         except LogCorrupt:

@@ -262,16 +262,16 @@ async def test_a_takeover_that_the_store_has_lost_is_made_again() -> None:
 async def test_a_store_without_the_old_log_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     await store.start()
-    reads: list[str] = []
-    read = store.read
+    asked: list[str] = []
+    has_log = store.has_log
 
-    async def watched(name: str, *rest: Any, **more: Any) -> Any:
-        reads.append(name)
-        return await read(name, *rest, **more)
+    async def watched(name: str) -> bool:
+        asked.append(name)
+        return await has_log(name)
 
-    monkeypatch.setattr(store, "read", watched)
+    monkeypatch.setattr(store, "has_log", watched)
     bench = await Bench(store, **SHARDS).start()
-    assert reads == [LEGACY_TRANSACTIONS_LOG]
+    assert asked == [LEGACY_TRANSACTIONS_LOG]
     assert (await bench.init(name="open"))[0] is NONE
     shard = bench.coordinator.shard(HOME["open"])
     assert shard is not None
