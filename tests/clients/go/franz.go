@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ type franz struct {
 func newFranz(options options, emit emitter) (member, error) {
 	made := &franz{emit: emit, owned: map[Partition]bool{}}
 	settings := []kgo.Opt{
-		kgo.SeedBrokers(options.bootstrap),
+		kgo.SeedBrokers(strings.Split(options.bootstrap, ",")...),
 		kgo.ClientID(fmt.Sprintf("franz-%d", options.member)),
 		kgo.ConsumerGroup(options.group),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),

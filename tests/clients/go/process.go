@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -45,7 +46,7 @@ func say(event string, fields map[string]any) {
 func runProcessor(arguments []string) {
 	made := &processor{}
 	flags := flag.NewFlagSet("franz-process", flag.ExitOnError)
-	flags.StringVar(&made.bootstrap, "bootstrap", "", "HOST:PORT")
+	flags.StringVar(&made.bootstrap, "bootstrap", "", "HOST:PORT,...")
 	flags.StringVar(&made.group, "group", "", "group id")
 	flags.StringVar(&made.source, "source", "", "topic to read")
 	flags.StringVar(&made.target, "target", "", "topic to write")
@@ -79,7 +80,7 @@ func runProcessor(arguments []string) {
 
 func (p *processor) settings() []kgo.Opt {
 	settings := []kgo.Opt{
-		kgo.SeedBrokers(p.bootstrap),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...),
 		kgo.ConsumerGroup(p.group),
 		kgo.ConsumeTopics(p.source),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
