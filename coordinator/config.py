@@ -206,6 +206,13 @@ class CoordinatorConfig(
         low=0,
     )
     # Transactions
+    transaction_state_log_num_partitions: int = setting(
+        "transaction.state.log.num.partitions",
+        50,
+        "Partitions of __transaction_state; fixed once the data directory exists.",
+        low=1,
+        high=10000,
+    )
     transaction_max_timeout_ms: int = setting(
         "transaction.max.timeout.ms", 900000, "Largest transaction timeout.", low=1
     )

@@ -234,7 +234,7 @@ class Daemon:
         parts, clock, secret = self.parts, self._socket_clock, b""
         if any(listener.protocol.sasl for listener in listeners):
             assert self._store is not None
-            secret = await salt_secret(self._store)
+            secret = await salt_secret(self._store, parts.catalogue_changes)
         sasl = SaslEndpoints(
             parts.config,
             listeners,

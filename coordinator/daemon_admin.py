@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from groupd.coordinator.advertised import WILDCARDS
 from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
@@ -12,6 +13,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_access import admin_access
 from groupd.coordinator.server.admin_groups import GroupRoutes
+from groupd.coordinator.server.admin_hosts import is_loopback
 from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.admin_tls import admin_tls
@@ -78,14 +80,19 @@ class DaemonAdmin:
         shown = self._shown(parts, kafka)
         routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
         ends = parts.data_plane.partitions.ends
-        groups = GroupRoutes(parts.broker, work, ends)
+        member = others.member
+        groups = (
+            GroupRoutes(parts.broker, work, ends)
+            if member is None
+            else GroupRoutes(parts.broker, work, ends, member.elsewhere)
+        )
         routes.add("groups", groups)
         routes.add("events", groups.events)
         add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
         scrapes.add(lambda: _security_collector(parts))
         if others.hosting is not None:
             others.hosting.add_routes(routes, scrapes, ends, work)
-        actions = {} if others.member is None else _add_cluster(others.member, routes, scrapes)
+        actions = {} if member is None else _add_cluster(member, routes, scrapes)
         server = AdminServer(routes, self._control, self._names(), self._access, self._tls, actions)
         try:
             self.address = await server.start(*self._wanted)
@@ -93,11 +100,24 @@ class DaemonAdmin:
             raise cannot_listen(*self._wanted, "--admin", error) from error
         shown["admin"] = list(self.address)
         self._server = server
+        if member is not None:
+            member.admin_url = self._url(parts.broker.node.host)
 
     async def close(self) -> None:
         """Close the port, if it was opened."""
         if self._server is not None:
             await self._server.close()
+
+    def _url(self, node_host: str) -> str:
+        """The URL of the port for other nodes, whose clients reach this one at `node_host`; empty
+        where only this machine reaches the port."""
+        host, port = self.address
+        if host in WILDCARDS:
+            host = node_host
+        elif is_loopback(host) and not is_loopback(node_host):
+            return ""
+        place = f"[{host}]" if ":" in host else host
+        return f"{'http' if self._tls is None else 'https'}://{place}:{port}"
 
     def _names(self) -> tuple[str, ...]:
         advertised = self._options.advertised

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
@@ -23,25 +24,26 @@ from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_host import ShardHost
+from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.versions import VersionsAnswer
-from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.shard_count import fix_shard_count
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.coordinator.transactions.host import TransactionHost
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
-from groupd.storage.units import GROUPS, PARTITIONS
+from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS
 
 if TYPE_CHECKING:
     from groupd.coordinator.cluster.member import ClusterMember
     from groupd.coordinator.workers.hosting import Hosting
-    from groupd.storage.postgres_cluster import ClusterBackend
 
 
 class Others(NamedTuple):
@@ -55,18 +57,6 @@ class Others(NamedTuple):
 NOBODY = Others()
 
 
-class _Following:
-    def __init__(self, journal: ClusterBackend) -> None:
-        self._journal = journal
-
-    @property
-    def applied(self) -> int:
-        return self._journal.applied
-
-    async def catch_up(self) -> None:
-        self._journal.advance((await self._journal.changes()).version)
-
-
 class DaemonParts:
     """Call `assemble` once the store is open, then `load`; `finish` in the end. All parts are there
     once they are assembled.
@@ -77,6 +67,8 @@ class DaemonParts:
     """
 
     broker: Broker
+    catalogue_changes: CatalogueChanges
+    """All changes of the catalogue; in a cluster its `spread` is replaced."""
     cleaner: Cleaner
     """The cleaner of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
@@ -86,6 +78,8 @@ class DaemonParts:
     """Counts what clients use of their quotas."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
+    transaction_host: TransactionHost
+    """Serves the shards of transactional ids that this node of a cluster owns."""
     requests: Requests
     """Takes the requests that connections decode."""
     versions: VersionsAnswer
@@ -113,7 +107,7 @@ class DaemonParts:
 
     @property
     def ending_transactions(self) -> bool:
-        return self.transactions.markers.busy
+        return self.transactions.ending
 
     # Start --------------------------------------------------------------------------------
 
@@ -121,12 +115,16 @@ class DaemonParts:
         """Make the parts on `store`, which is open; no shard is loaded yet. Raises LogError,
         ConfigError."""
         self._hosting, self._member = others
-        await fix_shard_count(store, self.config)
-        if self._member is not None:
-            self.config = replace(self.config, node_id=self._member.node_id)
-            self._member.make_node(_Following(self._member.store.journal))
+        member = self._member
+        self.catalogue_changes = CatalogueChanges(None if member is None else member.store.journal)
+        await fix_shard_count(store, self.config, self.catalogue_changes)
+        if member is not None:
+            self.config = replace(self.config, node_id=member.node_id)
+            self.catalogue_changes.spread = member.make_node(self.catalogue_changes).spread
         work = LongWork(self._host.slices)
-        self.security = Security(self.config, store, work.turn, self.clock.monotonic_ms)
+        self.security = Security(
+            self.config, store, work.turn, self.clock.monotonic_ms, self.catalogue_changes
+        )
         self.broker = self._make_broker(store, work)
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
@@ -139,9 +137,9 @@ class DaemonParts:
         await self.data_plane.start()
         await self.security.load()
         self._tell_broker_of_topics_and_configs()
-        self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
-        self.broker.serve_data(self.security.handlers)
+        for handlers in (data_handlers(self.data_plane), self.security.handlers):
+            self.broker.serve_data(spreading(handlers, self.catalogue_changes))
         frontend = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
         self.requests, self.versions = frontend, frontend.versions
         if self._member is not None:
@@ -169,6 +167,7 @@ class DaemonParts:
     def _join(self, member: ClusterMember) -> None:
         """The units that the cluster gives this node are served by its broker and data plane."""
         member.hosts[GROUPS] = ShardHost(self.broker)
+        member.hosts[TRANSACTIONS] = self.transaction_host
         member.hosts[PARTITIONS] = self.data_plane.host
         member.on_change(lambda: self._show_nodes(member.nodes))
         self.broker.find_node = member.find_node
@@ -194,6 +193,7 @@ class DaemonParts:
             elapsed=self._host.elapsed(),
             work=self.broker.work,
             ownership=ownership,
+            changes=self.catalogue_changes,
             quotas=self.security.quotas,
         )
 
@@ -208,9 +208,12 @@ class DaemonParts:
             data_plane.producer_ids.next,
             data_plane.markers,
             data_plane.catalogue.show_transactions,
+            served=None if self._member is None else (),
+            may_answer=self.broker.ownership.may_answer,
         )
+        self.transaction_host = TransactionHost(self.transactions)
         self.broker.verifier = self.transactions
-        data_plane.verify_with(self.transactions, self.transactions.log.view)
+        data_plane.verify_with(self.transactions, self.transactions.view)
         return TransactionHandlers(
             self.config,
             self.transactions,
@@ -247,9 +250,9 @@ class DaemonParts:
         await self.broker.load()
         if self._hosting is not None:
             await self._hosting.cluster.start()
+        await self.transactions.load()
         if self._member is not None:
             await self._member.start()
-        await self.transactions.load()
         await self.data_plane.create_missing(topics)
         self.topic_cleaner.start()
 
@@ -264,8 +267,8 @@ class DaemonParts:
             return reason
         if self._member is not None and (reason := self._member.node.not_ready):
             return reason
-        active = self.transactions.active
-        return None if active else "the transaction coordinator is not active yet"
+        loading = self.transactions.loading
+        return f"{loading} shards of transactional ids are not active yet" if loading else None
 
     # Stop ---------------------------------------------------------------------------------
 

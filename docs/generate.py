@@ -80,7 +80,8 @@ CONFIG_FOOT = (
   bound together with the value.
 - The heartbeat interval must be below the session timeout.
 - `group.coordinator.rebalance.protocols` must contain `classic`.
-- `offsets.topic.num.partitions` belongs to the data directory: another value is refused at start.
+- `offsets.topic.num.partitions` and `transaction.state.log.num.partitions` belong to the
+  data directory: another value is refused at start.
 
 ## Settings of one group, set while running
 

@@ -35,7 +35,8 @@ class NodeIdInUse(LogError):
 class NodeFacts(Struct, frozen=True):
     """What a node tells of itself. `listeners`: (name, host, port), the first one is the one that
     other nodes use unless `inter_broker` names another. `version`: of groupd. `level`: the newest
-    level of the cluster's features that the node can work at."""
+    level of the cluster's features that the node can work at. `admin`: the URL of its admin port,
+    empty where other machines do not reach that."""
 
     node_id: int
     listeners: tuple[tuple[str, str, int], ...] = ()
@@ -43,6 +44,7 @@ class NodeFacts(Struct, frozen=True):
     rack: str | None = None
     version: str = ""
     level: int = 1
+    admin: str = ""
 
 
 class NodeState(Struct, frozen=True):
@@ -169,7 +171,13 @@ class CatalogueJournal(Protocol):
 
     @property
     def applied(self) -> int:
-        """The version that this node works with: every write asks for it and counts it up."""
+        """The version that is in the memory of this node; -1 after `forget`."""
+        ...
+
+    @property
+    def written(self) -> int:
+        """The newest version that this node has written itself. The next write takes the version
+        after this and `applied`, and fails if another node has taken that."""
         ...
 
     async def changes(self) -> Changes:
@@ -178,4 +186,8 @@ class CatalogueJournal(Protocol):
 
     def advance(self, version: int) -> None:
         """Everything up to `version` is applied here."""
+        ...
+
+    def forget(self) -> None:
+        """Nothing is applied here any more: the database may have lost what was."""
         ...

@@ -203,6 +203,15 @@ class StoredTopic(Struct, frozen=True):
 SECURITY_KINDS = ("acl", "scram", "quota", "secret")
 
 
+class ConfigEntry(Struct, frozen=True):
+    """One override of a broker, a group or another resource. `value` None: it is to be removed."""
+
+    resource_type: int
+    name: str
+    key: str
+    value: str | None
+
+
 class SecurityEntry(Struct, frozen=True):
     """One ACL, credential or quota, or a secret of the broker. `kind`: one of `SECURITY_KINDS`;
     `key` and `value` are texts that only their owner reads. `value` None: the entry is to be
@@ -236,12 +245,22 @@ class Catalogue(Protocol):
         """(resource type, resource name, key, value) of broker and group overrides."""
         ...
 
-    async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
-        """Set one override; None removes it."""
+    async def configs_of(
+        self, resource_type: int, names: Sequence[str]
+    ) -> list[tuple[int, str, str, str]]:
+        """The same, of some resources."""
+        ...
+
+    async def put_configs(self, changes: Sequence[ConfigEntry]) -> None:
+        """Set and remove overrides, all in one transaction."""
         ...
 
     async def security_entries(self, kind: str) -> list[tuple[str, str]]:
         """(key, value) of every entry of one kind, by key."""
+        ...
+
+    async def security_entries_of(self, kind: str, keys: Sequence[str]) -> list[tuple[str, str]]:
+        """(key, value) of those of these entries that exist, by key."""
         ...
 
     async def change_security(self, changes: Sequence[SecurityEntry]) -> None:

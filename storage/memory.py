@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from groupd.storage.log import (
     EXTENTS_MAX,
     Append,
+    ConfigEntry,
     LogFenced,
     LogState,
     LogUnavailable,
@@ -281,16 +282,27 @@ class MemoryStore:
         self._check_open()
         return [(*key, value) for key, value in sorted(self._configs.items())]
 
-    async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
+    async def configs_of(
+        self, resource_type: int, names: Sequence[str]
+    ) -> list[tuple[int, str, str, str]]:
+        found = await self.configs()
+        return [one for one in found if one[0] == resource_type and one[1] in names]
+
+    async def put_configs(self, changes: Sequence[ConfigEntry]) -> None:
         self._check_open()
-        if value is None:
-            self._configs.pop((resource_type, name, key), None)
-        else:
-            self._configs[resource_type, name, key] = value
+        for change in changes:
+            place = (change.resource_type, change.name, change.key)
+            if change.value is None:
+                self._configs.pop(place, None)
+            else:
+                self._configs[place] = change.value
 
     async def security_entries(self, kind: str) -> list[tuple[str, str]]:
         self._check_open()
         return sorted((key, value) for (of, key), value in self._security.items() if of == kind)
+
+    async def security_entries_of(self, kind: str, keys: Sequence[str]) -> list[tuple[str, str]]:
+        return [one for one in await self.security_entries(kind) if one[0] in keys]
 
     async def change_security(self, changes: Sequence[SecurityEntry]) -> None:
         self._check_open()

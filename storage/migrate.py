@@ -154,6 +154,9 @@ MIGRATIONS: Mapping[int, Migration] = {
     3: statements("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"),
     4: add_security_entries,
     5: add_cluster,
+    # Transactional ids move from one log to many, when they are loaded: an older version would not
+    # look for them there.
+    6: statements(),
 }
 
 

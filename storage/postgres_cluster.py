@@ -87,7 +87,7 @@ class ClusterBackend(PostgresBackend):
     def __init__(self, address: PostgresAddress) -> None:
         super().__init__(address)
         self.address = address
-        self.applied = 0
+        self.applied = self.written = 0
         self._fence: Fence | None = None
         self._member = False
 
@@ -170,15 +170,20 @@ class ClusterBackend(PostgresBackend):
     async def change(
         self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
     ) -> T:
-        def change(connection: Connection) -> tuple[int, T]:
-            # Read here, as writes come one after the other: several may wait for their turn.
-            version = self.applied + 1
-            _count_up(connection, version, entries)
-            return version, work(connection)
+        # Not in the transaction, which may begin late: what was asked for holds for the memory of
+        # now.
+        version = max(self.applied, self.written) + 1
 
-        version, result = await self.write(change)
-        self.advance(version)
+        def change(connection: Connection) -> T:
+            _count_up(connection, version, entries)
+            return work(connection)
+
+        result = await self.write(change)
+        self.written = version
         return result
+
+    async def look(self, work: Callable[[Connection], T]) -> T:
+        return await self.read(work)
 
     async def changes(self) -> Changes:
         applied, columns = self.applied, catalogue_change.c
@@ -198,10 +203,16 @@ class ClusterBackend(PostgresBackend):
             entries = tuple((row[1], row[2]) for row in rows)
             return Changes(version, entries if complete else (), complete)
 
-        return await self.read(work)
+        changes = await self.read(work)
+        # A standby that took over may not have what was written.
+        self.written = min(self.written, changes.version)
+        return changes
 
     def advance(self, version: int) -> None:
         self.applied = max(self.applied, version)
+
+    def forget(self) -> None:
+        self.applied = self.written = -1
 
 
 def _catalogue_version(connection: Connection) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from groupd.storage.checksums import check_row, row_crc
-from groupd.storage.log import LogError, SecurityEntry, StoredTopic, StoreRefused
+from groupd.storage.log import ConfigEntry, LogError, SecurityEntry, StoredTopic, StoreRefused
 from groupd.storage.sql_logs import Backend, SqlLogs
 from groupd.storage.tables import (
     config_override,
@@ -27,11 +27,22 @@ _KEYS_MAX = 500
 
 _PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
+_CONFIGS = select(
+    config_override.c.row_crc,
+    config_override.c.resource_type,
+    config_override.c.name,
+    config_override.c.key,
+    config_override.c.value,
+).order_by(config_override.c.resource_type, config_override.c.name, config_override.c.key)
+
+T = TypeVar("T")
+
 
 class SqlCatalogue:
     """See `storage.log.Catalogue`. Its transactions are short, so they run on the connection for
     writing: a daemon whose logs are empty opens no other one before it is ready. Only the sizes of
-    logs, which take a look at every row, are read beside the writes."""
+    logs, which take a look at every row, are read beside the writes, and so is everything in a
+    cluster, where a node reads while it may not write."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -43,23 +54,22 @@ class SqlCatalogue:
             check_row("meta", crc, cluster_id)
             return str(cluster_id)
 
-        return await self._backend.write(work)
+        return await self._backend.look(work)
 
     async def topics(self) -> list[StoredTopic]:
         """All topics, sorted by name."""
 
         query = select(topic).order_by(topic.c.name, topic.c.topic_id)
-        return await self._backend.write(lambda connection: _topics(connection, query))
+        return await self._backend.look(lambda connection: _topics(connection, query))
 
     async def topics_by_id(self, topic_ids: Sequence[bytes]) -> list[StoredTopic]:
         def work(connection: Connection) -> list[StoredTopic]:
             found: list[StoredTopic] = []
-            for start in range(0, len(topic_ids), _KEYS_MAX):
-                some = topic_ids[start : start + _KEYS_MAX]
+            for some in _parts(topic_ids):
                 found += _topics(connection, select(topic).where(topic.c.topic_id.in_(some)))
             return sorted(found, key=lambda one: (one.name, one.topic_id))
 
-        return await self._backend.write(work)
+        return await self._backend.look(work)
 
     async def put_topic(self, topic: StoredTopic) -> None:
         stored = topic
@@ -77,52 +87,75 @@ class SqlCatalogue:
 
     async def configs(self) -> list[tuple[int, str, str, str]]:
         """Ordered by resource type, name and key."""
+        return await self._backend.look(lambda connection: _configs(connection, _CONFIGS))
+
+    async def configs_of(
+        self, resource_type: int, names: Sequence[str]
+    ) -> list[tuple[int, str, str, str]]:
         columns = config_override.c
-        query = select(
-            columns.row_crc, columns.resource_type, columns.name, columns.key, columns.value
-        ).order_by(columns.resource_type, columns.name, columns.key)
+        query = _CONFIGS.where(columns.resource_type == resource_type)
 
         def work(connection: Connection) -> list[tuple[int, str, str, str]]:
-            rows = connection.execute(query).all()
-            for row in rows:
-                check_row("config_override", *row)
-            return [(row[1], row[2], row[3], row[4]) for row in rows]
+            found: list[tuple[int, str, str, str]] = []
+            for some in _parts(names):
+                found += _configs(connection, query.where(columns.name.in_(some)))
+            return sorted(found)
 
-        return await self._backend.write(work)
+        return await self._backend.look(work)
 
-    async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
+    async def put_configs(self, changes: Sequence[ConfigEntry]) -> None:
+        if not changes:
+            return
         columns = config_override.c
         gone = (
             delete(config_override)
-            .where(columns.resource_type == resource_type)
-            .where(columns.name == name)
-            .where(columns.key == key)
+            .where(columns.resource_type == bindparam("of_type"))
+            .where(columns.name == bindparam("of_name"))
+            .where(columns.key == bindparam("of_key"))
         )
+        # Of several changes of one override the last one counts.
+        rows = {(one.resource_type, one.name, one.key): one for one in changes}
+        places = [{"of_type": kind, "of_name": name, "of_key": key} for kind, name, key in rows]
+        new = [
+            {
+                "resource_type": one.resource_type,
+                "name": one.name,
+                "key": one.key,
+                "value": one.value,
+                "row_crc": row_crc(one.resource_type, one.name, one.key, one.value),
+            }
+            for one in rows.values()
+            if one.value is not None
+        ]
 
         def work(connection: Connection) -> None:
-            connection.execute(gone)
-            if value is not None:
-                crc = row_crc(resource_type, name, key, value)
-                row = {"resource_type": resource_type, "name": name, "key": key, "value": value}
-                connection.execute(insert(config_override), {**row, "row_crc": crc})
+            connection.execute(gone, places)
+            if new:
+                connection.execute(insert(config_override), new)
 
-        await self._backend.change(work, [("config", json.dumps([resource_type, name, key]))])
+        await self._backend.change(work, [("config", json.dumps(place)) for place in rows])
 
     async def security_entries(self, kind: str) -> list[tuple[str, str]]:
-        columns = security_entry.c
-        query = select(columns.row_crc, columns.entry_key, columns.value).where(
-            columns.kind == kind
+        query = _security_of(kind)
+        return await self._backend.look(
+            lambda connection: sorted(_security(connection, kind, query))
         )
 
-        def work(connection: Connection) -> list[tuple[str, str]]:
-            rows = connection.execute(query).all()
-            for crc, key, value in rows:
-                check_row("security_entry", crc, kind, key, value)
-            return sorted((key, value) for _, key, value in rows)
+    async def security_entries_of(self, kind: str, keys: Sequence[str]) -> list[tuple[str, str]]:
+        query, column = _security_of(kind), security_entry.c.key_hash
 
-        return await self._backend.write(work)
+        def work(connection: Connection) -> list[tuple[str, str]]:
+            found: list[tuple[str, str]] = []
+            for some in _parts(keys):
+                hashes = [_hash(key) for key in some]
+                found += _security(connection, kind, query.where(column.in_(hashes)))
+            return sorted(found)
+
+        return await self._backend.look(work)
 
     async def change_security(self, changes: Sequence[SecurityEntry]) -> None:
+        if not changes:
+            return
         columns = security_entry.c
         gone = delete(security_entry).where(
             columns.kind == bindparam("of_kind"), columns.key_hash == bindparam("of_key")
@@ -144,8 +177,7 @@ class SqlCatalogue:
                 for (kind, key_hash), change in rows.items()
                 if change.value is not None
             ]
-            if places:
-                connection.execute(gone, places)
+            connection.execute(gone, places)
             if new:
                 connection.execute(insert(security_entry), new)
 
@@ -201,6 +233,33 @@ def _topics(connection: Connection, query: Select[Any]) -> list[StoredTopic]:
         )
         for row in rows
     ]
+
+
+def _parts(keys: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The keys, as many at a time as one query asks for."""
+    for start in range(0, len(keys), _KEYS_MAX):
+        yield keys[start : start + _KEYS_MAX]
+
+
+def _configs(connection: Connection, query: Select[Any]) -> list[tuple[int, str, str, str]]:
+    """Raises LogCorrupt."""
+    rows = connection.execute(query).all()
+    for row in rows:
+        check_row("config_override", *row)
+    return [(row[1], row[2], row[3], row[4]) for row in rows]
+
+
+def _security_of(kind: str) -> Select[Any]:
+    columns = security_entry.c
+    return select(columns.row_crc, columns.entry_key, columns.value).where(columns.kind == kind)
+
+
+def _security(connection: Connection, kind: str, query: Select[Any]) -> list[tuple[str, str]]:
+    """(key, value) of each, in no order. Raises LogCorrupt."""
+    rows = connection.execute(query).all()
+    for crc, key, value in rows:
+        check_row("security_entry", crc, kind, key, value)
+    return [(key, value) for _, key, value in rows]
 
 
 def _topic_entry(topic_id: bytes) -> tuple[str, str]:

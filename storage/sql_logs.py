@@ -98,6 +98,10 @@ class Backend(Protocol):
         """Runs `work` on one consistent state of the database; does not wait for writers."""
         ...
 
+    async def look(self, work: Callable[[Connection], T]) -> T:
+        """`read` for the catalogue. A store with one owner does it in the order of `write`."""
+        ...
+
     async def change(
         self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
     ) -> T:

@@ -39,8 +39,9 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 6
-"""To change a table, add one here and a migration to `migrate.MIGRATIONS`."""
+SCHEMA_VERSION = 7
+"""To change a table, add one here and a migration to `migrate.MIGRATIONS`. Also to change what the
+logs hold in a way that an older version would take for something else."""
 
 metadata = MetaData()
 

@@ -157,6 +157,10 @@ class DatabaseBackend:
         async with self._one_by_one:
             return await self._run(writers, work)
 
+    async def look(self, work: Callable[[Connection], T]) -> T:
+        """See `storage.sql_logs.Backend`."""
+        return await self.write(work)
+
     async def change(
         self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
     ) -> T:

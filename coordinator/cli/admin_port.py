@@ -8,9 +8,11 @@ import ssl
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import real_port
@@ -18,6 +20,8 @@ from groupd.coordinator.server.admin_tokens import VARIABLE
 
 DEFAULT_ADMIN = "127.0.0.1:9644"
 TIMEOUT_S = 10.0
+REDIRECT = 307
+"""The status of a node's answer about a group that another node of its cluster serves."""
 _TOKEN_FILE_MAX = 65536
 
 Admin = Annotated[str, typer.Option(help="Admin address of the daemon, HOST:PORT.")]
@@ -56,9 +60,17 @@ class AdminPort(Struct, frozen=True):
     token: str | None = None
     tls: ssl.SSLContext | None = None
 
-    def get(self, path: str, timeout_s: float = TIMEOUT_S) -> AdminReply:
-        """Raises NoAnswer."""
-        return self._ask("GET", path, {}, timeout_s)
+    def get(self, path: str, timeout_s: float = TIMEOUT_S, *, follow: bool = True) -> AdminReply:
+        """`follow`: ask the node that the answer sends to, if it is another one. Raises
+        NoAnswer."""
+        reply = self._ask("GET", path, {}, timeout_s)
+        if reply.status != REDIRECT or not follow:
+            return reply
+        url = urlsplit(reply.headers.get("Location", ""))
+        if url.scheme != ("http" if self.tls is None else "https") or not url.netloc:
+            raise NoAnswer(f"{self.address} sends to {url.geturl()}: ask there")
+        path = url.path + (f"?{url.query}" if url.query else "")
+        return replace(self, address=url.netloc).get(path, timeout_s, follow=False)
 
     def post(self, path: str, timeout_s: float = TIMEOUT_S) -> AdminReply:
         """Ask for a change; what is asked for stands in the path. Raises NoAnswer."""

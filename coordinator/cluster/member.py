@@ -23,6 +23,7 @@ from groupd.coordinator.core.frontend.groups import KEY_GROUP
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.coordinator.server.admin_groups import Elsewhere
 from groupd.coordinator.topics.names import PARTITION_UNITS
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.cluster import NodeFacts
@@ -66,10 +67,13 @@ class ClusterMember:
         self._file: NodeIdFile | None = None
         self.listeners: tuple[tuple[str, str, int], ...] = ()
         """(name, host, port) of each listener as the others are told; there once ports are open."""
+        self.admin_url = ""
+        """The admin port as other nodes reach it; empty where they do not."""
         self._me = Node(self.node_id, "", -1)
         self._changed: list[Callable[[], None]] = []
         self._counts = {
             GROUPS: config.offsets_topic_num_partitions,
+            TRANSACTIONS: config.transaction_state_log_num_partitions,
             PARTITIONS: PARTITION_UNITS,
         }
 
@@ -128,6 +132,7 @@ class ClusterMember:
                 rack=self._config.broker_rack or None,
                 version=self._version,
                 level=LEVEL,
+                admin=self.admin_url,
             )
         )
         await self.node.settled()
@@ -147,6 +152,21 @@ class ClusterMember:
         kind = GROUPS if key_type == KEY_GROUP else TRANSACTIONS
         leader = self.node.leader(Unit(kind, partition_for(key, self._counts[kind])))
         return None if leader is None else self.node_of(leader)
+
+    def elsewhere(self, group_id: str) -> Elsewhere | None:
+        """Who serves a group, if it is another node."""
+        unit = Unit(GROUPS, partition_for(group_id, self._counts[GROUPS]))
+        leader = self.node.leader(unit)
+        if leader == self.node_id:
+            return None
+        facts = next(
+            (one.facts for one in self.node.view.members if one.facts.node_id == leader), None
+        )
+        if facts is None:
+            return Elsewhere(f"no node serves group {group_id} at the moment")
+        address = "{1}:{2}".format(*facts.listeners[0])
+        told = f"group {group_id} is served by node {leader} at {address}"
+        return Elsewhere(told if facts.admin else f"{told}: ask there", facts.admin)
 
     def node_of(self, node_id: int) -> Node | None:
         """A member by its id."""

@@ -188,6 +188,7 @@ class ClusterNode:
             except _AnotherTimeline as other:
                 log.warning("the database was replaced: all is read again", timeline=str(other))
                 self._forget()
+                self._catalogue.forget()
                 with suppress(LogError):
                     await self._membership.leave()
             except Exception:

@@ -61,6 +61,7 @@ class ClusterPages:
             "units": _by_kind(self._member.units.get(facts.node_id, ())),
             "address": address,
             "listeners": {name: f"{host}:{port}" for name, host, port in facts.listeners},
+            "admin": facts.admin,
             "rack": facts.rack,
             "version": facts.version,
             "catalogue": one.applied,

@@ -31,6 +31,10 @@ class FollowedCatalogue(Protocol):
         """Read and apply what has changed. Raises LogError."""
         ...
 
+    def forget(self) -> None:
+        """Nothing is applied any more: all is to be read again."""
+        ...
+
 
 class Renewals:
     """`renewed(sent)` is called for a renewal that counts, `caught_up()` when changes were

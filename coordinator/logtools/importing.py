@@ -28,7 +28,7 @@ from groupd.coordinator.runtime.loader import LoadFailed, load_shard
 from groupd.coordinator.runtime.shard_log import shard_log
 from groupd.coordinator.topics.names import OFFSETS_PARTITIONS, log_name, offsets_log_name
 from groupd.protocol.records.batch_builder import empty_batch
-from groupd.storage.log import Append, Catalogue, LogState, PartitionLogs
+from groupd.storage.log import Append, Catalogue, ConfigEntry, LogState, PartitionLogs
 
 DEFAULT_PARTITIONS = 50
 _NAMED_GROUPS = 5
@@ -134,7 +134,7 @@ async def write_plan(plan: ImportPlan, store: Target) -> None:
     """Write the plan. `store` must be started, and no other process may use it."""
     if await partitions_of(store) is None:
         resource, name, key = OFFSETS_PARTITIONS
-        await store.put_config(resource, name, key, str(plan.partitions))
+        await store.put_configs([ConfigEntry(resource, name, key, str(plan.partitions))])
     for topic in plan.created:
         await store.put_topic(topic)
     appends = []

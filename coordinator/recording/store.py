@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from groupd.storage.log import (
     EXTENTS_MAX,
     Append,
+    ConfigEntry,
     LogState,
     Replacement,
     RowExtent,
@@ -122,13 +123,21 @@ class OutsideStore:
     async def configs(self) -> list[tuple[int, str, str, str]]:
         return await self._do("configs", self._store.configs)
 
-    async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
-        await self._do(
-            "put-config", lambda: self._store.put_config(resource_type, name, key, value)
-        )
+    async def configs_of(
+        self, resource_type: int, names: Sequence[str]
+    ) -> list[tuple[int, str, str, str]]:
+        return await self._do("configs-of", lambda: self._store.configs_of(resource_type, names))
+
+    async def put_configs(self, changes: Sequence[ConfigEntry]) -> None:
+        await self._do("put-configs", lambda: self._store.put_configs(changes))
 
     async def security_entries(self, kind: str) -> list[tuple[str, str]]:
         return await self._do("security-entries", lambda: self._store.security_entries(kind))
+
+    async def security_entries_of(self, kind: str, keys: Sequence[str]) -> list[tuple[str, str]]:
+        return await self._do(
+            "security-entries-of", lambda: self._store.security_entries_of(kind, keys)
+        )
 
     async def change_security(self, changes: Sequence[SecurityEntry]) -> None:
         await self._do("change-security", lambda: self._store.change_security(changes))

@@ -205,7 +205,9 @@ def _plain(name: str) -> str:
 
 
 def _listed(parts: list[ListGroupsReply]) -> ListGroupsReply:
-    """All groups by id; each part is in that order."""
+    """All groups by id; each part is in that order. A shard that another node has taken over
+    meanwhile is listed there."""
+    parts = [part for part in parts if part.error is not ErrorCode.NOT_COORDINATOR]
     failed = next((part.error for part in parts if part.error), None)
     if failed is not None:
         return ListGroupsReply(failed)

@@ -6,6 +6,7 @@ import asyncio
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.log_waiters import LogWaiters
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 
@@ -15,8 +16,8 @@ class OffsetsView:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._waiters: dict[int, set[asyncio.Event]] = {}
-        broker.progress_listeners.append(self._wake)
+        self._waiters = LogWaiters()
+        broker.progress_listeners.append(self._waiters.wake)
 
     def _shard(self, partition: int) -> ShardRuntime | None:
         """None for a shard of another node and for one that does not exist."""
@@ -44,15 +45,7 @@ class OffsetsView:
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
         """Set `event` whenever the high watermark moves or the shard's state changes."""
-        self._waiters.setdefault(partition, set()).add(event)
+        self._waiters.add(partition, event)
 
     def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
-        waiting = self._waiters.get(partition)
-        if waiting is not None:
-            waiting.discard(event)
-            if not waiting:
-                del self._waiters[partition]
-
-    def _wake(self, partition: int) -> None:
-        for event in self._waiters.get(partition, ()):
-            event.set()
+        self._waiters.remove(partition, event)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 import structlog
 
@@ -16,6 +17,13 @@ from groupd.storage.log import LogCorrupt, LogError
 
 BACKOFF_MS = 500
 BACKOFF_MAX_MS = 10_000
+
+
+@cache
+def _logger(kind: str) -> Any:
+    """One for all owners of a kind: they are made by the dozen when a daemon starts."""
+    return structlog.get_logger(f"groupd.{kind}")
+
 
 Load = Callable[[], Awaitable[None]]
 
@@ -43,7 +51,7 @@ class Reload:
         self._owner = owner
         self._kind = kind
         self._where = where
-        self._log = structlog.get_logger(f"groupd.{kind}")
+        self._log = _logger(kind)
         self._task: asyncio.Task[None] | None = None
 
     async def load_first(self, load: Load) -> None:

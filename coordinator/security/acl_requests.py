@@ -8,8 +8,10 @@ have their turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges, security_of
 from groupd.coordinator.core.acls import check_binding, is_filter_only, matches
 from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.core.types import (
@@ -21,6 +23,7 @@ from groupd.coordinator.core.types import (
 )
 from groupd.coordinator.security.authorizer import (
     ACL_WEIGHT,
+    KIND,
     AclChanges,
     Authorizer,
     SecurityStore,
@@ -49,16 +52,37 @@ COMPARED_MAX = 5_000_000
 """Most ACLs that the filters of one DeleteAcls are compared with, all together."""
 
 
+T = TypeVar("T")
+
+
 class AclRequests:
     """`turn`: waits for the next turn of long work. `acls_max`: most ACLs in all."""
 
     def __init__(
-        self, authorizer: Authorizer, store: SecurityStore, turn: Turn, acls_max: int
+        self,
+        authorizer: Authorizer,
+        store: SecurityStore,
+        changes: CatalogueChanges,
+        turn: Turn,
+        acls_max: int,
     ) -> None:
+        self._changes = changes
         self._authorizer = authorizer
         self._store = store
         self._turn = turn
         self._acls_max = acls_max
+        changes.follow(security_of(KIND), self)
+
+    async def load(self) -> None:
+        """Read all ACLs. Raises LogError."""
+        await self._changes.make(self.read_all)
+
+    async def read_all(self) -> None:
+        """See `catalogue_changes.Keeper`; so is `read`."""
+        await self._authorizer.load(self._store, self._turn)
+
+    async def read(self, names: Sequence[str]) -> None:
+        await self._authorizer.read(self._store, names, self._turn)
 
     @property
     def handlers(self) -> Mapping[type, DataHandler]:
@@ -90,10 +114,12 @@ class AclRequests:
                 ErrorCode.POLICY_VIOLATION,
                 f"a request may create {CHANGES_MAX} ACLs, not {len(request.creations)}",
             )
-        async with self._authorizer.changing:
+
+        async def change() -> tuple[list[AclResult], AclChanges]:
             results, new = await self._checked(request.creations)
-            await self._change(context, AclChanges(added=new))
-        return CreateAclsReply(results)
+            return results, await self._carry_out(AclChanges(added=new))
+
+        return CreateAclsReply(await self._make(context, change))
 
     async def _checked(
         self, creations: Sequence[AclBinding]
@@ -135,23 +161,32 @@ class AclRequests:
                 f"{len(request.filters)} filters are too many for {len(self._authorizer.acls)} "
                 "ACLs; send fewer at a time",
             )
+
+        async def change() -> tuple[list[DeletedAcls], AclChanges]:
+            results, removed = await self._for_deletion(request.filters)
+            return results, await self._carry_out(AclChanges(removed=removed))
+
+        return DeleteAclsReply(await self._make(context, change))
+
+    async def _for_deletion(
+        self, filters: Sequence[AclFilter]
+    ) -> tuple[list[DeletedAcls], tuple[AclBinding, ...]]:
+        """What each filter matches, and all of that. Raises ApiError."""
         work = Work()
         results = []
         removed: dict[AclBinding, None] = {}
         reported = 0
-        async with self._authorizer.changing:
-            for wanted in request.filters:
-                found = await self._matching(wanted, work)
-                reported += len(found)
-                removed.update(dict.fromkeys(found))
-                if len(removed) > CHANGES_MAX or reported > 10 * CHANGES_MAX:
-                    raise ApiError(
-                        ErrorCode.INVALID_REQUEST,
-                        f"a request may delete {CHANGES_MAX} ACLs, and these filters match more",
-                    )
-                results.append(DeletedAcls(matching=found))
-            await self._change(context, AclChanges(removed=tuple(removed)))
-        return DeleteAclsReply(results)
+        for wanted in filters:
+            found = await self._matching(wanted, work)
+            reported += len(found)
+            removed.update(dict.fromkeys(found))
+            if len(removed) > CHANGES_MAX or reported > 10 * CHANGES_MAX:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"a request may delete {CHANGES_MAX} ACLs, and these filters match more",
+                )
+            results.append(DeletedAcls(matching=found))
+        return results, tuple(removed)
 
     def _admit(self, context: RequestContext, operation: Operation) -> None:
         """Checks the right first, then whether there is an authorizer. Raises ApiError."""
@@ -169,17 +204,24 @@ class AclRequests:
                 found.append(acl)
         return found
 
-    async def _change(self, by: RequestContext, changes: AclChanges) -> None:
-        """Make the change, and write who made it. Raises ApiError."""
-        if not changes.added and not changes.removed:
-            return
-        try:
+    async def _carry_out(self, changes: AclChanges) -> AclChanges:
+        """Raises LogError."""
+        if changes.added or changes.removed:
             await self._authorizer.change(self._store, changes, self._turn)
+        return changes
+
+    async def _make(
+        self, by: RequestContext, change: Callable[[], Awaitable[tuple[T, AclChanges]]]
+    ) -> T:
+        """Make the change, and write who made it. Raises ApiError."""
+        try:
+            result, changes = await self._changes.make(change)
         except LogError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         audit = self._authorizer.audit
         await self._write(changes.removed, lambda acl: audit.acl_deleted(by, acl))
         await self._write(changes.added, lambda acl: audit.acl_created(by, acl))
+        return result
 
     async def _write(self, acls: Iterable[AclBinding], line: Callable[[AclBinding], None]) -> None:
         work = Work()

@@ -6,8 +6,7 @@ store, and the answers that are kept so that a client's next request does not as
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -54,6 +53,10 @@ class SecurityStore(Protocol):
 
     async def security_entries(self, kind: str) -> list[tuple[str, str]]: ...
 
+    async def security_entries_of(
+        self, kind: str, keys: Sequence[str]
+    ) -> list[tuple[str, str]]: ...
+
     async def change_security(self, changes: Sequence[SecurityEntry]) -> None: ...
 
 
@@ -78,8 +81,6 @@ class Authorizer:
         self.enabled = config.authorizer_class_name != ""
         """Whether the ACLs count; if not, there are none, and everybody may do everything."""
         self.acls = AclIndex()
-        self.changing = asyncio.Lock()
-        """Held from the look at the ACLs to the end of their change."""
         self.version = 0
         """Goes up with every change of the ACLs: answers kept before it do not count any more."""
         self.allowed = 0
@@ -123,11 +124,25 @@ class Authorizer:
         if self._super_users and not self.enabled:
             log.warning("everybody may do everything: super.users needs authorizer.class.name")
         entries = await store.security_entries(KIND) if self.enabled else []
-        await self._apply(AclChanges(tuple([_acl(key) for key, _ in entries])), turn)
+        stored = dict.fromkeys([_acl(key) for key, _ in entries])
+        gone = tuple([acl for acl in self.acls if acl not in stored])
+        await self._apply(AclChanges(self._missing(stored), gone), turn)
+
+    async def read(self, store: SecurityStore, keys: Sequence[str], turn: Turn) -> None:
+        """Read some ACLs by their keys. Raises LogError."""
+        if not self.enabled:
+            return
+        entries = await store.security_entries_of(KIND, keys)
+        stored = dict.fromkeys([_acl(key) for key, _ in entries])
+        gone = [acl for acl in map(_acl, keys) if acl not in stored and acl in self.acls]
+        await self._apply(AclChanges(self._missing(stored), tuple(gone)), turn)
+
+    def _missing(self, stored: Iterable[AclBinding]) -> tuple[AclBinding, ...]:
+        return tuple([acl for acl in stored if acl not in self.acls])
 
     async def change(self, store: SecurityStore, changes: AclChanges, turn: Turn) -> None:
-        """Make a change durable, then effective; `changing` must be held. Raises LogError: then
-        nothing has changed here, but the store may have the change and show it after a restart."""
+        """Make a change durable, then effective; only inside `CatalogueChanges.make`. Raises
+        LogError: then nothing has changed here, but the store may have the change."""
         work = Work()
         entries = []
         for acls, value in ((changes.removed, None), (changes.added, "")):

@@ -6,13 +6,13 @@ a request are looked at one by one: those that are right are carried out althoug
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges, security_of
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     DataHandler,
@@ -66,29 +66,50 @@ _MATCHES: Mapping[int, Callable[[str | None, str | None], bool]] = {
 }
 
 
-async def load_quotas(store: Catalogue, quotas: Quotas) -> None:
-    """Read what the store knows. Raises LogError."""
-    found: list[tuple[Entity, Values]] = []
-    for key, value in await store.security_entries(KIND):
-        try:
-            found.append((entity_from(key), msgspec.json.decode(value, type=dict[str, float])))
-        except ValueError as error:
-            raise LogCorrupt(f"quota {key}: {error}") from error
-    quotas.change(found)
-
-
 class QuotaRequests:
     """Answers the requests about quotas. `most`: how many entities may have quotas."""
 
     def __init__(
-        self, store: Catalogue, quotas: Quotas, most: int, turn: Turn, on_change: OnChange
+        self,
+        store: Catalogue,
+        changes: CatalogueChanges,
+        quotas: Quotas,
+        most: int,
+        turn: Turn,
+        on_change: OnChange,
     ) -> None:
         self._store = store
+        self._changes = changes
         self._quotas = quotas
         self._most = most
         self._turn = turn
         self._on_change = on_change
-        self._changing = asyncio.Lock()
+        changes.follow(security_of(KIND), self)
+
+    async def load(self) -> None:
+        """Read what the store knows. Raises LogError."""
+        await self._changes.make(self.read_all)
+
+    async def read_all(self) -> None:
+        """See `catalogue_changes.Keeper`; so is `read`."""
+        found = await self._quotas_of(await self._store.security_entries(KIND))
+        gone = self._quotas.entries.keys() - found.keys()
+        self._quotas.change([*found.items(), *((entity, {}) for entity in gone)])
+
+    async def read(self, names: Sequence[str]) -> None:
+        found = await self._quotas_of(await self._store.security_entries_of(KIND, names))
+        entities = [entity_from(key) for key in names]
+        self._quotas.change([(entity, found.get(entity, {})) for entity in entities])
+
+    async def _quotas_of(self, entries: Iterable[tuple[str, str]]) -> dict[Entity, Values]:
+        """Raises LogCorrupt."""
+        found: dict[Entity, Values] = {}
+        async for key, value in self._in_turns(entries):
+            try:
+                found[entity_from(key)] = msgspec.json.decode(value, type=dict[str, float])
+            except ValueError as error:
+                raise LogCorrupt(f"quota {key}: {error}") from error
+        return found
 
     @property
     def handlers(self) -> Mapping[type, DataHandler]:
@@ -117,10 +138,23 @@ class QuotaRequests:
     ) -> AlterClientQuotasReply:
         """Raises ApiError, also when the store fails: then nothing has changed."""
         _check(context, Operation.ALTER_CONFIGS)
-        async with self._changing:
+        changed: list[tuple[Entity, Values, Values]] = []
+
+        async def change() -> list[AlteredQuota]:
             planned, results = await self._plan(request.entries)
-            if planned and not request.validate_only:
-                await self._carry_out(context, planned)
+            if not request.validate_only:
+                changed[:] = await self._carry_out(planned)
+            return results
+
+        try:
+            results = await self._changes.make(change)
+        except LogError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        async for entity, old, new in self._in_turns(changed):
+            tell = partial(self._on_change, context, _in_words(entity))
+            for key in sorted({*old, *new}):
+                if old.get(key) != new.get(key):
+                    tell(key, new.get(key))
         return AlterClientQuotasReply(results)
 
     async def _plan(
@@ -149,27 +183,24 @@ class QuotaRequests:
                 results.append(AlteredQuota(entry.entity))
         return planned, results
 
-    async def _carry_out(self, context: RequestContext, planned: Mapping[Entity, Values]) -> None:
+    async def _carry_out(
+        self, planned: Mapping[Entity, Values]
+    ) -> list[tuple[Entity, Values, Values]]:
+        """Change what is different: entity, quotas before and after. Raises LogError."""
         known = self._quotas.entries
-        before = {entity: known.get(entity, {}) for entity in planned}
-        different = [entity for entity, after in planned.items() if after != before[entity]]
+        different = [
+            (entity, before, after)
+            for entity, after in planned.items()
+            if after != (before := known.get(entity, {}))
+        ]
         entries = []
-        async for entity in self._in_turns(different):
-            value = _text(planned[entity]) if planned[entity] else None
+        async for entity, _, after in self._in_turns(different):
+            value = _text(after) if after else None
             entries.append(SecurityEntry(KIND, text_of(entity), value))
-        if not entries:
-            return
-        try:
+        if entries:
             await self._store.change_security(entries)
-        except LogError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._quotas.change([(entity, planned[entity]) for entity in different])
-        async for entity in self._in_turns(different):
-            tell = partial(self._on_change, context, _in_words(entity))
-            old, new = before[entity], planned[entity]
-            for key in sorted({*old, *new}):
-                if old.get(key) != new.get(key):
-                    tell(key, new.get(key))
+            self._quotas.change([(entity, after) for entity, _, after in different])
+        return different
 
     async def _in_turns(self, items: Iterable[T]) -> AsyncIterator[T]:
         """The items, with turns for others in between."""

@@ -105,10 +105,14 @@ class UserRequests:
         others, whose changes become durable together. Raises ApiError."""
         _check_cluster_right(context, Operation.ALTER)
         work = Work()
+
+        async def make() -> tuple[dict[str, Change], dict[str, AlteredUser]]:
+            wanted, results = await self._checked(request, work)
+            await self._make(wanted, work)
+            return wanted, results
+
         try:
-            async with self._users.changing():
-                wanted, results = await self._checked(request, work)
-                await self._make(wanted, work)
+            wanted, results = await self._users.changing(make)
         except LogError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         for change in wanted.values():

@@ -5,10 +5,10 @@ A change counts from the next login on. Connections that are open stay open.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges, security_of
 from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.security.scram_credentials import (
     MECHANISMS,
@@ -22,6 +22,7 @@ KIND = "scram"
 USER_WEIGHT = 4
 """Work on one user, in items of `Work`."""
 
+T = TypeVar("T")
 Changes = Mapping[tuple[str, str], ScramCredential | None]
 """(user, name of the mechanism) -> new credential; None removes it."""
 
@@ -29,17 +30,21 @@ Changes = Mapping[tuple[str, str], ScramCredential | None]
 class Users:
     """`most`: how many users there may be. `turn`: waits for the next turn of long work."""
 
-    def __init__(self, store: Catalogue, most: int, turn: Turn) -> None:
+    def __init__(self, store: Catalogue, changes: CatalogueChanges, most: int, turn: Turn) -> None:
         self._store = store
+        self._changes = changes
         self._most = most
         self._turn = turn
-        self._lock = asyncio.Lock()
-        self._stale = False
         self._users: dict[str, Mapping[str, ScramCredential]] = {}
         """Name -> name of the mechanism -> credential. The inner tables never change."""
+        changes.follow(security_of(KIND), self)
 
     async def load(self) -> None:
         """Read the store. Raises LogError."""
+        await self._changes.make(self.read_all)
+
+    async def read_all(self) -> None:
+        """See `catalogue_changes.Keeper`; so is `read`."""
         found: dict[str, dict[str, ScramCredential]] = {}
         work = Work()
         for key, value in await self._store.security_entries(KIND):
@@ -48,7 +53,19 @@ class Users:
             user, mechanism, stored = _entry(key, value)
             found.setdefault(user, {})[mechanism] = stored
         self._users = dict(found)
-        self._stale = False
+
+    async def read(self, names: Sequence[str]) -> None:
+        work = Work()
+        stored = dict(await self._store.security_entries_of(KIND, names))
+        for key in names:
+            if work.enough(USER_WEIGHT):
+                await self._turn()
+            value = stored.get(key)
+            if value is None:
+                mechanism, _, user = key.partition(":")
+                self._set(user, mechanism, None)
+            else:
+                self._set(*_entry(key, value))
 
     def credential(self, user: str, mechanism: str) -> ScramCredential | None:
         """The user's credential, if there is one. `mechanism`: "SCRAM-SHA-256" or
@@ -67,18 +84,20 @@ class Users:
         """How many more users there may be."""
         return self._most - len(self._users)
 
-    @asynccontextmanager
-    async def changing(self) -> AsyncIterator[None]:
-        """Nobody else changes users meanwhile. Raises LogError."""
-        async with self._lock:
-            if self._stale:
-                await self.load()
-            yield
+    async def changing(self, change: Callable[[], Awaitable[T]]) -> T:
+        """The result of `change()`, which may call `change` once: see `CatalogueChanges.make`.
+        Nobody else changes users meanwhile. Raises LogError, and what it raises."""
+        return await self._changes.make(change)
 
     async def add(self, new: Changes) -> None:
-        """Keep credentials of users that are not there yet. Raises LogError."""
-        async with self.changing():
-            await self.change(new)
+        """Keep those of the credentials that are not there yet. Raises LogError."""
+
+        async def change() -> None:
+            missing = {key: one for key, one in new.items() if self.credential(*key) is None}
+            if missing:
+                await self.change(missing)
+
+        await self.changing(change)
 
     async def change(self, changes: Changes) -> None:
         """Make all of them durable, or none. Only inside `changing`. Raises LogError."""
@@ -89,14 +108,11 @@ class Users:
                 await self._turn()
             value = None if new is None else new.to_text()
             entries.append(SecurityEntry(KIND, _key(user, mechanism), value))
-        # If this fails or is cancelled half-way, memory and store may differ.
-        self._stale = True
         await self._store.change_security(entries)
         for (user, mechanism), new in changes.items():
             if work.enough(USER_WEIGHT):
                 await self._turn()
             self._set(user, mechanism, new)
-        self._stale = False
 
     def _set(self, user: str, mechanism: str, new: ScramCredential | None) -> None:
         now = dict(self.credentials(user))

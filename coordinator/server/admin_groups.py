@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import quote, urlencode
+
+from msgspec import Struct
 
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
 from groupd.coordinator.core.inspection import group_summary
@@ -32,16 +35,34 @@ INDENTED_BYTES = 8192
 """Shorter answers about one group are indented, because people read them."""
 
 
+class Elsewhere(Struct, frozen=True):
+    """Another node, which serves a group. `told`: one line that names it. `admin_url`: its admin
+    port, empty where other machines do not reach that."""
+
+    told: str
+    admin_url: str = ""
+
+
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
-    by `work`. `ends` None: the caller of these routes adds the lag."""
+    by `work`. `ends` None: the caller of these routes adds the lag. `elsewhere(group_id)`: the
+    node that serves a group which this one does not; None: it is served here."""
 
-    def __init__(self, broker: Broker, work: LongWork, ends: Ends | None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        work: LongWork,
+        ends: Ends | None,
+        elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,
+    ) -> None:
         self._broker = broker
         self._work = work
         self._ends = ends
+        self._elsewhere = elsewhere
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
+        if len(request.path) > 1 and (other := self._elsewhere(request.path[1])) is not None:
+            return _sent_on(request, other)
         match request.path:
             case (_,):
                 return await self._work.run(self._list(request))
@@ -77,18 +98,22 @@ class GroupRoutes:
         return paged(request, wanted, page, "group_id", "")
 
     def _group_ids(self) -> Iterator[tuple[str, int]]:
-        """The ids of all groups, each with the index of its shard, since looking that up costs more
-        for long ids."""
-        for index, shard in enumerate(self._broker.shards):
+        """The ids of all groups, each with the number of its shard, since looking that up costs
+        more for long ids."""
+        for shard in list(self._broker.shards):
             if shard.state is CoordinatorState.ACTIVE:
                 for group_id in list(shard.shard.state.groups):
-                    yield group_id, index
+                    yield group_id, shard.partition
 
     def _rows(self, found: Iterable[tuple[str, int]]) -> Iterator[dict[str, Any] | None]:
         """The rows of the groups; None for a group that has gone meanwhile."""
-        for group_id, index in found:
-            group = self._broker.shards[index].shard.state.groups.get(group_id)
-            yield None if group is None else group_summary(group)
+        for group_id, partition in found:
+            shard = self._broker.places[partition]
+            if isinstance(shard, ShardRuntime):
+                group = shard.shard.state.groups.get(group_id)
+                yield None if group is None else group_summary(group)
+            else:
+                yield None  # served by another node meanwhile
 
     def _offsets(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
         wanted = window(request)
@@ -127,6 +152,15 @@ class GroupRoutes:
         if len(page.body) <= INDENTED_BYTES and not page.cut:
             return as_json(json.loads(page.body))
         return paged(request, wanted, page, "member_id", "members")
+
+
+def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
+    """The reply that names the other node, and where its admin port can be reached sends there."""
+    if not other.admin_url:
+        return text(other.told, 503)
+    path = "/".join(quote(segment, safe="") for segment in request.path)
+    query = f"?{urlencode(request.query)}" if request.query else ""
+    return text(other.told, 307, (("Location", f"{other.admin_url}/{path}{query}"),))
 
 
 def plain(value: Any) -> Generator[None, None, HttpReply]:

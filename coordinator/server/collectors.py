@@ -6,6 +6,7 @@ They read plain counters when they are scraped. The collectors of the broker and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 
 from prometheus_client.core import CounterMetricFamily
@@ -43,12 +44,18 @@ class TransactionMetrics(Collector):
         self._counted = await work.run(self._count())
 
     def _count(self) -> Generator[None, None, Mapping[TransactionState, int]]:
-        return self._transactions.log.table.count_states()
+        found: Counter[TransactionState] = Counter(dict.fromkeys(TransactionState, 0))
+        for shard in list(self._transactions.shards.values()):
+            found.update((yield from shard.log.table.count_states()))
+        return found
 
     def collect(self) -> Iterable[Metric]:
-        state_log, markers = self._transactions.log, self._transactions.markers
+        markers = self._transactions.marker_counts
+        logs = [shard.log for shard in self._transactions.shards.values()]
         yield gauge(
-            PREFIX + "partition_load_time_max", "Load of the transactions, ms.", state_log.load_ms
+            PREFIX + "partition_load_time_max",
+            "Longest load of a shard of transactional ids, ms.",
+            max((log.load_ms for log in logs), default=0),
         )
         counted, self._counted = self._counted or run_through(self._count()), None
         states = {
@@ -65,8 +72,8 @@ class TransactionMetrics(Collector):
         yield total(
             "groupd_transaction_marker_retries", "Rounds of markers to repeat.", markers.retries
         )
-        records = state_log.durable_offset - state_log.start_offset
-        yield gauge("groupd_transaction_log_records", "Records in the log of ids.", records)
+        records = sum(log.durable_offset - log.start_offset for log in logs)
+        yield gauge("groupd_transaction_log_records", "Records in the logs of ids.", records)
 
 
 class LogCollector(Collector):

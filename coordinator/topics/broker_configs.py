@@ -14,6 +14,7 @@ from itertools import dropwhile
 
 import structlog
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
 from groupd.coordinator.config_keys import DELETE, Wanted, changes_to
 from groupd.coordinator.config_values import (
@@ -57,9 +58,15 @@ CLUSTER = ""
 class BrokerConfigs(Overrides):
     """Overrides by the node's id as text, and those of the cluster."""
 
-    def __init__(self, store: Catalogue, config: CoordinatorConfig, layout: Layout) -> None:
+    def __init__(
+        self,
+        store: Catalogue,
+        changes: CatalogueChanges,
+        config: CoordinatorConfig,
+        layout: Layout,
+    ) -> None:
         super().__init__(
-            store, RESOURCE_BROKER, DYNAMIC_KEYS.__contains__, _MOST, "nodes with configs"
+            store, changes, RESOURCE_BROKER, DYNAMIC_KEYS.__contains__, _MOST, "nodes with configs"
         )
         self._static = config
         self._layout = layout

@@ -1,24 +1,22 @@
 """The topics of the cluster: what exists, and telling everyone when that changes.
 
 Rules: the store is written first, memory second, listeners third; one change at a time (so of
-concurrent creations of a name exactly one wins). A write whose outcome is unknown makes the
-catalogue stale: the next change first reads the store again. A topic id is random and never
-reused, so a re-created topic has a new one. `__consumer_offsets` and its compacted view are not in
-the store: they always exist, with fixed ids, and clients cannot change them. The same is true of
-`__transaction_state` from the first transactional id on.
+concurrent creations of a name exactly one wins), see `coordinator.catalogue_changes`. A topic id is
+random and never reused, so a re-created topic has a new one. `__consumer_offsets` and its compacted
+view are not in the store: they always exist, with fixed ids, and clients cannot change them. The
+same is true of `__transaction_state` from the first transactional id on.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from groupd.coordinator.config import ConfigError, CoordinatorConfig
+from groupd.coordinator.catalogue_changes import TOPICS, CatalogueChanges
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.topics.checks import id_not_hosted
 from groupd.coordinator.topics.names import (
@@ -26,7 +24,6 @@ from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,
     COMPACTED_TOPIC_ID,
     INTERNAL_TOPICS,
-    OFFSETS_PARTITIONS,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
     TRANSACTIONS_TOPIC,
@@ -36,7 +33,7 @@ from groupd.coordinator.topics.names import (
 )
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
-from groupd.storage.log import Catalogue, LogError, StoredTopic
+from groupd.storage.log import Catalogue, StoredTopic
 
 _OWN_TOPICS = frozenset({OFFSETS_TOPIC, COMPACTED_TOPIC, TRANSACTIONS_TOPIC})
 """They do not count towards the limit on topics."""
@@ -61,7 +58,8 @@ class Topic(Struct, frozen=True):
 class TopicCatalogue:
     """Topics in memory over the store.
 
-    `new_topic_id()` gives 16 random bytes. `first_version` should not be below any version of an
+    `new_topic_id()` gives 16 random bytes. Versions of the image are those of the catalogue in a
+    cluster. Elsewhere they count from `first_version`, which should not be below any version of an
     earlier run (wall milliseconds will do): groups remember versions across restarts.
     """
 
@@ -70,13 +68,13 @@ class TopicCatalogue:
         store: Catalogue,
         config: CoordinatorConfig,
         new_topic_id: Callable[[], TopicId],
+        changes: CatalogueChanges,
         first_version: int = 1,
     ) -> None:
         self._store = store
         self._config = config
         self._new_topic_id = new_topic_id
-        self._lock = asyncio.Lock()
-        self._stale = False
+        self._changes = changes
         self._listeners: list[MetadataListener] = []
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[TopicId, Topic] = {}
@@ -86,14 +84,16 @@ class TopicCatalogue:
         self._partitions = 0
         """How many partitions all topics have that clients have created."""
         self._version = first_version - 1
+        self._only_read: set[TopicId] = set()
+        """Topics that were read and not made here, see `read`."""
         self.image = MetadataImage()
         self.cluster_id = ""
+        changes.follow(TOPICS, self)
 
     async def load(self) -> None:
         """Read the store. Raises LogError."""
-        async with self._lock:
-            self.cluster_id = await self._store.cluster_id()
-            await self._read_store()
+        self.cluster_id = await self._store.cluster_id()
+        await self._changes.make(self.read_all)
 
     def add_listener(self, listener: MetadataListener) -> None:
         """`listener` gets every delta from now on; the image so far is `image`. It must not
@@ -152,21 +152,27 @@ class TopicCatalogue:
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Create a topic; `configs` are checked by the caller. Raises ApiError as `check_new`,
         LogError when the store fails."""
-        async with self._changing():
+
+        async def change() -> Topic:
             self.check_new(name, partitions)
             topic = Topic(self._fresh_id(), name, partitions, MappingProxyType(dict(configs)))
             await self._put(topic)
             self._change([(None, topic)])
             return topic
 
+        return await self._changes.make(change)
+
     async def delete(self, topic_id: TopicId) -> Topic:
         """Remove a topic (its logs are the caller's matter). Raises ApiError UNKNOWN_TOPIC_ID
         or INVALID_TOPIC_EXCEPTION (internal), LogError."""
-        async with self._changing():
+
+        async def change() -> Topic:
             topic = self._existing(topic_id)
             await self._store.delete_topic(topic_id)
             self._change([(topic, None)])
             return topic
+
+        return await self._changes.make(change)
 
     def check_growth(self, topic: Topic, count: int) -> None:
         """May the topic have `count` partitions? Raises ApiError INVALID_PARTITIONS,
@@ -188,19 +194,25 @@ class TopicCatalogue:
 
     async def grow(self, topic_id: TopicId, count: int) -> Topic:
         """Add partitions up to `count`. Raises as `check_growth` and `delete`."""
-        async with self._changing():
+
+        async def change() -> Topic:
             topic = self._existing(topic_id)
             self.check_growth(topic, count)
             return await self._replace(topic, replace(topic, partitions=count))
 
+        return await self._changes.make(change)
+
     async def change_configs(
-        self, topic_id: TopicId, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+        self, topic_id: TopicId, altered: Callable[[Mapping[str, str]], Mapping[str, str]]
     ) -> Topic:
-        """Replace the overrides by `change(overrides)`, which may raise ApiError."""
-        async with self._changing():
+        """Replace the overrides by `altered(overrides)`, which may raise ApiError."""
+
+        async def change() -> Topic:
             topic = self._existing(topic_id)
-            configs = MappingProxyType(dict(change(topic.configs)))
+            configs = MappingProxyType(dict(altered(topic.configs)))
             return await self._replace(topic, replace(topic, configs=configs))
+
+        return await self._changes.make(change)
 
     def _check_partitions(self, partitions: int) -> None:
         if partitions <= 0:
@@ -248,17 +260,6 @@ class TopicCatalogue:
             if topic_id != NO_TOPIC_ID and topic_id not in self._by_id and topic_id[0] >> 2 != 62:
                 return topic_id
 
-    @asynccontextmanager
-    async def _changing(self) -> AsyncIterator[None]:
-        async with self._lock:
-            if self._stale:
-                await self._read_store()
-            try:
-                yield
-            except (LogError, asyncio.CancelledError):
-                self._stale = True
-                raise
-
     async def _put(self, topic: Topic) -> None:
         await self._store.put_topic(
             StoredTopic(
@@ -271,12 +272,9 @@ class TopicCatalogue:
         self._change([(old, new)])
         return new
 
-    async def _read_store(self) -> None:
-        stored = await self._store.topics()
-        topics = [
-            Topic(row.topic_id, row.name, row.partitions, MappingProxyType(dict(row.configs)))
-            for row in stored
-        ]
+    async def read_all(self) -> None:
+        """See `catalogue_changes.Keeper`; so is `read`."""
+        topics = [_topic(row) for row in await self._store.topics()]
         count = self._config.offsets_topic_num_partitions
         own = [(OFFSETS_TOPIC, OFFSETS_TOPIC_ID), (COMPACTED_TOPIC, COMPACTED_TOPIC_ID)]
         offsets = [
@@ -287,16 +285,46 @@ class TopicCatalogue:
         now = {topic.name: topic for topic in [*internal, *topics]}
         names = sorted(now.keys() | self._by_name.keys())
         self._change([(self._by_name.get(name), now.get(name)) for name in names])
-        self._stale = False
+        self._only_read = {topic.topic_id for topic in topics}
+
+    async def read(self, names: Sequence[str]) -> None:
+        """`names`: topic ids in hex. In a cluster the rows may be newer than the version whose
+        changes are read, and that which has made a topic come later. Nobody knows which one it is,
+        so what comes first for a topic that was only read counts as its creation."""
+        ids = [bytes.fromhex(name) for name in names]
+        stored = {row.topic_id: _topic(row) for row in await self._store.topics_by_id(ids)}
+        changes: dict[str, tuple[Topic | None, Topic | None]] = {}
+        made = False
+        for topic_id in ids:
+            old, new = self._by_id.get(topic_id), stored.get(topic_id)
+            if new is None:
+                self._only_read.discard(topic_id)
+            elif topic_id in self._only_read:
+                self._only_read.remove(topic_id)
+                made = True
+            elif old is None:
+                self._only_read.add(topic_id)
+            # A name may have gone over from one topic to another.
+            if old is not None and old.name not in changes:
+                changes[old.name] = (old, None)
+            if new is not None:
+                changes[new.name] = (self._by_name.get(new.name), new)
+        self._change(list(changes.values()), made=made)
 
     def show_transactions(self) -> None:
         """Add `__transaction_state`, which exists from the first transactional id on."""
         if TRANSACTIONS_TOPIC not in self._by_name:
-            topic = Topic(TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, 1, _OWN_CONFIGS, internal=True)
+            count = self._config.transaction_state_log_num_partitions
+            topic = Topic(
+                TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, count, _OWN_CONFIGS, internal=True
+            )
             self._change([(None, topic)])
 
-    def _change(self, changes: Iterable[tuple[Topic | None, Topic | None]]) -> None:
-        """Replace topics by others of the same name; None: it is not there. Tell the listeners."""
+    def _change(
+        self, changes: Iterable[tuple[Topic | None, Topic | None]], *, made: bool = False
+    ) -> None:
+        """Replace topics by others of the same name; None: it is not there. Tell the listeners.
+        `made`: a topic that is known already was created by this version."""
         created, changed, deleted = set(), set(), []
         for old, new in changes:
             if old is not None:
@@ -311,8 +339,19 @@ class TopicCatalogue:
                 deleted.append((old.name, old.topic_id))
         names = sorted(self._by_name)
         self._shown = [self._by_name[name] for name in names if name != COMPACTED_TOPIC]
-        if created or deleted or changed:
-            self._publish(names, frozenset(created), frozenset(changed), tuple(deleted))
+        if created or deleted or changed or made:
+            version = self._changes.version
+            self._version = self._version + 1 if version is None else version
+            self.image = MetadataImage(
+                [self._images[name] for name in names],
+                self._version,
+                self._version if created or made else self.image.created_version,
+            )
+            delta = MetadataDelta(
+                self.image, frozenset(created), frozenset(changed), tuple(deleted)
+            )
+            for listener in self._listeners:
+                listener(delta)
 
     def _take_out(self, topic: Topic) -> None:
         del self._by_name[topic.name], self._by_id[topic.topic_id], self._images[topic.name]
@@ -331,35 +370,6 @@ class TopicCatalogue:
         if "." in topic.name or "_" in topic.name:
             self._collisions[collision_key(topic.name)] = topic.name
 
-    def _publish(
-        self,
-        names: Sequence[str],
-        created: frozenset[str],
-        changed: frozenset[str],
-        deleted: tuple[tuple[str, TopicId], ...],
-    ) -> None:
-        self._version += 1
-        self.image = MetadataImage(
-            [self._images[name] for name in names],
-            self._version,
-            self._version if created else self.image.created_version,
-        )
-        delta = MetadataDelta(self.image, created, changed, deleted)
-        for listener in self._listeners:
-            listener(delta)
 
-
-async def fix_shard_count(store: Catalogue, config: CoordinatorConfig) -> None:
-    """Remember the number of shards in a new store: groups are found by it. Raises ConfigError if
-    the store was made with another number, and LogError."""
-    wanted = str(config.offsets_topic_num_partitions)
-    for resource, name, key, value in await store.configs():
-        if (resource, name, key) == OFFSETS_PARTITIONS:
-            if value != wanted:
-                raise ConfigError(
-                    f"offsets.topic.num.partitions={wanted}: the store was made with {value}; "
-                    f"set it to {value}, or choose another --data-dir"
-                )
-            return
-    resource, name, key = OFFSETS_PARTITIONS
-    await store.put_config(resource, name, key, wanted)
+def _topic(row: StoredTopic) -> Topic:
+    return Topic(row.topic_id, row.name, row.partitions, MappingProxyType(dict(row.configs)))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config_keys import ConfigKey, ConfigTable, Wanted, changes_to
 from groupd.coordinator.config_values import (
     INT,
@@ -106,9 +107,10 @@ _CONFIGS = ConfigTable(
 class ClientMetrics(Overrides):
     """Subscriptions by name. `version` rises with every change."""
 
-    def __init__(self, store: Catalogue) -> None:
+    def __init__(self, store: Catalogue, changes: CatalogueChanges) -> None:
         super().__init__(
             store,
+            changes,
             RESOURCE_CLIENT_METRICS,
             _CONFIGS.keys.__contains__,
             SUBSCRIPTIONS_MAX,

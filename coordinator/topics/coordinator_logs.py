@@ -5,9 +5,7 @@ retention reaches, and before that what the cleaner has left. `__consumer_offset
 compacted view of it: the newest record of every key, then what has come since the last cleaning.
 Offsets mean the same in both.
 
-`__transaction_state` is the log of the transaction coordinator. It has one partition, because the
-coordinator has one log; Kafka's 50 are a way to spread ids over brokers, which no client and no
-tool computes.
+`__transaction_state` has the logs of the shards of transactional ids, a partition each.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.producers.transactions import (
@@ -39,7 +40,7 @@ from groupd.coordinator.topics.produce_transactions import ProduceTransactions
 from groupd.coordinator.topics.producer_ids import ProducerIds
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.topics.time_search import TimeSearch
-from groupd.protocol.errors import ApiError
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.topics import (
@@ -57,7 +58,8 @@ class DataPlane:
     `store` must be started. `writer` has the signature of `store.append` and serves calls in order.
     `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID. `nodes` is read at every request.
     `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
-    `ownership`: which partitions this node leads, by default all. `elapsed`
+    `ownership`: which partitions this node leads, by default all. `changes`: all changes of the
+    catalogue go through it, by default those of a node without a cluster. `elapsed`
     measures long polls and the use of fetch sessions, which are a matter between sockets and stay
     in real time when `now` does not. `work` takes what is long. `quotas`: those of its clients, by
     default none. `wait` is for tests.
@@ -79,6 +81,7 @@ class DataPlane:
         offsets_markers: MarkerTarget,
         wait: Wait = wait_for_event,
         ownership: Ownership | None = None,
+        changes: CatalogueChanges | None = None,
         quotas: Quotas | None = None,
     ) -> None:
         self.quotas = quotas or Quotas(config, lambda: now().monotonic_ms)
@@ -89,11 +92,12 @@ class DataPlane:
         self.time_search = TimeSearch(Unpacking(work), config.produce_unpacked_max_bytes)
         ownership = ownership or Alone(config.node_id)
         self.layout = Layout(config.node_id, nodes, ownership)
-        self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
-        self.broker_configs = BrokerConfigs(store, config, self.layout)
-        self.client_metrics = ClientMetrics(store)
+        changes = changes or CatalogueChanges()
+        self.catalogue = TopicCatalogue(store, config, new_topic_id, changes, now().wall_ms)
+        self.broker_configs = BrokerConfigs(store, changes, config, self.layout)
+        self.client_metrics = ClientMetrics(store, changes)
         self.telemetry = Telemetry(self.client_metrics, config, now, new_topic_id)
-        self.group_overrides = GroupOverrides(store, self.broker_configs)
+        self.group_overrides = GroupOverrides(store, changes, self.broker_configs)
         self.configs = Configs(
             {
                 RESOURCE_GROUP: self.group_overrides,
@@ -107,28 +111,23 @@ class DataPlane:
         self._appends = Appends(self.partitions, writer)
         self.host = PartitionHost(self.partitions, self._appends)
         self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
+        where = self.partitions, self.layout
         self.produce = Produce(
-            self.partitions, self._appends, self._transactions, self.broker_configs, now, work
+            *where, self._appends, self._transactions, self.broker_configs, now, work
         )
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
         self.log_sizes = LogSizes(store)
         self.fetch_sessions = FetchSessions(config, new_id)
         self.fetch = Fetch(
-            self.partitions,
-            self.fetch_sessions,
-            config,
-            work,
-            elapsed,
-            wait,
-            quotas=self.quotas,
+            *where, self.fetch_sessions, config, work, elapsed, wait, quotas=self.quotas
         )
 
-    def verify_with(self, verifier: TransactionVerifier, log: CoordinatorLogView) -> None:
+    def verify_with(self, verifier: TransactionVerifier, logs: CoordinatorLogView) -> None:
         """The transaction coordinator, which itself needs this data plane's `markers`, and its
-        log."""
+        logs."""
         self._transactions.verifier = verifier
-        self.partitions.transactions_view = log
+        self.partitions.transactions_view = logs
 
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""
@@ -144,6 +143,8 @@ class DataPlane:
                 if self.catalogue.topic(name) is None:
                     await self.catalogue.create(name, partitions, {})
             except ApiError as error:
+                if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                    continue  # Another node of the cluster has just created it.
                 raise ConfigError(f"--topic {name}:{partitions}: {error.message}") from error
 
     def mutations(self, context: RequestContext, strict_from: int = 0) -> Mutations:

@@ -15,42 +15,32 @@ from collections.abc import Awaitable, Callable
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.slices import Steps
-from groupd.coordinator.core.types import (
-    CLUSTER_NAME,
-    Instant,
-    Operation,
-    RequestContext,
-    Resource,
-)
+from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import STEP, Pace
 from groupd.coordinator.security.quotas import Quotas
-from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.current_leaders import CurrentLeaders
+from groupd.coordinator.topics.fetch_reading import Admission, Reading, Watched
 from groupd.coordinator.topics.fetch_sessions import (
-    Answer,
     FetchContext,
     FetchSessions,
     FetchTarget,
 )
-from groupd.coordinator.topics.leader_epochs import check_leader_epoch
-from groupd.coordinator.topics.partition import ReadableLog
+from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
-    READ_COMMITTED,
     FetchedDataTopic,
     FetchedPartition,
-    FetchPartition,
     FetchReply,
     FetchRequest,
 )
 from groupd.protocol.messages.lazily import mapped
-from groupd.protocol.records.batch import parse_header
-from groupd.storage.log import LogCorrupt, LogError
 
 BY_ID_FROM = 13
 """Fetch versions that name topics by id."""
-
+_LEADERS_SINCE = 16
+_LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 WAITED_FOR_MAX = 250_000
 """Limit on the partitions that all waiting requests wait for together."""
@@ -58,9 +48,6 @@ WAITED_FOR_MAX = 250_000
 UNWATCHED_MS = 100
 """How long a request rests before it reads again, if there was no room to wait for its partitions.
 If it were answered at once, its client would only ask again."""
-
-Watched = tuple[ReadableLog, int]
-"""A log and the high watermark that was seen."""
 
 Wait = Callable[[asyncio.Event, int], Awaitable[None]]
 """`wait(event, timeout_ms)`: returns when the event is set or the time is over."""
@@ -81,6 +68,7 @@ class Fetch:
     def __init__(
         self,
         partitions: Partitions,
+        layout: Layout,
         sessions: FetchSessions,
         config: CoordinatorConfig,
         work: LongWork,
@@ -90,6 +78,7 @@ class Fetch:
         quotas: Quotas,
     ) -> None:
         self._partitions = partitions
+        self._layout = layout
         self._sessions = sessions
         self._quotas = quotas
         self._config = config
@@ -116,10 +105,11 @@ class Fetch:
             max_bytes = min(max_bytes, self._quotas.fetch_max(limit))
         enough = min(request.min_bytes, max_bytes)
         deadline_ms = now_ms + min(request.max_wait_ms, self._config.fetch_max_wait_ms)
-        admission = _Admission(self._partitions, context, request)
+        admission = Admission(self._partitions, context, request)
         while True:
             room = context.token.room(max_bytes)
-            reading = _Reading(self._partitions, admission, request.isolation_level, room)
+            leaders = CurrentLeaders(self._layout, context, _LEADERS_SINCE, _LEADER_ERRORS)
+            reading = Reading(self._partitions, admission, leaders, request, room)
             await reading.read(asked.targets, pace)
             admission.first = False
             context.token.holds(reading.size)
@@ -188,7 +178,7 @@ def _throttled(asked: FetchContext, throttle_ms: int) -> FetchReply:
     return FetchReply(asked.left_alone(), asked.session_id, throttle_ms=throttle_ms)
 
 
-async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace) -> FetchReply:
+async def _reply(asked: FetchContext, reading: Reading, now_ms: int, pace: Pace) -> FetchReply:
     try:
         session_id, answers = await asked.finish(reading.answers, now_ms, pace)
     except ApiError as error:
@@ -209,192 +199,9 @@ async def _reply(asked: FetchContext, reading: _Reading, now_ms: int, pace: Pace
     def fetched(topic: tuple[FetchTarget, list[FetchedPartition]]) -> FetchedDataTopic:
         return FetchedDataTopic(topic[0].name, topic[0].topic_id, tuple(topic[1]))
 
-    return FetchReply(session_id=session_id, topics=mapped(fetched, topics), counted=reading.size)
-
-
-class _Admission:
-    """Which partitions a request may read. Rights are looked at once, however long it waits.
-    `first`: it has not waited yet. What is refused then stays so, and does not keep the request
-    from waiting for the rest, as in Kafka."""
-
-    __slots__ = ("_context", "_may_read", "_partitions", "_refused", "_replica", "first")
-
-    def __init__(
-        self, partitions: Partitions, context: RequestContext, request: FetchRequest
-    ) -> None:
-        self.first = True
-        self._partitions = partitions
-        self._context = context
-        self._may_read: dict[str, bool] = {}  # by topic
-        self._refused: dict[FetchTarget, ErrorCode] = {}
-        self._replica: bool | None = None
-        """Whether a replica may read everything; None if a consumer asks."""
-        if request.replica_id >= 0:
-            self._replica = context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
-
-    def topic(self, target: FetchTarget) -> Topic:
-        """The topic that may be read. Raises ApiError."""
-        code = self._refused.get(target)
-        if code is not None:
-            raise ApiError(code)
-        try:
-            found = self._find(target)
-        except ApiError as error:
-            if self.first:
-                self._refused[target] = error.code
-            raise
-        target.topic_name = found.name
-        return found
-
-    def _find(self, target: FetchTarget) -> Topic:
-        if self._replica is False:
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = target.asked.partition
-        return self._partitions.resolve(target.name, target.topic_id, partition, self.may_read)
-
-    def was_refused(self, target: FetchTarget) -> bool:
-        return target in self._refused
-
-    def may_read(self, name: str) -> bool:
-        if self._replica is not None:
-            return self._replica
-        allowed = self._may_read.get(name)
-        if allowed is None:
-            allowed = self._context.allows(Operation.READ, Resource.TOPIC, name)
-            self._may_read[name] = allowed
-        return allowed
-
-
-class _Reading:
-    """One reading of all partitions of a request.
-
-    `complete`: there is no point in waiting for more. `exhausted`: where the reader has seen all of
-    a log, after so many changes. `watched`: logs without an error and the high watermark that was
-    seen; they are worth waiting for.
-    """
-
-    __slots__ = (
-        "_admission",
-        "_partitions",
-        "_room",
-        "answers",
-        "complete",
-        "exhausted",
-        "isolation_level",
-        "size",
-        "watched",
+    return FetchReply(
+        session_id=session_id,
+        topics=mapped(fetched, topics),
+        node_endpoints=reading.leaders.endpoints,
+        counted=reading.size,
     )
-
-    def __init__(
-        self, partitions: Partitions, admission: _Admission, isolation_level: int, max_bytes: int
-    ) -> None:
-        self._partitions = partitions
-        self._admission = admission
-        self._room = max_bytes
-        self.isolation_level = isolation_level
-        self.size = 0
-        self.complete = False
-        self.answers: list[Answer] = []
-        self.exhausted: list[tuple[FetchTarget, ReadableLog, int]] = []
-        self.watched: list[Watched] = []
-
-    async def read(self, targets: list[FetchTarget], pace: Pace) -> None:
-        for target in targets:
-            if pace.due():
-                await pace.turn()
-            log = target.unchanged(self.isolation_level)
-            if log is not None and self._admission.may_read(target.topic_name):
-                self.watched.append((log, log.high_watermark))
-                continue
-            try:
-                answer = await self._partition(target)
-            except (ApiError, LogError) as failed:
-                # As in Kafka: nothing is aborted in what was never looked at.
-                refused = self._admission.was_refused(target)
-                answer = FetchedPartition(
-                    target.asked.partition, self._code(failed), aborted=() if refused else None
-                )
-                self.complete = self.complete or not refused
-            if answer.diverging_epoch is not None:
-                self.complete = True
-            self.answers.append((target, answer))
-
-    def _code(self, error: ApiError | LogError) -> ErrorCode:
-        """Kafka's code for the error: consumers stop at damage, but ask again after a failure."""
-        code = self._partitions.refusal(error).code
-        return ErrorCode.CORRUPT_MESSAGE if isinstance(error, LogCorrupt) else code
-
-    async def _partition(self, target: FetchTarget) -> FetchedPartition:
-        asked = target.asked
-        log = await self._partitions.readable(self._admission.topic(target), asked.partition)
-        check_leader_epoch(log.epochs.latest, asked.current_leader_epoch)
-        start_offset, high_watermark = log.start_offset, log.high_watermark
-        stable_offset = log.last_stable_offset
-        committed = self.isolation_level == READ_COMMITTED
-        end_offset = stable_offset if committed else high_watermark
-        diverging = _diverging_epoch(log, asked)
-        if not start_offset <= asked.fetch_offset <= log.next_offset and diverging is None:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        records, next_offset = b"", asked.fetch_offset
-        if diverging is None and asked.fetch_offset < end_offset:
-            records, next_offset = await self._records(log, asked, end_offset)
-        elif diverging is None and log.changes >= 0:
-            self.exhausted.append((target, log, log.changes))
-        self.watched.append((log, high_watermark))
-        if committed and asked.fetch_offset < log.start_offset:
-            # Deleted while it was read, and with it what is known of aborted transactions.
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        return FetchedPartition(
-            partition=asked.partition,
-            high_watermark=high_watermark,
-            last_stable_offset=stable_offset,
-            log_start_offset=start_offset,
-            aborted=log.aborted(asked.fetch_offset, next_offset) if committed else None,
-            records=records,
-            diverging_epoch=diverging,
-        )
-
-    async def _records(
-        self, log: ReadableLog, asked: FetchPartition, end_offset: int
-    ) -> tuple[bytes, int]:
-        """Batches below `end_offset`, and the offset after the last whole one. As in Kafka a limit
-        cuts the batch that does not fit, for which clients are prepared; only the first batch of
-        a reply is whole in any case."""
-        first = self.size == 0
-        limit = max(0, min(asked.partition_max_bytes, self._room))
-        payloads: list[bytes] = []
-        size, next_offset = 0, asked.fetch_offset
-        while next_offset < end_offset and (size < limit or (first and not payloads)):
-            found = await log.read(next_offset, limit - size, min_one=True)
-            # Above the end; without open transactions there is nothing of that kind.
-            while found and parse_header(found[-1]).base_offset >= end_offset:
-                found.pop()
-            if not found:
-                break
-            payloads += found
-            size += sum(map(len, found))
-            next_offset = parse_header(found[-1]).next_offset
-        if next_offset < end_offset or size > limit:
-            # A limit cuts it short.
-            self.complete = True
-        if not payloads or (not first and len(payloads[0]) > limit):
-            return b"", asked.fetch_offset
-        if size > limit and len(payloads) > 1:
-            whole = size - len(payloads[-1])
-            next_offset = parse_header(payloads[-1]).base_offset
-            payloads[-1] = payloads[-1][: max(0, limit - whole)]
-        records = payloads[0] if len(payloads) == 1 else b"".join(payloads)
-        self.size += len(records)
-        self._room -= len(records)
-        return records, next_offset
-
-
-def _diverging_epoch(log: ReadableLog, asked: FetchPartition) -> tuple[int, int] | None:
-    """KIP-595: where a reader that names the epoch it has read last has left our log. Raises
-    ApiError OFFSET_OUT_OF_RANGE if that is not known."""
-    if asked.last_fetched_epoch < 0:
-        return None
-    epoch, end_offset = log.epochs.end_of(asked.last_fetched_epoch, log.high_watermark)
-    if epoch < 0 or asked.fetch_offset < log.start_offset:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    return (epoch, end_offset) if end_offset < asked.fetch_offset else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config_keys import Wanted, changes_to
 from groupd.coordinator.config_values import SOURCE_GROUP
 from groupd.coordinator.core import group_configs
@@ -25,9 +26,10 @@ from groupd.storage.log import Catalogue
 class GroupOverrides(Overrides):
     """Overrides by group id; the group need not exist."""
 
-    def __init__(self, store: Catalogue, broker: BrokerConfigs) -> None:
+    def __init__(self, store: Catalogue, changes: CatalogueChanges, broker: BrokerConfigs) -> None:
         super().__init__(
             store,
+            changes,
             RESOURCE_GROUP,
             lambda key: True,
             broker.config.max_group_configs,

@@ -57,18 +57,25 @@ class Layout:
         same = self._ownership.only_leader(first.kind)
         if same is not None:
             return (_run(start, end, *same),)
-        found = groupby(range(start, end), lambda number: self._leader(topic, number))
-        return tuple(_run_of(leader, list(some)) for leader, some in found)
+        alive = frozenset(self.broker_ids)
+        found = groupby(range(start, end), lambda number: self.current_leader(topic, number))
+        return tuple(_run_of(leader, list(some), alive) for leader, some in found)
 
-    def _leader(self, topic: Topic, partition: int) -> tuple[int, int]:
-        """(leader, leader epoch); the leader is -1 while there is none."""
+    def current_leader(self, topic: Topic, partition: int) -> tuple[int, int]:
+        """(leader, leader epoch); the leader is -1 while there is none. It may be a node that has
+        died a moment ago."""
         unit = unit_of(topic.name, topic.topic_id, partition)
         leader = self._ownership.leader(unit)
         return NO_LEADER if leader is None else leader, self._ownership.epoch(unit)
 
     def leader(self, topic: Topic, partition: int) -> int:
+        """The leader, if it is a node that clients can reach; else -1."""
         (run,) = self.runs(topic, partition, partition + 1)
         return run.leader
+
+    def serves(self, topic: Topic, partition: int) -> bool:
+        """Whether this node answers for the partition now."""
+        return self._ownership.serves(unit_of(topic.name, topic.topic_id, partition))
 
     @property
     def broker_ids(self) -> list[int]:
@@ -80,8 +87,14 @@ def _run(first: int, end: int, leader: int, epoch: int) -> PartitionRun:
     return PartitionRun(first, end, leader, epoch, here, here)
 
 
-def _run_of(leader: tuple[int, int], partitions: list[int]) -> PartitionRun:
-    return _run(partitions[0], partitions[-1] + 1, *leader)
+def _run_of(found: tuple[int, int], partitions: list[int], alive: Collection[int]) -> PartitionRun:
+    first, end, (leader, epoch) = partitions[0], partitions[-1] + 1, found
+    if leader in alive:
+        return _run(first, end, leader, epoch)
+    # As in Kafka the one replica stays where it is while its node is gone.
+    last = () if leader == NO_LEADER else (leader,)
+    error = ErrorCode.LEADER_NOT_AVAILABLE
+    return PartitionRun(first, end, NO_LEADER, epoch, last, last, error, offline=last)
 
 
 def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:

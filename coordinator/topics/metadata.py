@@ -1,16 +1,19 @@
 """Metadata (3), DescribeCluster (60) and DescribeTopicPartitions (75, KIP-966): how clients find
 nodes and topics.
 
-Rules: every partition has one replica, its leader, at leader epoch 0, and the first node is shown
-as the controller. A topic that an auto-creating request names is created before the answer and is
-in it, so the client need not ask again; with groupd.auto.create.topics.at.once=false the answer is
-UNKNOWN_TOPIC_OR_PARTITION, as from Kafka, and the next one has the topic. Of a topic that the
+Rules: every partition has one replica, its leader. While it has none, or the leader's node has
+died, Metadata says LEADER_NOT_AVAILABLE. A node shows itself as the controller, because every node
+can do what one does. A topic that an auto-creating request names is created before the answer and
+is in it, so the client need not ask again; with groupd.auto.create.topics.at.once=false the answer
+is UNKNOWN_TOPIC_OR_PARTITION, as from Kafka, and the next one has the topic. Of a topic that the
 principal may not describe the reply has the name only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
@@ -276,7 +279,9 @@ async def describe_topic_partitions(
             infos.append(_unknown(context, name))
             continue
         info = _info(plane, context, topic, True, first, first + room)
-        infos.append(info)
+        # As in Kafka: that there is no leader is no error here.
+        runs = tuple([replace(run, error=ErrorCode.NONE) for run in info.partitions])
+        infos.append(replace(info, partitions=runs))
         room -= info.partition_count
         end = first + info.partition_count
         if room == 0 and end < topic.partitions:

@@ -23,11 +23,13 @@ COMPACTED_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667302")
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 TRANSACTIONS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667303")
-TRANSACTIONS_LOG = f"{TRANSACTIONS_TOPIC}-0"
-"""The store's name of the transaction coordinator's log."""
+LEGACY_TRANSACTIONS_LOG = f"{TRANSACTIONS_TOPIC}-0"
+"""The store's name of the log of all transactional ids that there was before they had shards. It is
+read and never written."""
 
 OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
-"""The key under which the store remembers with how many shards it was made."""
+TRANSACTIONS_PARTITIONS = (RESOURCE_BROKER, "", "transaction.state.log.num.partitions")
+"""The keys under which the store remembers with how many shards it was made."""
 
 INTERNAL_TOPICS = frozenset(
     {OFFSETS_TOPIC, COMPACTED_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"}
@@ -55,6 +57,11 @@ def unit_of(topic: str, topic_id: TopicId, partition: int) -> Unit:
     if topic == TRANSACTIONS_TOPIC:
         return Unit(TRANSACTIONS, partition)
     return Unit(PARTITIONS, (crc32(topic_id) + partition) % PARTITION_UNITS)
+
+
+def transactions_log_name(partition: int) -> str:
+    """The store's name of the log of a shard of transactional ids."""
+    return f"{TRANSACTIONS_TOPIC}.shard-{partition}"
 
 
 def check_topic_name(name: str) -> None:
@@ -96,5 +103,5 @@ def stored_log_name(topic: str, topic_id: TopicId, partition: int) -> str:
     if topic == COMPACTED_TOPIC:
         return partitioning.compacted_log_name(partition)
     if topic == TRANSACTIONS_TOPIC:
-        return TRANSACTIONS_LOG
+        return transactions_log_name(partition)
     return log_name(topic_id, partition)

@@ -1,19 +1,18 @@
 """Configs that clients have set on resources of one kind: in memory over the store.
 
-One change at a time; a write that fails half-way leaves memory stale, and the store is read again
-before the next change.
+One change at a time, see `coordinator.catalogue_changes`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges, configs_of
 from groupd.coordinator.config_keys import Wanted
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterResource, ConfigValue
-from groupd.storage.log import Catalogue, LogError
+from groupd.storage.log import Catalogue, ConfigEntry
 
 OverridesListener = Callable[[str, Mapping[str, str]], None]
 """(name of the resource, its overrides now)."""
@@ -33,6 +32,7 @@ class Overrides(ABC):
     def __init__(
         self,
         store: Catalogue,
+        changes: CatalogueChanges,
         resource_type: int,
         accepts: Callable[[str], bool],
         most: int,
@@ -43,23 +43,44 @@ class Overrides(ABC):
         self._accepts = accepts
         self._most = most
         self._kind = kind
-        self._lock = asyncio.Lock()
-        self._stale = False
+        self._changes = changes
         self._listeners: list[OverridesListener] = []
         self._overrides: dict[str, dict[str, str]] = {}
+        changes.follow(configs_of(resource_type), self)
 
     async def load(self) -> None:
         """Read the store and tell the listeners what differs. Raises LogError."""
-        before = self._overrides
-        now: dict[str, dict[str, str]] = {}
-        for resource_type, name, key, value in await self._store.configs():
+        await self._changes.make(self.read_all)
+
+    async def read_all(self) -> None:
+        """See `catalogue_changes.Keeper`; so is `read`."""
+        now = self._by_name(await self._store.configs())
+        self._replace(now, now.keys() | self._overrides.keys())
+
+    async def read(self, names: Sequence[str]) -> None:
+        rows = await self._store.configs_of(self._resource_type, names)
+        self._replace(self._by_name(rows), names)
+
+    def _by_name(self, rows: Iterable[tuple[int, str, str, str]]) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for resource_type, name, key, value in rows:
             if resource_type == self._resource_type and self._accepts(key):
-                now.setdefault(name, {})[key] = value
-        self._overrides = now
-        self._stale = False
-        for name in sorted(before.keys() | now.keys()):
-            if before.get(name, {}) != now.get(name, {}):
-                self._tell(name)
+                found.setdefault(name, {})[key] = value
+        return found
+
+    def _replace(self, now: Mapping[str, dict[str, str]], names: Iterable[str]) -> None:
+        """Set the overrides of `names` to those of `now`; tell the listeners what differs."""
+        different = [name for name in sorted(names) if self.of(name) != now.get(name, {})]
+        for name in different:
+            self._set(name, now.get(name, {}))
+        for name in different:
+            self._tell(name)
+
+    def _set(self, name: str, overrides: dict[str, str]) -> None:
+        if overrides:
+            self._overrides[name] = overrides
+        else:
+            self._overrides.pop(name, None)
 
     def add_listener(self, listener: OverridesListener) -> None:
         self._listeners.append(listener)
@@ -97,9 +118,8 @@ class Overrides(ABC):
                 ErrorCode.INVALID_REQUEST,
                 f"A name of {len(name)} characters; at most {NAME_MAX} are allowed.",
             )
-        async with self._lock:
-            if self._stale:
-                await self.load()
+
+        async def change() -> None:
             current = self.of(name)
             wanted = self.altered(asked, current)
             if wanted and not current and len(self._overrides) >= self._most:
@@ -109,23 +129,16 @@ class Overrides(ABC):
                 )
             if validate_only:
                 return
-            await self._write(name, current, wanted)
-            if wanted:
-                self._overrides[name] = wanted
-            else:
-                self._overrides.pop(name, None)
+            different = [
+                ConfigEntry(self._resource_type, name, key, wanted.get(key))
+                for key in sorted(current.keys() | wanted.keys())
+                if current.get(key) != wanted.get(key)
+            ]
+            await self._store.put_configs(different)
+            self._set(name, wanted)
             self._tell(name)
 
-    async def _write(
-        self, name: str, current: Mapping[str, str], wanted: Mapping[str, str]
-    ) -> None:
-        try:
-            for key in sorted(current.keys() | wanted.keys()):
-                if current.get(key) != wanted.get(key):
-                    await self._store.put_config(self._resource_type, name, key, wanted.get(key))
-        except (LogError, asyncio.CancelledError):
-            self._stale = True
-            raise
+        await self._changes.make(change)
 
     def _tell(self, name: str) -> None:
         overrides = dict(self.of(name))

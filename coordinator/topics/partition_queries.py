@@ -11,7 +11,6 @@ from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.checks import check_topic_access
-from groupd.coordinator.topics.leader_epochs import check_leader_epoch
 from groupd.coordinator.topics.names import check_topic_name
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.partitions import Partitions
@@ -102,8 +101,7 @@ async def offsets_for_leader_epochs(
         if not any_topic:
             check_topic_access(context, Operation.DESCRIBE, name)
         topic = partitions.resolve_name(name, asked.partition)
-        log = await partitions.readable(topic, asked.partition)
-        check_leader_epoch(log.epochs.latest, asked.current_leader_epoch)
+        log = await partitions.readable(topic, asked.partition, asked.current_leader_epoch)
         epoch, end_offset = log.epochs.end_of(asked.leader_epoch, log.high_watermark)
         return EpochEndOffset(asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
@@ -198,8 +196,7 @@ async def list_offsets(
         least = _MIN_VERSIONS.get(asked.timestamp_ms, 0)
         if asked.timestamp_ms < EARLIEST_PENDING_UPLOAD or context.api_version < least:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        log = await partitions.readable(topic, asked.partition)
-        check_leader_epoch(log.epochs.latest, asked.current_leader_epoch)
+        log = await partitions.readable(topic, asked.partition, asked.current_leader_epoch)
         committed = request.isolation_level == READ_COMMITTED
         end_offset = log.last_stable_offset if committed else log.high_watermark
         found = await _find(search, log, asked.timestamp_ms, end_offset)

@@ -18,6 +18,7 @@ from groupd.coordinator.topics.coordinator_logs import (
     CoordinatorLogView,
     NoCoordinatorLogs,
 )
+from groupd.coordinator.topics.leader_epochs import NO_EPOCH, check_leader_epoch
 from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,
     OFFSETS_TOPIC,
@@ -46,7 +47,7 @@ class KnownTopics(Protocol):
 
 class Partitions:
     """Topic and partition of a request -> log. `offsets_view`: the logs of the shards;
-    `transactions_view`: the log of the transaction coordinator, set once there is one.
+    `transactions_view`: the logs of the transaction coordinator, set once there is one.
     `ownership`: says which partitions this node leads."""
 
     def __init__(
@@ -129,14 +130,21 @@ class Partitions:
         if not self._ownership.serves(unit):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
 
-    async def readable(self, topic: Topic, partition: int) -> ReadableLog:
-        """The same as `open`, but it also gives the topics of the coordinators' logs. Raises
-        ApiError NOT_LEADER_OR_FOLLOWER for one of those that is not served now."""
+    async def readable(
+        self, topic: Topic, partition: int, leader_epoch: int = NO_EPOCH
+    ) -> ReadableLog:
+        """The same as `open`, but it also gives the topics of the coordinators' logs.
+        `leader_epoch`: that of the leader whom the client means to ask, -1 if it does not say.
+        Raises ApiError FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH for another one than the leader
+        has, also where another node leads, as in Kafka; and NOT_LEADER_OR_FOLLOWER for a
+        coordinator's log that is not served now."""
+        unit = unit_of(topic.name, topic.topic_id, partition)
+        check_leader_epoch(self._ownership.epoch(unit), leader_epoch)
         if not topic.internal:
             return await self.open(topic, partition)
+        self._check_leads(unit)
         is_transactions = topic.name == TRANSACTIONS_TOPIC
         history = TRANSACTIONS_TOPIC if is_transactions else OFFSETS_TOPIC
-        unit = unit_of(topic.name, topic.topic_id, partition)
         log = CoordinatorLog(
             self.transactions_view if is_transactions else self._offsets_view,
             self._logs,

@@ -21,12 +21,15 @@ from groupd.coordinator.runtime.pace import PRODUCE_AT_ONCE, Pace, is_long_produ
 from groupd.coordinator.topics.appends import Appends, ArrivalOrder
 from groupd.coordinator.topics.batch_checks import produced_batch
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.current_leaders import CurrentLeaders
+from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce_entry import BatchChecking, ProduceEntry
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.data import (
     ProducedPartition,
     ProducedTopic,
@@ -38,6 +41,9 @@ from groupd.protocol.messages.data import (
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.records.batch import parse_header, with_log_append_time
 from groupd.storage.log import LogError
+
+_LEADERS_SINCE = 10
+_LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER})
 
 
 class _Begun(Struct, frozen=True):
@@ -58,6 +64,7 @@ class Produce:
     def __init__(
         self,
         partitions: Partitions,
+        layout: Layout,
         appends: Appends,
         transactions: ProduceTransactions,
         broker: BrokerConfigs,
@@ -65,6 +72,7 @@ class Produce:
         work: LongWork,
     ) -> None:
         self._partitions = partitions
+        self._layout = layout
         self._appends = appends
         self._transactions = transactions
         self._broker = broker
@@ -81,10 +89,15 @@ class Produce:
             begun = [await self._begin(context, request)]
         else:
             begun = await self._begin_long(context, request)
+        leaders = CurrentLeaders(self._layout, context, _LEADERS_SINCE, _LEADER_ERRORS)
+        pace = Pace(self._work)
         for part in begun:
             await self._finish(part)
+            if pace.due(len(part.entries)):
+                await pace.turn()
+            _name_leaders(part, leaders)
         if request.acks != 0:
-            return _reply(begun)
+            return _reply(begun, leaders.endpoints)
         for part in begun:
             _check_done(part)
         return None
@@ -319,7 +332,15 @@ def _check_done(part: _Begun) -> None:
                 raise ApiError(entry.result.error, entry.result.error_message)
 
 
-def _reply(begun: list[_Begun]) -> ProduceReply:
+def _name_leaders(part: _Begun, leaders: CurrentLeaders) -> None:
+    for entry in part.entries:
+        if entry.failed:
+            leader = leaders.of(entry.topic, entry.asked.partition, entry.result.error)
+            if leader is not None:
+                entry.result = replace(entry.result, current_leader=leader)
+
+
+def _reply(begun: list[_Begun], leaders: tuple[Node, ...]) -> ProduceReply:
     """A topic whose partitions are in several parts is put together again."""
     topics: list[tuple[ProduceTopic, list[ProduceEntry]]] = []
     for part in begun:
@@ -334,4 +355,4 @@ def _reply(begun: list[_Begun]) -> ProduceReply:
             topic.name, topic.topic_id, mapped(lambda entry: entry.result, entries)
         )
 
-    return ProduceReply(mapped(produced, topics))
+    return ProduceReply(mapped(produced, topics), leaders)

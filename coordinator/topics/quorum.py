@@ -1,4 +1,4 @@
-"""The node as the one controller of its cluster: DescribeQuorum (55) and UpdateFeatures (57)."""
+"""The nodes as the controllers of their cluster: DescribeQuorum (55) and UpdateFeatures (57)."""
 
 from __future__ import annotations
 
@@ -32,23 +32,27 @@ _UPGRADE_TYPES = (1, 2, 3)
 async def describe_quorum(
     plane: DataPlane, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumReply:
-    """There is no metadata log; the number of the last change of the topics stands for its end."""
+    """There is no metadata log; the number of the last change of the topics stands for its end. All
+    nodes can do what a controller does, so all are voters; so that every node tells the same, the
+    first one by its id is the leader. The database is the one directory of all."""
     check_cluster_access(context, Operation.DESCRIBE)
     if request.topics != ((CLUSTER_METADATA_TOPIC, (0,)),):
         return DescribeQuorumReply(topics=await _unknown(plane, request))
-    leader, end, now_ms = plane.layout.node_id, plane.catalogue.image.version, plane.now().wall_ms
+    voters, end, now_ms = (
+        plane.layout.broker_ids,
+        plane.catalogue.image.version,
+        plane.now().wall_ms,
+    )
     partition = QuorumPartition(
         partition=0,
-        leader_id=leader,
+        leader_id=min(voters),
         leader_epoch=_CONTROLLER_EPOCH,
         high_watermark=end,
-        voters=(QuorumReplica(leader, _DIRECTORY_ID, end, now_ms, now_ms),),
+        voters=tuple([QuorumReplica(one, _DIRECTORY_ID, end, now_ms, now_ms) for one in voters]),
     )
     return DescribeQuorumReply(
         topics=((CLUSTER_METADATA_TOPIC, (partition,)),),
-        nodes=tuple(
-            node for node in plane.layout.nodes_on(context.listener) if node.node_id == leader
-        ),
+        nodes=plane.layout.nodes_on(context.listener),
     )
 
 

@@ -1,9 +1,10 @@
-"""Where replicas lie and who leads, in a cluster where nothing moves: ElectLeaders (43),
+"""Where replicas lie and who leads, which clients cannot change: ElectLeaders (43),
 AlterPartitionReassignments (45), ListPartitionReassignments (46), DescribeLogDirs (35) and
 AlterReplicaLogDirs (34).
 
-A partition has one replica, on the node that leads it, and the store is the one log directory. A
-request for what is so already succeeds; every other one is refused.
+A partition has one replica, on the node that leads it; which one that is the cluster decides by
+itself. The store is the one log directory. A request for what is so already succeeds; every other
+one is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from groupd.coordinator.topics.broker_keys import LOG_DIR
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import check_cluster_access
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.layout import REPLICAS_OF_A_PARTITION, check_replicas
+from groupd.coordinator.topics.layout import (
+    NO_LEADER,
+    REPLICAS_OF_A_PARTITION,
+    check_replicas,
+)
 from groupd.coordinator.topics.names import stored_log_name
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.replicas import (
@@ -45,7 +50,8 @@ _PREFERRED, _UNCLEAN = 0, 1
 async def elect_leaders(
     plane: DataPlane, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersReply:
-    """Every partition is led by its only replica, so no election is needed."""
+    """Every partition is led by its only replica, so no election is needed, or none can be
+    held."""
     check_cluster_access(context, Operation.ALTER)
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
@@ -62,17 +68,26 @@ async def elect_leaders(
         for number in partitions:
             if pace.due():
                 await pace.turn()
-            outcomes.append(_election(plane, name, number))
+            outcomes.append(_election(plane, name, number, request.election_type))
         topics.append(TopicOutcomes(name, tuple(outcomes)))
     return ElectLeadersReply(topics=tuple(topics))
 
 
-def _election(plane: DataPlane, name: str, partition: int) -> PartitionOutcome:
-    if plane.catalogue.topic(name) is None:
+def _election(plane: DataPlane, name: str, partition: int, kind: int) -> PartitionOutcome:
+    topic = plane.catalogue.topic(name)
+    if topic is None:
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
-    elif not plane.catalogue.has_partition(name, partition):
+    elif not 0 <= partition < topic.partitions:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         message = f"No such partition as {name}-{partition}"
+    elif plane.layout.leader(topic, partition) == NO_LEADER:
+        preferred = kind == _PREFERRED
+        code = (
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            if preferred
+            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        )
+        message = "The partition goes to another node by itself."
     else:
         code = ErrorCode.ELECTION_NOT_NEEDED
         message = "Leader election not needed for topic partition."
@@ -147,10 +162,11 @@ def _check_reassignment(
         )
     leader = plane.layout.leader(topic, partition)
     if replicas != (leader,):
+        where = "has no leader now" if leader == NO_LEADER else f"stays on node {leader}"
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partition {name}-{partition} stays on node {leader}: partitions of this "
-            "cluster do not move.",
+            f"Partition {name}-{partition} {where}: partitions of this cluster do not move by "
+            "hand.",
         )
 
 
@@ -160,8 +176,8 @@ def _check_reassignment(
 async def describe_log_dirs(
     plane: DataPlane, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsReply:
-    """Sizes in bytes are those of the batches as they are stored. What does not exist is left out,
-    as in Kafka."""
+    """Sizes in bytes are those of the batches as they are stored. What does not exist, or is led
+    by another node, is left out, as in Kafka."""
     check_cluster_access(context, Operation.DESCRIBE)
     try:
         sizes = await plane.log_sizes.of_all()
@@ -178,7 +194,7 @@ async def describe_log_dirs(
         for number in asked:
             if pace.due():
                 await pace.turn()
-            if topic is not None and 0 <= number < topic.partitions:
+            if topic is not None and _is_here(plane, topic, number):
                 name = stored_log_name(topic.name, topic.topic_id, number)
                 found.append((number, sizes.get(name, 0)))
         if topic is not None and found:
@@ -198,6 +214,10 @@ def _asked(
         yield plane.catalogue.topic(name), partitions
 
 
+def _is_here(plane: DataPlane, topic: Topic, partition: int) -> bool:
+    return 0 <= partition < topic.partitions and plane.layout.serves(topic, partition)
+
+
 async def alter_log_dirs(
     plane: DataPlane, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsReply:
@@ -207,8 +227,11 @@ async def alter_log_dirs(
     def code(path: str, name: str, partition: int) -> ErrorCode:
         if path != LOG_DIR:
             return ErrorCode.LOG_DIR_NOT_FOUND
-        known = plane.catalogue.has_partition(name, partition)
-        return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic = plane.catalogue.topic(name)
+        if topic is None or not 0 <= partition < topic.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        here = plane.layout.serves(topic, partition)
+        return ErrorCode.NONE if here else ErrorCode.REPLICA_NOT_AVAILABLE
 
     pace = Pace(plane.work)
     outcomes: dict[str, list[tuple[int, ErrorCode]]] = {}

@@ -1,50 +1,59 @@
-"""TransactionCoordinator: the table of transactional ids with its log, markers and timers.
+"""TransactionCoordinator: the shards of transactional ids that this node serves, with their timers.
 
-Requests are coroutines: the table decides at once, the answer waits until the change is durable.
-Also the `TransactionVerifier` of the partitions. Time and producer ids are injected.
+An id belongs to the shard that Kafka's hash names. Requests are coroutines: the table of the shard
+decides at once, the answer waits until the change is durable. Ids of shards that are not here are
+refused with NOT_COORDINATOR. Also the `TransactionVerifier` of the partitions. Time and producer
+ids are injected.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.producers.transactions import (
     MarkerTarget,
     TopicPartition,
     TransactionalWrite,
 )
 from groupd.coordinator.runtime.clock import Alarm, Clock
-from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.markers import MarkerSender
+from groupd.coordinator.topics.names import transactions_log_name
+from groupd.coordinator.transactions.legacy import LegacyLog
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
-    PREPARED,
     Answer,
     Change,
     NeedsProducerId,
     Step,
-    TransactionState,
 )
+from groupd.coordinator.transactions.shard import TransactionShard
 from groupd.coordinator.transactions.state_log import StateLog
+from groupd.coordinator.transactions.surroundings import MarkerCounts, Surroundings
 from groupd.coordinator.transactions.table import TransactionTable
-from groupd.coordinator.transactions.trimmer import CHUNK, Trimmer
+from groupd.coordinator.transactions.trimmer import CHUNK
+from groupd.coordinator.transactions.view import TransactionsView
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
-from groupd.storage.log import LogError, PartitionLogs
+from groupd.storage.log import LogError, LogState, PartitionLogs
+from groupd.storage.units import OwnedUnit
 
 log = structlog.get_logger("groupd.transactions")
 
 VERIFY_WAIT_MS = 100
 """How long a write waits for the id's pending change (the completion of the transaction before,
 another partition's add) before the producer has to try again."""
+
+Decide = Callable[[TransactionTable, int, int | None], Step]
+"""(table, wall clock in ms, a producer id that is not used yet or None) -> what a request leads to.
+Raises ApiError, NeedsProducerId."""
 
 NextProducerId = Callable[[], Awaitable[int]]
 """Gives a producer id that was never given before. Raises LogError."""
@@ -62,80 +71,165 @@ class TransactionCoordinator:
         next_producer_id: NextProducerId,
         markers: MarkerTarget,
         on_first_id: Callable[[], None] = lambda: None,
+        *,
+        served: Collection[int] | None = None,
+        may_answer: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`on_first_id()` is called when there is a record in the log, perhaps more than once."""
+        """`on_first_id()` is called when there is a record in a log, perhaps more than once.
+        `served`: the shards of this node from the start, by default all. `may_answer()`: whether
+        this node may answer from memory now."""
         self.counts: Counter[str] = Counter()
         """committed, aborted, timed_out, expired: since the start."""
-        self.log = StateLog(config, logs, writer, clock, self._loaded, self._applied)
-        self.markers = MarkerSender(self.log, markers, clock)
-        self.trimmer = Trimmer(self.log, logs)
+        self.marker_counts = MarkerCounts()
+        self.shards: dict[int, TransactionShard] = {}
+        """The shards of this node, by number, but those in `_unused`."""
+        self._unused: dict[int, LogState] = {}
+        """Shards whose logs are open and empty. Each is made when the first of its ids comes, since
+        most of them are never needed where a broker is started for a test."""
+        self.view = TransactionsView(self.shards, self._unused)
+        self.may_answer = may_answer
         self._config = config
+        self._shard_count = config.transaction_state_log_num_partitions
+        self._logs = logs
         self._clock = clock
         self._next_producer_id = next_producer_id
-        self._on_first_id = on_first_id
         self._change_waiters = _ChangeWaiters(clock)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._expiry: asyncio.Task[None] | None = None
         self._abort_alarm = Alarm(clock, self._abort_timed_out)
         self._expire_alarm = Alarm(clock, self._expire)
+        self._legacy = LegacyLog(config, logs)
+        self._around = Surroundings(
+            config=config,
+            logs=logs,
+            writer=writer,
+            clock=clock,
+            markers=markers,
+            legacy=self._legacy,
+            counts=self.counts,
+            marker_counts=self.marker_counts,
+            ids_in_all=self._count_ids,
+            on_first_id=on_first_id,
+            on_loaded=self._set_alarms,
+            on_settled=self._change_waiters.wake,
+            on_progress=self.view.waiters.wake,
+        )
+        self._to_load = list(range(self._shard_count) if served is None else served)
+
+    def take(self, number: int, owned: OwnedUnit | None = None) -> TransactionShard:
+        """A shard that this node serves from now on; it is not loaded yet."""
+        shard = self.shards[number] = TransactionShard(number, self._around, owned)
+        return shard
+
+    def leave(self, shard: TransactionShard) -> None:
+        """A shard, ended, that another node serves from now on."""
+        if self.shards.get(shard.number) is shard:
+            del self.shards[shard.number]
+
+    def shard(self, number: int) -> TransactionShard | None:
+        """One of the shards of this node; None for another node's, and before `load`."""
+        opened = self._unused.pop(number, None)
+        if opened is not None:
+            self.take(number).log.begin(opened)
+        return self.shards.get(number)
 
     # Life ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read the log; if that fails, requests are refused until a later attempt succeeds."""
-        await self.log.load_first()
+        """Read the logs; a shard for which that fails refuses requests until a later attempt
+        succeeds."""
+        if not self._to_load:
+            return
+        opened: Mapping[str, LogState] = {}
+        alone = False
+        try:
+            opened = await self._logs.open_many([*map(transactions_log_name, self._to_load)])
+            alone = not await self._legacy.epochs()
+        except LogError as error:
+            log.error("the logs of transactional ids cannot be opened", reason=str(error))
+        self._set_alarms()
+        shards = []
+        for number in self._to_load:
+            state = opened.get(transactions_log_name(number))
+            if state is not None and not state.next_offset and alone:
+                self._unused[number] = state
+            else:
+                shards.append((self.take(number), state))
+        self._to_load = []
+        for shard, state in shards:
+            await shard.log.load_first(state)
 
     async def close(self) -> None:
         """Refuse what is new, let markers under way be written. What was accepted becomes
         durable and is answered as long as the writer runs."""
-        self.log.close()
+        shards = list(self.shards.values())
+        self._unused.clear()
+        self._to_load = []
+        for shard in shards:
+            shard.close()
         self._abort_alarm.cancel()
         self._expire_alarm.cancel()
         self._change_waiters.wake_all()
-        await self.log.closed()
-        await self.markers.close()
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        if self._expiry is not None:
+            await asyncio.wait([self._expiry])
+        for shard in shards:
+            await shard.log.closed()
+        # At the same time: each may wait for its markers.
+        await asyncio.gather(*[shard.ended() for shard in shards if shard.busy])
 
     @property
-    def active(self) -> bool:
-        return self.log.state is CoordinatorState.ACTIVE
+    def loading(self) -> int:
+        """Shards of this node that do not serve yet."""
+        return len(self._to_load) + sum(not shard.active for shard in self.shards.values())
+
+    @property
+    def ending(self) -> bool:
+        """Whether a transaction that is decided is being ended right now."""
+        return any(shard.markers.busy for shard in self.shards.values())
 
     def now_ms(self) -> int:
         """Wall clock: what is persisted is counted by it."""
         return self._clock.now().wall_ms
 
-    def _loaded(self) -> None:
-        if self.log.durable_offset:
-            self._on_first_id()
-        for transactional_id in self.log.table.prepared():
-            self.markers.begin(transactional_id)
+    def _count_ids(self) -> int:
+        return sum([len(shard.log.table.entries) for shard in self.shards.values()])
+
+    def _set_alarms(self) -> None:
         now_ms = self._clock.now().monotonic_ms
         self._abort_alarm.at_latest(now_ms + self._config.transaction_abort_interval_ms)
         self._expire_alarm.at_latest(now_ms + self._config.transaction_expiration_interval_ms)
 
-    def _applied(self, change: Change) -> None:
-        state = TransactionState.DEAD if change.metadata is None else change.metadata.state
-        self._on_first_id()
-        if state in PREPARED:
-            if self.active:  # else the next start does it
-                self.markers.begin(change.transactional_id)
-        else:
-            self._change_waiters.wake(change.transactional_id)
-        if state is TransactionState.COMPLETE_COMMIT:
-            self.counts["committed"] += 1
-        elif state is TransactionState.COMPLETE_ABORT:
-            self.counts["aborted"] += 1
-        elif state is TransactionState.DEAD:
-            self.counts["expired"] += 1
-        if self.trimmer.due():
-            self._spawn(self.trimmer.trim())
+    # Shards -------------------------------------------------------------------------------
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def check_answers(self) -> None:
+        """Raises ApiError COORDINATOR_NOT_AVAILABLE while nothing may be answered from memory."""
+        if not self.may_answer():
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def table_of(self, transactional_id: str) -> TransactionTable:
+        """The table that has the id, if it is known. Raises ApiError INVALID_REQUEST, or while
+        this node cannot answer for the id."""
+        return self._log_of(transactional_id).serving()
+
+    def tables(self) -> list[TransactionTable]:
+        """The tables of all shards of this node. Raises ApiError as `table_of`."""
+        self.check_answers()
+        self._check_begun()
+        return [shard.log.serving() for shard in self.shards.values()]
+
+    def _check_begun(self) -> None:
+        if self._to_load:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _log_of(self, transactional_id: str | None) -> StateLog:
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        self.check_answers()
+        number = partition_for(transactional_id, self._shard_count)
+        shard = self.shards.get(number) or self.shard(number)
+        if shard is None:
+            self._check_begun()
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return shard.log
 
     # Requests -----------------------------------------------------------------------------
 
@@ -143,24 +237,27 @@ class TransactionCoordinator:
         """InitProducerId with a transactional id. Here and in the methods below an error is in the
         answer."""
         return await self._step(
-            lambda table, now_ms, fresh_id: table.init_producer_id(request, now_ms, fresh_id)
+            request.transactional_id,
+            lambda table, now_ms, fresh_id: table.init_producer_id(request, now_ms, fresh_id),
         )
 
     async def add_partitions(self, write: TransactionalWrite, *, client_version: int) -> ErrorCode:
         answer = await self._step(
-            lambda table, now_ms, _: table.add_partitions(write, client_version, now_ms)
+            write.transactional_id,
+            lambda table, now_ms, _: table.add_partitions(write, client_version, now_ms),
         )
         return answer.error
 
     async def end(self, request: EndTxnRequest, *, client_version: int) -> Answer:
         return await self._step(
-            lambda table, now_ms, fresh_id: table.end(request, client_version, now_ms, fresh_id)
+            request.transactional_id,
+            lambda table, now_ms, fresh_id: table.end(request, client_version, now_ms, fresh_id),
         )
 
     def check(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
         """Tells for each partition whether it is in the open transaction; adds nothing."""
         try:
-            return self.log.serving().verify(write)
+            return self.table_of(write.transactional_id).verify(write)
         except ApiError as error:
             return dict.fromkeys(write.partitions, error.code)
 
@@ -186,17 +283,19 @@ class TransactionCoordinator:
             for partition, code in codes.items()
         }
 
-    async def _step(self, decide: Callable[[TransactionTable, int, int | None], Step]) -> Answer:
+    async def _step(self, transactional_id: str | None, decide: Decide) -> Answer:
         fresh_id: int | None = None
         try:
             while True:
+                # Anew after every wait: the shard may have left and come back.
+                state_log = self._log_of(transactional_id)
                 try:
-                    step = decide(self.log.serving(), self._clock.now().wall_ms, fresh_id)
+                    step = decide(state_log.serving(), self._clock.now().wall_ms, fresh_id)
                 except NeedsProducerId:
                     fresh_id = await self._fresh_id()
                     continue
                 if isinstance(step, Change):
-                    await self.log.append(step)
+                    await state_log.append(step)
                     return step.answer
                 return step
         except ApiError as error:
@@ -211,11 +310,21 @@ class TransactionCoordinator:
     # Time ---------------------------------------------------------------------------------
 
     def _abort_timed_out(self) -> None:
-        if self.active:
-            for transactional_id in self.log.table.timed_out(self._clock.now().wall_ms):
-                self._spawn(self._abort(transactional_id))
+        for shard in self._at_work():
+            for transactional_id in shard.log.table.timed_out(self._clock.now().wall_ms):
+                shard.spawn(self._abort(transactional_id))
         interval_ms = self._config.transaction_abort_interval_ms
         self._abort_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
+
+    def _at_work(self) -> list[TransactionShard]:
+        """The shards with ids that may be changed now, in order."""
+        if not self.may_answer():
+            return []
+        return [
+            shard
+            for _, shard in sorted(self.shards.items())
+            if shard.active and shard.log.table.entries
+        ]
 
     async def _abort(self, transactional_id: str) -> None:
         aborted = False
@@ -226,7 +335,7 @@ class TransactionCoordinator:
             aborted = change is not None
             return change or Answer()
 
-        answer = await self._step(decide)
+        answer = await self._step(transactional_id, decide)
         if aborted and answer.error is ErrorCode.NONE:
             self.counts["timed_out"] += 1
             log.info("transaction timed out", id=transactional_id)
@@ -234,22 +343,23 @@ class TransactionCoordinator:
             log.warning("timed out, not aborted", id=transactional_id, error=answer.error.name)
 
     def _expire(self) -> None:
-        if self.active:
-            self._spawn(self._forget_unused(self.log.table))
+        shards = self._at_work()
+        if shards and (self._expiry is None or self._expiry.done()):
+            self._expiry = asyncio.get_running_loop().create_task(self._forget_unused(shards))
         interval_ms = self._config.transaction_expiration_interval_ms
         self._expire_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
 
-    async def _forget_unused(self, table: TransactionTable) -> None:
+    async def _forget_unused(self, shards: list[TransactionShard]) -> None:
         """Forget ids that were not used for long, some at a time, with turns for others in
         between."""
-        ids = list(table.entries)
-        for start in range(0, len(ids), CHUNK):
-            if not self.log.serves(table):
-                return
-            some = ids[start : start + CHUNK]
-            for change in table.expired(some, self._clock.now().wall_ms):
-                self.log.append(change)
-            await asyncio.sleep(0)
+        for shard in shards:
+            state_log, table = shard.log, shard.log.table
+            for some in chunks(list(table.entries), CHUNK):
+                if not state_log.serves(table):
+                    break
+                for change in table.expired(some, self._clock.now().wall_ms):
+                    state_log.append(change)
+                await asyncio.sleep(0)
 
 
 class _ChangeWaiters:

@@ -219,7 +219,9 @@ class TransactionHandlers:
                 transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             )
         try:
-            found = describe_transaction(self._coordinator.log.serving(), transactional_id)
+            found = describe_transaction(
+                self._coordinator.table_of(transactional_id), transactional_id
+            )
         except ApiError as error:
             return DescribedTransaction(transactional_id, error.code)
         visible = tuple(
@@ -232,7 +234,9 @@ class TransactionHandlers:
     async def list(
         self, context: RequestContext, request: ListTransactionsRequest
     ) -> ListTransactionsReply:
-        table = self._coordinator.log.serving()
+        """ListTransactions: the ids of this node. Raises ApiError if one of its shards cannot be
+        asked now, because the list would lack its ids."""
+        entries = [item for table in self._coordinator.tables() for item in table.entries.items()]
         pace = Pace(self._work)
         matches = TransactionFilter(request, self._coordinator.now_ms())
         unknown: dict[str, None] = {}
@@ -242,7 +246,7 @@ class TransactionHandlers:
             if name not in STATES_BY_NAME:
                 unknown[name] = None
         found = []
-        for transactional_id, entry in await pace.in_order(list(table.entries.items())):
+        for transactional_id, entry in await pace.in_order(entries):
             if pace.due():
                 await pace.turn()
             if matches(transactional_id, entry) and context.sees(
@@ -252,6 +256,7 @@ class TransactionHandlers:
                 found.append(
                     ListedTransaction(transactional_id, metadata.producer_id, metadata.state.shown)
                 )
+        self._coordinator.check_answers()  # the lease may be over by now
         return ListTransactionsReply(tuple(found), tuple(unknown))
 
 
@@ -287,8 +292,6 @@ def _added(
 
 def describe_transaction(table: TransactionTable, transactional_id: str) -> DescribedTransaction:
     """One transactional id; an error is in the answer."""
-    if not transactional_id:
-        return DescribedTransaction(transactional_id, ErrorCode.INVALID_REQUEST)
     entry = table.entries.get(transactional_id)
     if entry is None:
         return DescribedTransaction(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

@@ -25,6 +25,7 @@ from groupd.coordinator.transactions.metadata import (
     TransactionState,
 )
 from groupd.coordinator.transactions.state_log import StateLog
+from groupd.coordinator.transactions.surroundings import MarkerCounts
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 
@@ -50,14 +51,15 @@ transaction."""
 class MarkerSender:
     """Ends transactions: call `begin(id)` for each one that is prepared."""
 
-    def __init__(self, state_log: StateLog, target: MarkerTarget, clock: Clock) -> None:
+    def __init__(
+        self, state_log: StateLog, target: MarkerTarget, clock: Clock, counts: MarkerCounts
+    ) -> None:
         self._log = state_log
         self._target = target
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._counts = counts
         self._pausing = 0
-        self.written = 0
-        self.retries = 0
 
     def begin(self, transactional_id: str) -> None:
         task = asyncio.get_running_loop().create_task(
@@ -67,15 +69,25 @@ class MarkerSender:
         task.add_done_callback(self._tasks.discard)
 
     @property
+    def under_way(self) -> bool:
+        """Whether there is a transaction that is decided and not complete."""
+        return bool(self._tasks)
+
+    @property
     def busy(self) -> bool:
         """Whether a transaction that is decided is being ended right now; a pause before another
         try does not count."""
         return len(self._tasks) > self._pausing
 
-    async def close(self) -> None:
+    def cancel(self) -> None:
+        """End at once: whoever serves the ids next begins with all markers again."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Give what is being written a moment; the rest is done after the next start."""
         if self._tasks:
-            _, late = await asyncio.wait(set(self._tasks), timeout=CLOSE_TIMEOUT_S)
+            _, late = await asyncio.wait(set(self._tasks), timeout=timeout_s)
             for task in late:
                 task.cancel()
             if late:
@@ -94,7 +106,7 @@ class MarkerSender:
                     return
                 self._take_in(table, transactional_id, codes)
             if entry.unmarked:
-                self.retries += 1
+                self._counts.retries += 1
                 await self._pause(pause_ms)
                 pause_ms = min(2 * pause_ms, BACKOFF_MAX_MS)
                 if not self._log.serves(table):
@@ -123,7 +135,7 @@ class MarkerSender:
         done = []
         for partition, code in sorted(codes.items()):
             if code is ErrorCode.NONE:
-                self.written += 1
+                self._counts.written += 1
                 done.append(partition)
             elif code in NEEDS_NO_MARKER:
                 log.info(

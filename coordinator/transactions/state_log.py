@@ -1,90 +1,85 @@
-"""The coordinator's log at work: load, group commit, fail and reload.
+"""The log of a shard of transactional ids at work: load, group commit, fail and reload.
 
 States are those of a shard: LOADING -> ACTIVE; ACTIVE or LOADING -> FAILED -> LOADING; any ->
 CLOSED. A change becomes true in memory when its record is durable, not before. If an append
 fails, or its outcome is unknown, every waiting change is refused with NOT_COORDINATOR, memory is
 dropped and the table is read from the log again, which also settles what was in doubt.
+
+A shard whose log is empty takes over its ids from the log that there was before shards (`legacy`),
+in one append, before it serves.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.core.types import Completion
-from groupd.coordinator.producers.producer_state import ProducerStates
-from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.journal import (
     BATCH_OVERHEAD_BYTES,
     RECORD_OVERHEAD_BYTES,
     Journal,
     measured,
 )
-from groupd.coordinator.runtime.loader import LoadFailed, check_batches
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState
-from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.topics.names import TRANSACTIONS_LOG
-from groupd.coordinator.transactions.log_records import from_value, to_record
+from groupd.coordinator.topics.names import transactions_log_name
+from groupd.coordinator.transactions.log_records import to_record
 from groupd.coordinator.transactions.metadata import Change, TransactionMetadata, TransactionState
+from groupd.coordinator.transactions.replay import load_table
+from groupd.coordinator.transactions.surroundings import Surroundings
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.records.batch import CorruptBatch, iter_batches, iter_records
-from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
-from groupd.protocol.records.transaction_records import decode_key
-from groupd.storage.log import Append, LogError, LogState, PartitionLogs
+from groupd.storage.log import Append, LogError, LogState
+from groupd.storage.units import OwnedUnit
 
 log = structlog.get_logger("groupd.transactions")
 
-LOG_NAME = TRANSACTIONS_LOG
 _FIRST_OWNER_EPOCH = 1
 _OWNER = "transactions"
-_READ_BYTES = 1024 * 1024
 
 HEADROOM_BYTES = 64
 """What an open transaction leaves free, so that the records of its end always fit."""
 
 
 class StateLog:
-    """A `writer.Source`. `on_loaded()` and `on_applied(change)` are called when the table has
-    been read, and when a change has become true."""
+    """A `writer.Source`. `owned`: the shard's unit in a cluster. `on_loaded()`,
+    `on_applied(change)` and `on_progress()` are called when the table has been read, when a change
+    has become true, and whenever the high watermark moves or the state changes."""
 
     def __init__(
         self,
-        config: CoordinatorConfig,
-        logs: PartitionLogs,
-        writer: LogWriter,
-        clock: Clock,
+        number: int,
+        around: Surroundings,
         on_loaded: Callable[[], None],
         on_applied: Callable[[Change], None],
+        owned: OwnedUnit | None = None,
     ) -> None:
+        self.number = number
+        self.name = transactions_log_name(number)
         self.state = CoordinatorState.LOADING
-        self.table = TransactionTable(config)
-        self._owner_epoch = _FIRST_OWNER_EPOCH
-        self.start_offset = 0
-        self.load_ms = self.loaded_records = 0
-        self._config = config
-        self._logs = logs
-        self._writer = writer
-        self._clock = clock
-        self._on_loaded = on_loaded
-        self._on_applied = on_applied
-        self._journal = Journal(0, config.message_max_bytes)
-        self._taken_from = self._journal
-        self._reload = Reload(clock, self, "transactions")
-        self._flush_waiters: list[asyncio.Future[None]] = []
-        self.readers: set[asyncio.Event] = set()
-        """Events that are set whenever the high watermark moves or the state changes."""
-        self.view = StateLogView(self)
-
-    @property
-    def coordinator_epoch(self) -> int:
+        self.table = TransactionTable(around.config, around.ids_in_all)
+        self.coordinator_epoch = -1
         """The coordinator epoch of markers: 0 at the first start, as in Kafka. It grows whenever
         the log changes hands, so that markers of a former owner are fenced."""
-        return self._owner_epoch - _FIRST_OWNER_EPOCH
+        self.start_offset = 0
+        self.load_ms = self.loaded_records = 0
+        self._owner_epoch = -1
+        self._owned = owned
+        self._around = around
+        self._config = around.config
+        self._clock = around.clock
+        self._writer = around.writer
+        self._on_loaded = on_loaded
+        self._on_applied = on_applied
+        self._journal = Journal(0, around.config.message_max_bytes)
+        self._taken_from = self._journal
+        self._reload = Reload(around.clock, self, "transactions", shard=number)
+        self._flush_waiters: list[asyncio.Future[None]] = []
 
     @property
     def durable_offset(self) -> int:
@@ -102,28 +97,59 @@ class StateLog:
 
     # Loading ------------------------------------------------------------------------------
 
-    async def load_first(self) -> None:
-        """The load at start; if it fails, the coordinator refuses and tries again, unless its
-        log is damaged."""
-        await self._reload.load_first(self.load)
+    async def load_first(self, opened: LogState | None = None) -> None:
+        """The load at start; if it fails, the shard refuses and tries again, unless its log is
+        damaged. `opened`: the log, if it is open already."""
+        await self._reload.load_first(partial(self.load, opened))
 
-    async def load(self) -> None:
+    async def load(self, opened: LogState | None = None) -> None:
         """Raises LoadFailed or LogError."""
         started_ms = self._clock.now().monotonic_ms
-        opened: LogState = await self._logs.open(LOG_NAME)
-        table = TransactionTable(self._config)
-        loaded = await _load_table(table, self._logs, opened)
+        logs = self._around.logs
+        opened = opened or await logs.open(self.name, self._owned)
+        first_epoch = await self._around.legacy.epochs()
+        table = TransactionTable(self._config, self._around.ids_in_all)
+        journal = Journal(opened.next_offset, self._config.message_max_bytes)
+        if opened.next_offset:
+            loaded = await load_table(table, logs, opened)
+        else:
+            loaded = await self._take_over(table, journal, opened.owner_epoch)
         if self.state is CoordinatorState.CLOSED:
             return
-        self.table = table
+        self.load_ms = self._clock.now().monotonic_ms - started_ms
         self.loaded_records = loaded
+        self.coordinator_epoch = first_epoch + opened.owner_epoch - _FIRST_OWNER_EPOCH
+        self._serve(opened, table, journal)
+
+    def begin(self, opened: LogState) -> None:
+        """Serve at once a log that is open and empty, where there is none from before shards."""
+        self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
+        self._serve(opened, self.table, self._journal)
+
+    def _serve(self, opened: LogState, table: TransactionTable, journal: Journal) -> None:
+        self.table = table
         self.start_offset = opened.start_offset
         self._owner_epoch = opened.owner_epoch
-        self._journal = Journal(opened.next_offset, self._config.message_max_bytes)
-        self.load_ms = self._clock.now().monotonic_ms - started_ms
+        self._journal = journal
         self.state = CoordinatorState.ACTIVE
         self._wake()
         self._on_loaded()
+
+    async def _take_over(self, table: TransactionTable, journal: Journal, owner_epoch: int) -> int:
+        """Write what the log from before shards holds for this one. Raises as `load`. It is one
+        append, so a process that dies leaves this log empty or complete."""
+        now_ms = self._clock.now().monotonic_ms
+        for some in chunks(await self._around.legacy.ids_of(self.number)):
+            for transactional_id, metadata in some:
+                table.replay(transactional_id, metadata, journal.next_offset)
+                record = to_record(transactional_id, metadata)
+                journal.accept(measured([record]), (transactional_id,), [], None, now_ms)
+            await asyncio.sleep(0)
+        if not journal.idle:
+            await self._writer.append(self._taken(journal, owner_epoch))
+            journal.durable()
+            log.info("ids taken over", log=self.name, ids=len(table.entries))
+        return journal.durable_offset
 
     def close(self) -> None:
         """Refuse everything from now on. What was accepted may still become durable."""
@@ -132,7 +158,19 @@ class StateLog:
         self._wake()
 
     async def closed(self) -> None:
+        """Wait after `close` until no load is under way."""
         await self._reload.ended()
+
+    async def written(self) -> None:
+        """Wait after `close` until what was accepted is durable and answered, or has failed."""
+        while not self._journal.idle:
+            await self._next_flush()
+
+    def drop(self) -> None:
+        """Refuse everything at once, also what waits to become durable: another node may have the
+        shard."""
+        self.close()
+        self._lose()
 
     # Appends ------------------------------------------------------------------------------
 
@@ -162,18 +200,20 @@ class StateLog:
         """Wait until what was accepted is durable; False if the log failed."""
         table, end_offset = self.table, self._journal.next_offset
         while self.serves(table) and self._journal.durable_offset < end_offset:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._flush_waiters.append(waiter)
-            await waiter
+            await self._next_flush()
         return self.serves(table)
+
+    def _next_flush(self) -> asyncio.Future[None]:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._flush_waiters.append(waiter)
+        return waiter
 
     def _wake(self) -> None:
         waiters, self._flush_waiters = self._flush_waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        for event in self.readers:
-            event.set()
+        self._around.on_progress(self.number)
 
     def _accept(
         self,
@@ -190,9 +230,12 @@ class StateLog:
         if self.state is CoordinatorState.FAILED:
             return []
         self._taken_from = self._journal
+        return self._taken(self._journal, self._owner_epoch)
+
+    def _taken(self, journal: Journal, owner_epoch: int) -> list[Append]:
         return [
-            Append(LOG_NAME, self._owner_epoch, first, last, timestamp_ms, payload)
-            for first, last, timestamp_ms, payload in self._journal.take(self._clock.now().wall_ms)
+            Append(self.name, owner_epoch, first, last, timestamp_ms, payload)
+            for first, last, timestamp_ms, payload in journal.take(self._clock.now().wall_ms)
         ]
 
     def done(self, error: LogError | None) -> None:
@@ -211,16 +254,20 @@ class StateLog:
         self._wake()
 
     def _fail(self, error: LogError) -> None:
-        log.error("append failed", log=LOG_NAME, reason=str(error))
+        log.error("append failed", log=self.name, reason=str(error))
         if self.state is CoordinatorState.ACTIVE:
             self.state = CoordinatorState.FAILED
             self._reload.start(0)
+        self._lose()
+        self._wake()
+
+    def _lose(self) -> None:
+        """What is not durable yet never will be."""
         for batch in self._journal.failed():
             for completion in batch.completions:
                 _, future = completion.data
                 if not future.done():
                     future.set_exception(ApiError(ErrorCode.NOT_COORDINATOR))
-        self._wake()
 
 
 def _is_ongoing(change: Change) -> bool:
@@ -232,70 +279,3 @@ def _looked_at(future: asyncio.Future[None]) -> None:
     failure already."""
     if not future.cancelled():
         future.exception()
-
-
-async def _load_table(table: TransactionTable, logs: PartitionLogs, state: LogState) -> int:
-    """Replay the log into a fresh `table`; returns how many records were applied. Raises LogError,
-    and LoadFailed for what cannot be decoded: skipping a decision would undo it."""
-    offset, applied = state.start_offset, 0
-    while offset < state.next_offset:
-        batches = await logs.read(state.name, offset, _READ_BYTES)
-        if not batches:
-            raise LoadFailed(
-                f"{state.name}: nothing at offset {offset}, log end {state.next_offset}"
-            )
-        for stored in batches:
-            try:
-                check_batches(stored)
-                applied += _replay_batch(table, stored.payload)
-            except (CorruptRecord, CorruptBatch, ValueError) as error:
-                raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
-            offset = stored.last_offset + 1
-        await asyncio.sleep(0)
-    return applied
-
-
-def _replay_batch(table: TransactionTable, payload: bytes) -> int:
-    applied = 0
-    for batch in iter_batches(payload):
-        if batch.header.is_control:
-            continue
-        for record in iter_records(batch):
-            if record.key is None:
-                continue
-            try:
-                transactional_id = decode_key(record.key)
-            except UnknownRecordType as unknown:
-                log.warning("unknown record type skipped", type=unknown.record_type)
-                continue
-            metadata = None if record.value is None else from_value(record.value)
-            table.replay(transactional_id, metadata, record.offset)
-            applied += 1
-    return applied
-
-
-class StateLogView:
-    """What of the log may be read, as `coordinator.topics.coordinator_logs` asks for it. It is the
-    one partition of `__transaction_state`."""
-
-    def __init__(self, log: StateLog) -> None:
-        self._log = log
-        self._producers = ProducerStates()
-
-    def state(self, partition: int) -> tuple[int, int] | None:
-        """(start offset, high watermark); None while the log is not served."""
-        active = self._log.state is CoordinatorState.ACTIVE
-        return (self._log.start_offset, self._log.durable_offset) if active else None
-
-    def clean_offsets(self, partition: int) -> tuple[int, int]:
-        return 0, 0
-
-    def producers(self, partition: int) -> ProducerStates:
-        """None ever: the coordinator writes without a producer id."""
-        return self._producers
-
-    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
-        self._log.readers.add(event)
-
-    def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
-        self._log.readers.discard(event)

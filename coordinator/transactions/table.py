@@ -1,4 +1,4 @@
-"""TransactionTable: all transactional ids of the coordinator, as a state machine.
+"""TransactionTable: the transactional ids of a shard, as a state machine.
 
 Pure: no clock, no I/O, nothing awaited; time is `now_ms` (wall clock, because it is persisted). A
 request gives a `Step`: an `Answer`, or a `Change` whose record must become durable first. From
@@ -11,7 +11,7 @@ A failed append has no undo: the shell drops the table and loads another one fro
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.slices import WORK_ITEMS, chunks
@@ -56,10 +56,14 @@ class Entry:
 
 
 class TransactionTable:
-    """All transactional ids, as the module describes them."""
+    """See above. `ids_in_all()`: how many ids there are that count against the limit, by default
+    those of this table."""
 
-    def __init__(self, config: CoordinatorConfig) -> None:
+    def __init__(
+        self, config: CoordinatorConfig, ids_in_all: Callable[[], int] | None = None
+    ) -> None:
         self._config = config
+        self._ids_in_all = ids_in_all or (lambda: len(self.entries))
         self.entries: dict[str, Entry] = {}
 
     # Requests -----------------------------------------------------------------------------
@@ -117,7 +121,7 @@ class TransactionTable:
     def _new_metadata(
         self, request: InitProducerIdRequest, now_ms: int, fresh_id: int | None
     ) -> TransactionMetadata:
-        if len(self.entries) >= self._config.max_transactional_ids:
+        if self._ids_in_all() >= self._config.max_transactional_ids:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         if fresh_id is None:
             raise NeedsProducerId
@@ -168,8 +172,6 @@ class TransactionTable:
         return self._begin(step) if isinstance(step, Change) else step
 
     def _entry(self, transactional_id: str) -> Entry:
-        if not transactional_id:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
         entry = self.entries.get(transactional_id)
         if entry is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)

@@ -1,4 +1,4 @@
-"""Keeps `__transaction_state` short: what is still true is written again, the rest is dropped.
+"""Keeps the log of a shard short: what is still true is written again, the rest is dropped.
 
 Every id whose newest record lies below a point of the durable log gets a copy of it at the end;
 then the log is cut at that point. Nothing below is needed, whenever the process dies. Ids that
@@ -11,7 +11,7 @@ import asyncio
 
 import structlog
 
-from groupd.coordinator.transactions.state_log import LOG_NAME, StateLog
+from groupd.coordinator.transactions.state_log import StateLog
 from groupd.storage.log import LogError, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
@@ -50,7 +50,7 @@ class Trimmer:
             await self._trim()
         except LogError as error:
             self._failed_at = self._log.durable_offset
-            log.warning("the log cannot be trimmed", log=LOG_NAME, reason=str(error))
+            log.warning("the log cannot be trimmed", log=self._log.name, reason=str(error))
         finally:
             self._busy = False
 
@@ -67,7 +67,7 @@ class Trimmer:
             await asyncio.sleep(0)
         if not self._log.serves(table) or not await self._log.flushed():
             return
-        await self._logs.truncate_before(LOG_NAME, keep_from)
+        await self._logs.truncate_before(self._log.name, keep_from)
         if self._log.serves(table):
             self._log.start_offset = keep_from
-        log.info("log trimmed", log=LOG_NAME, from_offset=keep_from, ids=len(table.entries))
+        log.info("log trimmed", log=self._log.name, from_offset=keep_from, ids=len(table.entries))

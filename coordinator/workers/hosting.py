@@ -152,7 +152,8 @@ async def launch(
     shards = config.offsets_topic_num_partitions
     if options.count > shards:
         raise ConfigError(f"--workers {options.count}: there are {shards} shards only")
-    workers = bind_nodes(options.count, shards, config.node_id, listen, advertised)
+    rack = config.broker_rack or None
+    workers = bind_nodes(options.count, shards, config.node_id, listen, advertised, rack)
     hosting = Hosting(options, config, workers, broker, clock)
     try:
         await hosting.cluster.launch()

@@ -23,6 +23,7 @@ from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.topics.broker_keys import LOG_DIR
 from groupd.coordinator.topics.fetch import Fetch
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
+from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.markers import write_txn_markers
 from groupd.coordinator.topics.partition_queries import (
     describe_producers,
@@ -66,6 +67,7 @@ def offsets_handlers(
     return {
         FetchRequest: Fetch(
             partitions,
+            Layout(config.node_id, (), ownership),
             FetchSessions(config, new_id),
             config,
             broker.work,

@@ -24,7 +24,14 @@ class MainOwnership(Alone):
 
 
 class WorkerOwnership(Alone):
-    """A worker serves its shards of groups and nothing else; which these are its broker knows."""
+    """A worker serves its shards of groups and nothing else; which these are its broker knows, and
+    who leads the rest the main process."""
 
     def serves(self, unit: Unit) -> bool:
         return unit.kind == GROUPS
+
+    def leader(self, unit: Unit) -> int | None:
+        return None
+
+    def only_leader(self, kind: str) -> tuple[int, int] | None:
+        return None

@@ -19,6 +19,7 @@ def bind_nodes(
     node_id: int,
     listen: tuple[str, int],
     advertised: tuple[str, int] | None,
+    rack: str | None,
 ) -> list[WorkerNode]:
     """Worker i of 1..`workers` is node `node_id` + i, listens on the
     port i above `listen`, or on any free one if that is 0, and serves the shards with
@@ -38,7 +39,7 @@ def bind_nodes(
             address = (WILDCARDS.get(name[0], name[0]), name[1])
             if advertised is not None:
                 address = (advertised[0], advertised[1] + index)
-            node = Node(node_id + index, *address)
+            node = Node(node_id + index, *address, rack)
             nodes.append(WorkerNode(node, tuple(range(index - 1, shards, workers)), bound))
     except BaseException:
         for bound_node in nodes:

@@ -16,7 +16,7 @@ from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.generator.traffic import EndOffset, GeneratedTopic
 from groupd.protocol.records.batch import parse_header
 from groupd.protocol.records.batch_builder import new_header, pack_batch
-from groupd.storage.log import Append, Store, StoredTopic
+from groupd.storage.log import Append, ConfigEntry, Store, StoredTopic
 
 END_OFFSETS_FILE = "end-offsets.jsonl"
 """A file beside the segments: one object a line, with the columns of `schema.END_OFFSETS`."""
@@ -73,7 +73,7 @@ class StoreSink:
         known = {(entry[0], entry[2]) for entry in await self._store.configs()}
         if (resource, key) in known or await self._store.topics():
             raise GeneratorError("the store is in use: a log is generated into a new one")
-        await self._store.put_config(resource, name, key, str(partitions))
+        await self._store.put_configs([ConfigEntry(resource, name, key, str(partitions))])
         await self._store.open_many([offsets_log_name(number) for number in range(partitions)])
         for topic in topics:
             await self._store.put_topic(StoredTopic(topic.topic_id, topic.name, topic.partitions))

@@ -74,7 +74,8 @@ class MetadataRequest(Struct, frozen=True):
 
 class PartitionRun(Struct, frozen=True):
     """The partitions from `first` to below `end` of a topic, which all have this leader and these
-    nodes. `replicas` and `isr` are node ids."""
+    nodes. `leader` is -1 while there is none, which `error` says too where it is asked for.
+    `replicas`, `isr` and `offline` (replicas on nodes that are gone) are node ids."""
 
     first: int
     end: int
@@ -83,6 +84,7 @@ class PartitionRun(Struct, frozen=True):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     error: ErrorCode = ErrorCode.NONE
+    offline: tuple[int, ...] = ()
 
 
 class TopicInfo(Struct, frozen=True):

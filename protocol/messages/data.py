@@ -57,7 +57,8 @@ class ProducedPartition(Struct, frozen=True):
     error_message: str | None = None
     record_errors: tuple[RecordError, ...] = ()
     current_leader: tuple[int, int] | None = None
-    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER."""
+    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER; the node id is -1 while there is
+    no leader."""
 
 
 class ProducedTopic(Struct, frozen=True):
@@ -119,7 +120,8 @@ class FetchedPartition(Struct, frozen=True):
     diverging_epoch: tuple[int, int] | None = None
     """(leader epoch, end offset) where the reader's log diverges."""
     current_leader: tuple[int, int] | None = None
-    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."""
+    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH; the node
+    id is -1 while there is no leader."""
 
 
 class FetchedDataTopic(Struct, frozen=True):

@@ -27,6 +27,7 @@ from groupd.coordinator.logtools.verify import verify_store
 from groupd.coordinator.profiles import PROFILES
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.waiting import Callback
+from groupd.coordinator.transactions.shard import TransactionShard
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
@@ -57,6 +58,7 @@ WAL_BYTES_MAX = 32 << 20
 SETTINGS = {
     **PROFILES["test"],
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
     "offsets.retention.minutes": "2880",
     "groupd.history.retention.ms": str(3 * 24 * HOUR_MS),
     "log.retention.ms": str(3 * 24 * HOUR_MS),
@@ -100,7 +102,13 @@ class Soak:
         self.daemon = Daemon(options, self.clock, socket_clock=SystemClock())
         await self.daemon.start()
         # It is trimmed as often as a log of thousands of transactions a day.
-        self.daemon.parts.transactions.trimmer.records_min = 100
+        self.transactions().trimmer.records_min = 100
+
+    def transactions(self) -> TransactionShard:
+        """The one shard of transactional ids."""
+        shard = self.daemon.parts.transactions.shard(0)
+        assert shard is not None
+        return shard
 
     async def ask(self, request: Any, version: int) -> Any:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -226,7 +234,7 @@ class Soak:
             for partition in range(topic.partitions)
             if (log := plane.partitions.is_open(topic, partition)) is not None
         ]
-        transactions = self.daemon.parts.transactions.log
+        transactions = self.transactions().log
         return Kept(
             pages * page_bytes,
             file.with_name("groupd.sqlite-wal").stat().st_size,

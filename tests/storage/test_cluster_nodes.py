@@ -9,12 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cluster.lease import NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.storage import postgres_membership
 from groupd.storage.cluster import NodeFacts
-from groupd.storage.log import Append, LogFenced
+from groupd.storage.log import Append, ConfigEntry, LogFenced
 from groupd.storage.postgres_cluster import ClusterStore, cluster_store
 from groupd.storage.units import GROUPS, PARTITIONS, OwnedUnit, Unit
 from tests.support.postgres import PostgresServer, running_postgres
@@ -60,28 +61,15 @@ class Served:
         return append.base_offset
 
 
-class Catalogue:
-    """Follows the journal; nothing is in memory that would have to change."""
-
-    def __init__(self, store: ClusterStore) -> None:
-        self._journal = store.journal
-
-    @property
-    def applied(self) -> int:
-        return self._journal.applied
-
-    async def catch_up(self) -> None:
-        self._journal.advance((await self._journal.changes()).version)
-
-
 class Member:
     def __init__(self, url: str, node_id: int) -> None:
         self.store = cluster_store(url)
         self.host = Served(self.store)
+        self.changes = CatalogueChanges(self.store.journal)
         self.node = ClusterNode(
             node_id,
             self.store.membership,
-            Catalogue(self.store),
+            self.changes,
             SystemClock(),
             NodeLease(LEASE_MS),
             {GROUPS: self.host, PARTITIONS: self.host},
@@ -243,8 +231,9 @@ async def test_a_drained_member_serves_nothing_until_it_resumes(member: StartMem
 async def test_a_change_of_the_catalogue_reaches_every_member(member: StartMember) -> None:
     first, second = await member(1), await member(2)
     await until(shared_by(first, second))
-    await first.store.put_config(4, "", "log.retention.ms", "5")
-    await first.node.spread(first.store.journal.applied)
+    entry = ConfigEntry(4, "", "log.retention.ms", "5")
+    await first.changes.make(lambda: first.store.put_configs([entry]))
+    await first.node.spread(first.changes.made)
     assert second.store.journal.applied == first.store.journal.applied == 1
 
 

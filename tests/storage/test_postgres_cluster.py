@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 
 import pytest
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.storage import postgres_membership
 from groupd.storage.cluster import (
     CatalogueBehind,
@@ -19,6 +21,7 @@ from groupd.storage.cluster import (
 )
 from groupd.storage.log import (
     Append,
+    ConfigEntry,
     LogFenced,
     SecurityEntry,
     StoredTopic,
@@ -360,17 +363,21 @@ async def test_a_change_is_refused_until_all_changes_before_are_known(
     await join(a, 1)
     await join(b, 2)
     await a.put_topic(TOPIC)
+    a.journal.advance(a.journal.written)
     with pytest.raises(CatalogueBehind):
-        await b.put_config(4, "", "log.retention.ms", "5")
+        await b.put_configs([ConfigEntry(4, "", "log.retention.ms", "5")])
     assert await b.configs() == []
     changes = await b.journal.changes()
     assert changes.entries == (("topic", TOPIC.topic_id.hex()),)
     assert (changes.version, changes.complete) == (1, True)
     assert await b.topics_by_id([TOPIC.topic_id, bytes(16)]) == [TOPIC]
     b.journal.advance(changes.version)
-    await b.put_config(4, "", "log.retention.ms", "5")
+    await b.put_configs([ConfigEntry(4, "", "log.retention.ms", "5")])
     await b.change_security([SecurityEntry("acl", "k", "v"), SecurityEntry("scram", "u", None)])
     await b.delete_topic(TOPIC.topic_id)
+    # What b has written counts once it is in memory.
+    assert (b.journal.applied, b.journal.written) == (1, 4)
+    b.journal.advance(b.journal.written)
     assert (await b.journal.changes()).entries == ()
     assert (await a.journal.changes()).entries == (
         ("config", '[4, "", "log.retention.ms"]'),
@@ -386,7 +393,9 @@ async def test_writes_of_one_node_at_once_do_not_get_in_each_others_way(
 ) -> None:
     a, _ = nodes
     await join(a, 1)
-    await asyncio.gather(*(a.put_config(4, "", f"key{number}", "5") for number in range(5)))
+    entries = [ConfigEntry(4, "", f"key{number}", "5") for number in range(5)]
+    changes = CatalogueChanges(a.journal)
+    await asyncio.gather(*(changes.make(partial(a.put_configs, [one])) for one in entries))
     assert a.journal.applied == 5
     assert len(await a.configs()) == 5
 
@@ -397,9 +406,9 @@ async def test_a_node_that_is_far_behind_reads_everything(
     a, b = nodes
     monkeypatch.setattr("groupd.storage.postgres_cluster.CHANGES_KEPT", 3)
     for number in range(3):
-        await a.put_config(4, "", f"key{number}", "5")
+        await a.put_configs([ConfigEntry(4, "", f"key{number}", "5")])
     assert (await b.journal.changes()).complete
-    await a.put_config(4, "", "key3", "5")
+    await a.put_configs([ConfigEntry(4, "", "key3", "5")])
     changes = await b.journal.changes()
     assert (changes.version, changes.entries, changes.complete) == (4, (), False)
 
@@ -426,5 +435,5 @@ async def test_nodes_are_told_of_changes_also_after_a_lost_session(
     assert postgres.execute(database, end)
     await until(lambda: len(told) >= 2)  # at the end of the session, and when there is another
     told.clear()
-    await b.put_config(4, "", "log.retention.ms", "5")
+    await b.put_configs([ConfigEntry(4, "", "log.retention.ms", "5")])
     await until(lambda: told != [])

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from groupd.storage.log import (
     EXTENTS_MAX,
     Append,
+    ConfigEntry,
     LogFenced,
     LogState,
     LogUnavailable,
@@ -276,7 +277,7 @@ async def test_everything_survives_a_restart(disk: Disk) -> None:
     await store.open("a")
     await store.append([batch("a", 0, 2), batch("a", 3)])
     await store.put_topic(topic)
-    await store.put_config(4, "", "group.max.size", "5")
+    await store.put_configs([ConfigEntry(4, "", "group.max.size", "5")])
     await store.change_security([SecurityEntry("acl", "k", "v")])
     assert await store.next_producer_ids(10) == 0
     store = await disk.reopen()
@@ -311,17 +312,17 @@ async def test_topics(store: Store) -> None:
 
 
 async def test_configs(store: Store) -> None:
-    await store.put_config(32, "g", "consumer.session.timeout.ms", "46000")
-    await store.put_config(4, "1", "b", "2")
-    await store.put_config(4, "1", "a", "1")
-    await store.put_config(4, "1", "a", "3")
+    await store.put_configs([ConfigEntry(32, "g", "consumer.session.timeout.ms", "46000")])
+    await store.put_configs([ConfigEntry(4, "1", "b", "2")])
+    await store.put_configs([ConfigEntry(4, "1", "a", "1")])
+    await store.put_configs([ConfigEntry(4, "1", "a", "3")])
     assert await store.configs() == [
         (4, "1", "a", "3"),
         (4, "1", "b", "2"),
         (32, "g", "consumer.session.timeout.ms", "46000"),
     ]
-    await store.put_config(4, "1", "b", None)
-    await store.put_config(4, "2", "b", None)
+    await store.put_configs([ConfigEntry(4, "1", "b", None)])
+    await store.put_configs([ConfigEntry(4, "2", "b", None)])
     assert len(await store.configs()) == 2
 
 
@@ -394,7 +395,7 @@ async def test_a_closed_store_is_unavailable(store: Store) -> None:
         store.cluster_id(),
         store.topics(),
         store.configs(),
-        store.put_config(4, "", "a", "b"),
+        store.put_configs([ConfigEntry(4, "", "a", "b")]),
         store.security_entries("acl"),
         store.change_security([SecurityEntry("acl", "a", "b")]),
         store.next_producer_ids(1),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.security.scram_credentials import MECHANISMS, ScramCredential, credential
 from groupd.coordinator.security.users import Users
 from tests.storage.conftest import Disk
@@ -15,7 +17,7 @@ HARD_NAMES = ["alice", "a:b=c,d", "ünïcode\n\t'\"%", "x" * 1000, "CN=a,O=b"]
 
 
 async def users_in(disk: Disk) -> Users:
-    users = Users(disk.store, 100, lambda: asyncio.sleep(0))
+    users = Users(disk.store, CatalogueChanges(), 100, lambda: asyncio.sleep(0))
     await users.load()
     return users
 
@@ -28,10 +30,11 @@ def made(mechanism: str, password: bytes) -> ScramCredential:
 async def test_a_user_comes_back(disk: Disk, user: str) -> None:
     users = await users_in(disk)
     first, second = made(SHA_256, b"p"), made(SHA_512, b"q")
-    async with users.changing():
-        await users.change({(user, SHA_256): first, (user, SHA_512): second, ("x", SHA_256): first})
-    async with users.changing():
-        await users.change({(user, SHA_256): made(SHA_256, b"r"), ("x", SHA_256): None})
+    for changes in (
+        {(user, SHA_256): first, (user, SHA_512): second, ("x", SHA_256): first},
+        {(user, SHA_256): made(SHA_256, b"r"), ("x", SHA_256): None},
+    ):
+        await users.changing(partial(users.change, changes))
     await disk.reopen()
     again = await users_in(disk)
     assert again.names() == [user]

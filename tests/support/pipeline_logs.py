@@ -10,7 +10,7 @@ from pathlib import Path
 from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
 from groupd.coordinator.topics.names import OFFSETS_PARTITIONS, log_name
 from groupd.protocol.records.batch import parse_header, with_base_offset
-from groupd.storage.log import Append, StoredTopic
+from groupd.storage.log import Append, ConfigEntry, StoredTopic
 from groupd.storage.open import create_store
 from tests.unit.logtools.harness import (
     HOME,
@@ -54,7 +54,7 @@ def fill_store(url: str, logs: Mapping[int, Sequence[bytes]] = LOGS) -> None:
         store = create_store(url, ".")
         await store.start()
         resource, name, key = OFFSETS_PARTITIONS
-        await store.put_config(resource, name, key, str(PARTITIONS))
+        await store.put_configs([ConfigEntry(resource, name, key, str(PARTITIONS))])
         for topic in TOPICS:
             await store.put_topic(topic)
         await store.open_many([offsets_log_name(number) for number in range(PARTITIONS)])

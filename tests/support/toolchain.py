@@ -11,6 +11,7 @@ DRIVER = ROOT / "tests" / "clients" / "java" / "target"
 SPARK_KAFKA_LIB = ROOT / "tests" / "pipeline" / "kafka" / "target" / "lib"
 GO_DRIVER = ROOT / "tests" / "clients" / "go" / "target" / "driver"
 NODE_DRIVER = ROOT / "tests" / "clients" / "node"
+HELM = ROOT / "tests" / "packaging" / "target" / "helm"
 
 
 def java() -> str:
@@ -77,3 +78,9 @@ def browser_programs() -> tuple[str, str]:
     assert found[0] is not None, "no chromedriver on PATH: run `make test-setup`"
     assert found[1] is not None, "no chromium on PATH: run `make test-setup`"
     return found[0], found[1]
+
+
+def helm() -> str:
+    """Path of helm, which checks the chart."""
+    assert HELM.is_file(), "helm is not built: run `make test-setup`"
+    return str(HELM)

@@ -264,6 +264,7 @@ KEYS_THAT_TOOLS_READ = (
     "offsets.topic.replication.factor",
     "process.roles",
     "transaction.max.timeout.ms",
+    "transaction.state.log.num.partitions",
     "transaction.state.log.replication.factor",
     "transactional.id.expiration.ms",
 )

@@ -19,7 +19,9 @@ from tests.support.wire_client import WireClient
 from tests.wire.test_transactions import init
 
 TOPIC = "__transaction_state"
+ONE_SHARD = {"transaction.state.log.num.partitions": "1"}
 EXPIRES = {
+    **ONE_SHARD,
     "transactional.id.expiration.ms": "1",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "50",
 }
@@ -31,7 +33,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Iterator[
         Daemon(
             tmp_path_factory.mktemp("daemon"),
             topics={"t": 1},
-            settings=getattr(request, "param", {}),
+            settings=getattr(request, "param", ONE_SHARD),
         )
     ) as daemon:
         yield daemon
@@ -42,8 +44,8 @@ def topics(client: WireClient) -> dict[str, dict[str, Any]]:
     return {found["name"]: found for found in reply["topics"]}
 
 
-def fetch(client: WireClient, offset: int = 0) -> Any:
-    partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+def fetch(client: WireClient, offset: int = 0, number: int = 0) -> Any:
+    partition = {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
     reply = client.call(
         "Fetch",
         12,
@@ -54,9 +56,9 @@ def fetch(client: WireClient, offset: int = 0) -> Any:
     return reply["responses"][0]["partitions"][0]
 
 
-def log(client: WireClient) -> list[tuple[str, int | None]]:
-    """(transactional id, state) of every record; None for a tombstone."""
-    found = fetch(client)
+def log(client: WireClient, number: int = 0) -> list[tuple[str, int | None]]:
+    """(transactional id, state) of every record of a partition; None for a tombstone."""
+    found = fetch(client, number=number)
     assert found["error_code"] == 0
     return [
         (
@@ -85,6 +87,32 @@ def test_it_is_there_from_the_first_id_on_and_can_be_read(started: Daemon) -> No
     with WireClient(started.host, started.port) as client:
         assert TOPIC in topics(client)
         assert log(client) == [("one", 0)]
+
+
+@pytest.mark.parametrize("started", [{}], indirect=True)
+def test_ids_are_spread_over_fifty_partitions_as_in_kafka(started: Daemon) -> None:
+    # As Java's hash of the ids says: 110182 and 115276.
+    places = {"one": 32, "two": 26}
+    with WireClient(started.host, started.port) as client:
+        for name in places:
+            init(client, name)
+    for _ in range(2):
+        with WireClient(started.host, started.port) as client:
+            found = topics(client)[TOPIC]["partitions"]
+            assert [(p["partition_index"], p["leader_id"]) for p in found] == [
+                (number, 0) for number in range(50)
+            ]
+            for name, number in places.items():
+                assert {one for one, _ in log(client, number)} == {name}
+            assert log(client, 0) == []
+            described = client.call(
+                "DescribeLogDirs", 4, topics=[{"topic": TOPIC, "partitions": [0, 26, 32]}]
+            )
+            (topic,) = described["results"][0]["topics"]
+            sizes = {p["partition_index"]: p["partition_size"] for p in topic["partitions"]}
+            assert sizes[0] == 0
+            assert min(sizes[26], sizes[32]) > 0
+        started.restart()
 
 
 def test_a_waiting_reader_hears_of_the_next_record(started: Daemon) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
 from groupd.coordinator.cli.groups.past import fail
@@ -25,6 +29,25 @@ def get_pages(admin: AdminPort, path: str) -> Iterator[Any]:
     while following is not None:
         page, following = _page(admin, following)
         yield page
+
+
+def nodes_of(admin: AdminPort) -> list[AdminPort]:
+    """The admin ports of all nodes of the cluster, or only this one of a daemon that is alone. Of
+    a node whose admin port is not reached from other machines one line is printed on stderr."""
+    try:
+        reply = admin.get("/cluster")
+    except NoAnswer as error:
+        fail(str(error))
+    if reply.status != 200:
+        return [admin]
+    ports = []
+    for node in json.loads(reply.body)["nodes"]:
+        url = urlsplit(node["admin"])
+        if url.netloc:
+            ports.append(replace(admin, address=url.netloc))
+        else:
+            print(f"node {node['node']} is not asked: its admin port is local", file=sys.stderr)
+    return ports
 
 
 def _page(admin: AdminPort, path: str) -> tuple[Any, str | None]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
 from groupd.coordinator.cli.admin_port import AdminPort
-from groupd.coordinator.cli.groups.admin import get_pages
+from groupd.coordinator.cli.groups.admin import get_pages, nodes_of
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import output_width, table, wrapped
 from groupd.coordinator.cli.times import show_span
@@ -32,8 +33,11 @@ Shown = Mapping[str, Any]
 
 
 def list_groups(admin: AdminPort, as_json: bool, wide: bool) -> None:
-    """Print one row for each group."""
-    groups = [group for page in get_pages(admin, "/groups") for group in page]
+    """Print one row for each group, of all nodes of a cluster."""
+    groups = [
+        group for node in nodes_of(admin) for page in get_pages(node, "/groups") for group in page
+    ]
+    groups.sort(key=itemgetter("group_id"))
     if as_json:
         for group in groups:
             json_line(group)

@@ -44,6 +44,10 @@ TASK_KIND = "consumer-regex"
 MIN_REFRESH_INTERVAL_MS = 10_000
 """Least time between two resolutions of a group."""
 
+FIRST_BY_CLOCK = 10**12
+"""Versions of metadata from here on count from wall milliseconds: they are of a daemon that was no
+node of a cluster. Those of a cluster count its changes."""
+
 Resolution = Mapping[str, ConsumerGroupRegexValue]
 """Result of the task: expression -> what it stands for."""
 
@@ -117,6 +121,7 @@ def task_if_due(
         change.is_new
         or count != len(group.regexes)
         or group.regexes.version < state.image.created_version
+        or state.image.version < FIRST_BY_CLOCK <= group.regexes.version
         or now.wall_ms > refreshed_at_ms + state.config.consumer_regex_refresh_interval_ms
     )
     if not needed:

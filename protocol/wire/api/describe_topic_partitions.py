@@ -70,8 +70,9 @@ def _write_partition(writer: Writer, run: PartitionRun, partition: int) -> None:
     writer.int32(run.leader_epoch)
     writer.int32_array(run.replicas)
     writer.int32_array(run.isr)
-    for _ in ("eligible leader replicas", "last known ELR", "offline replicas"):
+    for _ in ("eligible leader replicas", "last known ELR"):
         writer.array_length(0)
+    writer.int32_array(run.offline)
     writer.end()
 
 

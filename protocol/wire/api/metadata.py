@@ -117,7 +117,7 @@ def _partitions(run: PartitionRun, version: int) -> bytes:
     writer.int32_array(run.replicas)
     writer.int32_array(run.isr)
     if version >= 5:
-        writer.array_length(0)
+        writer.int32_array(run.offline)
     writer.end()
     nodes = bytes(writer.buffer)
     head, leader = int(run.error), run.leader

@@ -130,13 +130,20 @@ class Following:
 
     def __init__(self, session: Session, pause: Callable[[], Awaitable[None]]) -> None:
         self.applied = 0
+        self._forgotten = 0
         self._session = session
         self._pause = pause
 
     async def catch_up(self) -> None:
+        forgotten = self._forgotten
         version = await self._session.catalogue()
         await self._pause()
-        self.applied = version
+        if self._forgotten == forgotten:
+            self.applied = version
+
+    def forget(self) -> None:
+        self.applied = -1
+        self._forgotten += 1
 
 
 class Process:

@@ -14,6 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState
@@ -76,7 +77,12 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     cluster = Cluster(
         [], 0, lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
     )
-    telemetry = Telemetry(ClientMetrics(MemoryStore()), config, broker.clock.now, lambda: bytes(16))
+    telemetry = Telemetry(
+        ClientMetrics(MemoryStore(), CatalogueChanges()),
+        config,
+        broker.clock.now,
+        lambda: bytes(16),
+    )
     security = Security(config, MemoryStore(), broker.work.turn, broker.clock.monotonic_ms)
     cluster.links.append(cast(WorkerLink, OneWorker()))
     with TemporaryDirectory() as directory:

@@ -32,7 +32,7 @@ from groupd.protocol.records.schema import (
     Record,
 )
 from groupd.storage.checksums import batch_crc, log_sum
-from groupd.storage.log import StoredTopic
+from groupd.storage.log import ConfigEntry, StoredTopic
 from groupd.storage.open import DATABASE_FILE, create_store
 
 PARTITIONS = 4
@@ -118,7 +118,7 @@ async def make_store(
     store = create_store(None, directory)
     await store.start()
     resource, name, key = OFFSETS_PARTITIONS
-    await store.put_config(resource, name, key, str(partitions))
+    await store.put_configs([ConfigEntry(resource, name, key, str(partitions))])
     for topic in topics:
         await store.put_topic(topic)
     await store.open_many([f"{LOG}-{number}" for number in range(partitions)])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
@@ -57,7 +58,7 @@ class Broker:
         config = with_settings(CoordinatorConfig(), {**SETTINGS, **given})
         self.store = store
         self.authorizer = Authorizer(config, Audit())
-        requests = AclRequests(self.authorizer, store, turn, config.acls_max)
+        requests = AclRequests(self.authorizer, store, CatalogueChanges(), turn, config.acls_max)
         self._handlers = requests.handlers
 
     def by(self, user: str) -> RequestContext:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.security.first_users import FILE_BYTES_MAX, first_users
 from groupd.coordinator.security.scram_credentials import MECHANISMS, credential, salted
 from groupd.coordinator.security.users import Users
@@ -22,7 +23,7 @@ SALTED = salted(SHA_512, "hush-hush", b"salt", 8192)
 async def users() -> Users:
     store = MemoryStore()
     await store.start()
-    made = Users(store, 3, lambda: asyncio.sleep(0))
+    made = Users(store, CatalogueChanges(), 3, lambda: asyncio.sleep(0))
     await made.load()
     return made
 

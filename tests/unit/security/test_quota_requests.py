@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import pytest
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import NO_TOKEN, Operation, RequestContext
-from groupd.coordinator.security.quota_requests import QuotaRequests, load_quotas
+from groupd.coordinator.security.quota_requests import QuotaRequests
 from groupd.coordinator.security.quotas import Quotas
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.quotas import (
@@ -48,8 +49,16 @@ class Asked:
         self.quotas = Quotas(CoordinatorConfig(), lambda: 0)
         self.changes: list[Change] = []
         self.context = RequestContext(NO_TOKEN, 1)
-        self.requests = QuotaRequests(
-            self.store, self.quotas, most, no_turn, lambda by, *change: self.changes.append(change)
+        self.requests = self._on(self.quotas, most)
+
+    def _on(self, quotas: Quotas, most: int) -> QuotaRequests:
+        return QuotaRequests(
+            self.store,
+            CatalogueChanges(),
+            quotas,
+            most,
+            no_turn,
+            lambda by, *change: self.changes.append(change),
         )
 
     def alter(self, *entries: QuotaAlteration, validate_only: bool = False) -> list[ErrorCode]:
@@ -72,7 +81,7 @@ class Asked:
     def stored(self) -> Quotas:
         """What another start would find."""
         found = Quotas(CoordinatorConfig(), lambda: 0)
-        asyncio.run(load_quotas(self.store, found))
+        asyncio.run(self._on(found, 100).load())
         return found
 
 

@@ -124,7 +124,7 @@ async def test_se_67_one_denied_topic_keeps_all_out_of_the_transaction(world: Wo
     found = {topic["name"]: [one["partition_error_code"] for one in topic["results_by_partition"]]
              for topic in reply["results_by_topic_v3_and_below"]}  # fmt: skip
     assert found == {"foo": [55], "bar": [DENIED], "__consumer_offsets": [DENIED]}
-    table = world.parts.transactions.log.table
+    table = world.parts.transactions.table_of("txn")
     assert not table.entries["txn"].metadata.partitions
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.coordinator.security.audit import Audit
 from groupd.coordinator.security.scram_credentials import (
@@ -69,7 +70,7 @@ class Bench:
         self.store = store or Store()
         self.turns = 0
         self.audit = Changes()
-        self.users = Users(self.store, most, self._turn)
+        self.users = Users(self.store, CatalogueChanges(), most, self._turn)
         self.requests = UserRequests(self.users, self.audit, self._turn)
         self.context = RequestContext(0, 0)
 

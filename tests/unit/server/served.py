@@ -50,6 +50,7 @@ async def served() -> DaemonParts:
     config = CoordinatorConfig(
         quotas_max=2 * ITEMS,
         offsets_topic_num_partitions=1,
+        transaction_state_log_num_partitions=1,
         max_partitions_per_topic=ITEMS,
         transaction_partition_verification_enable=False,
         authorizer_class_name=STANDARD_AUTHORIZER,
@@ -67,7 +68,9 @@ async def served() -> DaemonParts:
     await parts.load(())
     acls = tuple(AclBinding(2, one, 4, f"User:{one}", "*", 3, 3) for one in IDS[:30])
     parts.security.authorizer.acls = AclIndex(acls)
-    table = parts.transactions.log.table
+    shard = parts.transactions.shard(0)
+    assert shard is not None
+    table = shard.log.table
     partitions = frozenset(("big", number) for number in range(5000))
     at_rest = TransactionMetadata(1, 0, 60_000, 0)
     table.entries.update((one, Entry(at_rest)) for one in IDS)

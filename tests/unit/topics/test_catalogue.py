@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.names import (
@@ -29,7 +30,7 @@ def counting_ids():
 async def catalogue():
     store = MemoryStore()
     await store.start()
-    made = TopicCatalogue(store, CoordinatorConfig(), counting_ids(), 100)
+    made = TopicCatalogue(store, CoordinatorConfig(), counting_ids(), CatalogueChanges(), 100)
     await made.load()
     return made
 
@@ -111,7 +112,7 @@ async def test_limits():
     store = MemoryStore()
     await store.start()
     config = CoordinatorConfig(max_topics=2, max_partitions_per_topic=4)
-    catalogue = TopicCatalogue(store, config, counting_ids())
+    catalogue = TopicCatalogue(store, config, counting_ids(), CatalogueChanges())
     await catalogue.load()
     assert await refused(catalogue.create("a", 5, {})) == ErrorCode.INVALID_PARTITIONS
     assert await refused(catalogue.create("a", 0, {})) == ErrorCode.INVALID_PARTITIONS
@@ -146,7 +147,7 @@ class ForgetfulStore(MemoryStore):
 async def test_after_an_ambiguous_write_the_store_decides():
     store = ForgetfulStore()
     await store.start()
-    catalogue = TopicCatalogue(store, CoordinatorConfig(), counting_ids())
+    catalogue = TopicCatalogue(store, CoordinatorConfig(), counting_ids(), CatalogueChanges())
     await catalogue.load()
     deltas = []
     catalogue.add_listener(deltas.append)
@@ -164,6 +165,6 @@ async def test_ids_that_look_like_options_are_not_used():
     store = MemoryStore()
     await store.start()
     ids = iter([bytes(16), b"\xf8" + bytes(15), b"\x01" * 16])
-    catalogue = TopicCatalogue(store, CoordinatorConfig(), lambda: next(ids))
+    catalogue = TopicCatalogue(store, CoordinatorConfig(), lambda: next(ids), CatalogueChanges())
     await catalogue.load()
     assert (await catalogue.create("t", 1, {})).topic_id == b"\x01" * 16

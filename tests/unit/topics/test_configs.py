@@ -25,7 +25,7 @@ from groupd.protocol.messages.topics import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
-from groupd.storage.log import LogUnavailable
+from groupd.storage.log import ConfigEntry, LogUnavailable
 from groupd.storage.memory import MemoryStore
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -304,8 +304,8 @@ async def test_a_worker_has_no_configs_of_its_own(cluster):
 async def test_what_was_set_under_other_bounds_is_ignored(make_cluster):
     store = MemoryStore()
     await store.start()
-    await store.put_config(RESOURCE_BROKER, "", "message.max.bytes", "-7")
-    await store.put_config(RESOURCE_BROKER, "", "no.such.key", "1")
+    await store.put_configs([ConfigEntry(RESOURCE_BROKER, "", "message.max.bytes", "-7")])
+    await store.put_configs([ConfigEntry(RESOURCE_BROKER, "", "no.such.key", "1")])
     cluster = await make_cluster(store).start()
     assert cluster.plane.broker_configs.config == cluster.config
     await cluster.stop()
@@ -368,23 +368,22 @@ async def test_a_refused_group_change(cluster):
     assert await cluster.store.configs() == []
 
 
-async def test_a_group_change_that_fails_half_way_is_read_again(cluster, monkeypatch):
+async def test_a_group_change_whose_outcome_is_unknown_is_read_again(cluster, monkeypatch):
     told = []
     cluster.plane.group_overrides.add_listener(lambda *change: told.append(change))
-    put_config = cluster.store.put_config
+    put_configs = cluster.store.put_configs
 
-    async def failing(resource_type, name, key, value):
-        if key == TIMEOUT:
-            raise LogUnavailable("gone")
-        await put_config(resource_type, name, key, value)
+    async def failing(changes):
+        await put_configs(changes)
+        raise LogUnavailable("gone")
 
-    monkeypatch.setattr(cluster.store, "put_config", failing)
+    monkeypatch.setattr(cluster.store, "put_configs", failing)
     both = ((INTERVAL, SET, "6000"), (TIMEOUT, SET, "50000"))
     assert await alter(cluster, RESOURCE_GROUP, "g", *both) == ErrorCode.KAFKA_STORAGE_ERROR
     assert told == []
-    monkeypatch.setattr(cluster.store, "put_config", put_config)
+    monkeypatch.setattr(cluster.store, "put_configs", put_configs)
     assert await alter(cluster, RESOURCE_GROUP, "h", (TIMEOUT, SET, "51000")) == ErrorCode.NONE
-    assert told == [("g", {INTERVAL: "6000"}), ("h", {TIMEOUT: "51000"})]
+    assert told == [("g", {INTERVAL: "6000", TIMEOUT: "50000"}), ("h", {TIMEOUT: "51000"})]
 
 
 async def test_config_resources_are_listed_by_type(cluster):

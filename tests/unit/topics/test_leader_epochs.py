@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.runtime.ownership import Alone
 from groupd.coordinator.topics.leader_epochs import EPOCHS_MAX, LeaderEpochs
 from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,
@@ -17,7 +16,7 @@ from groupd.coordinator.topics.names import (
 )
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
-from groupd.protocol.messages.cluster import MetadataRequest
+from groupd.protocol.messages.cluster import MetadataRequest, Node
 from groupd.protocol.messages.data import (
     FetchPartition,
     LeaderEpochPartition,
@@ -29,31 +28,10 @@ from groupd.protocol.messages.data import (
 )
 from groupd.protocol.records.batch import iter_batches
 from groupd.storage.memory import MemoryStore
-from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS, Unit
+from groupd.storage.units import GROUPS, TRANSACTIONS, Unit
+from tests.unit.topics.owned import Owned
 
 ELSEWHERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-class Owned(Alone):
-    """The ownership of node `node_id`: what it serves is in the hands of the test. `epochs` and
-    `leaders` are what every node knows."""
-
-    def __init__(self, node_id, leaders, epochs):
-        super().__init__(node_id)
-        self.leaders, self.epochs = leaders, epochs
-        self.serving = set()
-
-    def serves(self, unit):
-        return unit.kind != PARTITIONS or unit in self.serving
-
-    def leader(self, unit):
-        return self.leaders.get(unit)
-
-    def epoch(self, unit):
-        return self.epochs.get(unit, 0)
-
-    def only_leader(self, kind):
-        return None
 
 
 class Move:
@@ -64,7 +42,9 @@ class Move:
         leaders, self.epochs = {}, {}
         self.ownerships = [Owned(node, leaders, self.epochs) for node in (0, 1)]
         self.leaders = leaders
-        self.nodes = [make_cluster(self.store) for _ in self.ownerships]
+        self.nodes = [make_cluster(self.store, node_id=node) for node in (0, 1)]
+        for one in self.nodes:
+            one.nodes.append(Node(1, "127.0.0.1", 9093))
 
     async def start(self):
         for node, ownership in zip(self.nodes, self.ownerships, strict=True):

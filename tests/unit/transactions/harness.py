@@ -4,7 +4,7 @@ test decides about."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Any
 
@@ -13,8 +13,11 @@ from groupd.coordinator.core.types import NO_TOKEN, RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers, describe_transaction
+from groupd.coordinator.transactions.host import TransactionHost
+from groupd.coordinator.transactions.shard import TransactionShard
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from groupd.protocol.messages.transactions import (
@@ -29,6 +32,8 @@ from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
 from tests.support.access import ByRule, allow_all
 
+ONE_SHARD = {"transaction_state_log_num_partitions": 1}
+LOG_NAME = transactions_log_name(0)
 TIMEOUT_MS = 60_000
 T0, T1 = ("t", 0), ("t", 1)
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -66,25 +71,37 @@ class Markers:
 
 
 class Bench:
-    """`start` it; `stop` or `kill` it; `restart` makes another one on the same store."""
+    """`start` it; `stop` it; `restart` makes another one on the same store. With `served=()` it is
+    a node of a cluster: its `host` is told what to serve."""
 
     def __init__(
         self,
         store: MemoryStore | None = None,
         ids: count[int] | None = None,
         clock: ManualClock | None = None,
+        *,
+        served: Collection[int] | None = None,
         **config: Any,
     ) -> None:
         self.store = store or MemoryStore()
         self.settings = config
-        self.config = CoordinatorConfig(**config)
+        self.config = CoordinatorConfig(**{**ONE_SHARD, **config})
         self.clock = clock or ManualClock()
         self.ids = ids or count(1000)
         self.markers = Markers()
         self.writer = LogWriter(self.store)
+        self.lease_lasts = True
         self.coordinator = TransactionCoordinator(
-            self.config, self.store, self.writer, self.clock, self.next_id, self.markers
+            self.config,
+            self.store,
+            self.writer,
+            self.clock,
+            self.next_id,
+            self.markers,
+            served=served,
+            may_answer=lambda: self.lease_lasts,
         )
+        self.host = TransactionHost(self.coordinator)
         self.handlers = TransactionHandlers(
             self.config, self.coordinator, self.exists, self.idempotent, LongWork()
         ).handlers
@@ -166,7 +183,14 @@ class Bench:
         return reply
 
     def shown(self, name: str = "x") -> DescribedTransaction:
-        return describe_transaction(self.coordinator.log.serving(), name)
+        return describe_transaction(self.coordinator.table_of(name), name)
+
+    @property
+    def shard(self) -> TransactionShard:
+        """The one shard."""
+        shard = self.coordinator.shard(0)
+        assert shard is not None
+        return shard
 
     @property
     def state(self) -> str:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from groupd.coordinator.transactions import trimmer
 from groupd.coordinator.transactions.metadata import LAST_EPOCH, Change
-from groupd.coordinator.transactions.state_log import LOG_NAME
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.transactions import (
     DescribeTransactionsRequest,
@@ -26,6 +25,7 @@ from tests.unit.transactions.harness import (
     BAD_STATE,
     CONCURRENT,
     FENCED,
+    LOG_NAME,
     MAPPING,
     NONE,
     T0,
@@ -145,7 +145,7 @@ async def test_a_second_producer_fences_the_first(start: Start) -> None:
 async def test_exhausted_epochs_move_on_to_a_new_producer_id(start: Start) -> None:
     bench = await start()
     await bench.begin(T0, v2=True)
-    entry = bench.coordinator.log.table.entries["x"]
+    entry = bench.shard.log.table.entries["x"]
     entry.metadata = replace(entry.metadata, producer_epoch=LAST_EPOCH)
     assert await bench.end(1000, LAST_EPOCH, True, v2=True) == EndTxnReply(NONE, 1001, 0)
     await settle()
@@ -418,19 +418,19 @@ async def test_many_unused_ids_are_forgotten_some_at_a_time(start: Start) -> Non
     for number in range(2 * trimmer.CHUNK + 1):
         await bench.init(name=f"unused-{number}")
     pending: list[int] = []
-    append = bench.coordinator.log.append
+    append = bench.shard.log.append
 
     def counted(change: Change) -> asyncio.Future[None]:
         pending[-1] += 1
         return append(change)
 
-    bench.coordinator.log.append = counted  # type: ignore[method-assign]
+    bench.shard.log.append = counted  # type: ignore[method-assign]
     bench.clock.advance(7_200_000)
     while bench.coordinator.counts["expired"] != 2 * trimmer.CHUNK + 1:
         pending.append(0)
         await asyncio.sleep(0)
     assert [count for count in pending if count] == [trimmer.CHUNK, trimmer.CHUNK, 1]
-    assert bench.coordinator.log.table.entries == {}
+    assert bench.shard.log.table.entries == {}
     await bench.stop()
 
 
@@ -501,7 +501,7 @@ async def test_partitions_of_one_transaction_are_added_at_the_same_time(start: S
 
 async def test_the_log_is_trimmed_and_loses_nothing(start: Start) -> None:
     bench = await start()
-    bench.coordinator.trimmer.records_min = 40
+    bench.shard.trimmer.records_min = 40
     await bench.begin(T0, T1, name="open")
     await bench.init(name="quiet")
     for _ in range(30):
@@ -511,7 +511,7 @@ async def test_the_log_is_trimmed_and_loses_nothing(start: Start) -> None:
     shown = [bench.shown(name) for name in ("open", "quiet")]
     # 93 records were written.
     assert await log_records(bench) < 60
-    assert bench.coordinator.log.start_offset > 40
+    assert bench.shard.log.start_offset > 40
     fresh = await bench.restart()
     assert [fresh.shown(name) for name in ("open", "quiet")] == shown
     assert (await fresh.end(1000, 0, True, name="open")).error is NONE
@@ -524,7 +524,7 @@ async def test_trimming_while_an_append_is_under_way_keeps_the_newest(start: Sta
     bench.store.hold_appends()
     ending = asyncio.create_task(bench.end(1000, 0, True))
     await settle()
-    trimming = asyncio.create_task(bench.coordinator.trimmer.trim())
+    trimming = asyncio.create_task(bench.shard.trimmer.trim())
     await settle()
     bench.store.release_appends()
     await asyncio.gather(ending, trimming)
@@ -541,7 +541,7 @@ async def test_what_changes_while_it_is_trimmed_is_not_written_again(
     bench = await start()
     await bench.init(name="first")
     await bench.begin(T0, name="second")
-    trimming = asyncio.create_task(bench.coordinator.trimmer.trim())
+    trimming = asyncio.create_task(bench.shard.trimmer.trim())
     ending = asyncio.create_task(bench.end(1001, 0, True, name="second"))
     await asyncio.gather(trimming, ending)
     await settle()
@@ -556,11 +556,11 @@ async def test_trimming_ends_with_a_log_that_fails(start: Start) -> None:
     bench = await start()
     await bench.begin(T0)
     bench.store.fail_next_append()
-    await bench.coordinator.trimmer.trim()
+    await bench.shard.trimmer.trim()
     await settle()
     assert bench.state == "Ongoing"
     assert await log_records(bench) == 2
-    await bench.coordinator.trimmer.trim()
+    await bench.shard.trimmer.trim()
     assert await log_records(bench) == 1
     assert (await bench.end(1000, 0, True)).error is NONE
 
@@ -569,7 +569,7 @@ async def test_a_cut_that_fails_is_not_tried_at_every_change(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = await start()
-    bench.coordinator.trimmer.records_min = 20
+    bench.shard.trimmer.records_min = 20
     cuts: list[int] = []
 
     async def fail(_: str, offset: int) -> None:
@@ -588,7 +588,7 @@ async def test_a_cut_that_fails_is_not_tried_at_every_change(
         assert await bench.add(1000, 0, T0) is NONE
         assert (await bench.end(1000, 0, True)).error is NONE
         await settle()
-    assert bench.coordinator.log.start_offset > 20
+    assert bench.shard.log.start_offset > 20
 
 
 # What is open -------------------------------------------------------------------------------

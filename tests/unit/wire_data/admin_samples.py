@@ -176,7 +176,7 @@ def metadata_none(version: int) -> Sample:
 def metadata_reply(version: int) -> Sample:
     partitions = (
         c.PartitionRun(0, 1, 1, 5, (1, 2), (1,)),
-        c.PartitionRun(1, 2, -1, -1, (), (), ErrorCode.LEADER_NOT_AVAILABLE),
+        c.PartitionRun(1, 2, -1, -1, (3,), (3,), ErrorCode.LEADER_NOT_AVAILABLE, (3,)),
     )
     unknown = c.TopicInfo(None, TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID)
     message = c.MetadataReply(
@@ -234,11 +234,12 @@ def metadata_reply_empty(_: int) -> Sample:
 
 def partition_fields() -> list[dict[str, object]]:
     empty = {"offline_replicas": (), "eligible_leader_replicas": (), "last_known_elr": ()}
+    gone = empty | {"offline_replicas": (3,)}
     first = {"error_code": 0, "partition_index": 0, "leader_id": 1, "leader_epoch": 5}
     second = {"error_code": 5, "partition_index": 1, "leader_id": -1, "leader_epoch": -1}
     return [
         first | {"replica_nodes": (1, 2), "isr_nodes": (1,)} | empty,
-        second | {"replica_nodes": (), "isr_nodes": ()} | empty,
+        second | {"replica_nodes": (3,), "isr_nodes": (3,)} | gone,
     ]
 
 

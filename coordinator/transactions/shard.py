@@ -1,0 +1,109 @@
+"""TransactionShard: some of the transactional ids, with their log and the ends of their
+transactions. It is what one node of a cluster serves at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.transactions.markers import MarkerSender
+from groupd.coordinator.transactions.metadata import PREPARED, Change, TransactionState
+from groupd.coordinator.transactions.state_log import StateLog
+from groupd.coordinator.transactions.surroundings import Surroundings
+from groupd.coordinator.transactions.trimmer import Trimmer
+from groupd.storage.units import OwnedUnit
+
+_COUNTED = {
+    TransactionState.COMPLETE_COMMIT: "committed",
+    TransactionState.COMPLETE_ABORT: "aborted",
+    TransactionState.DEAD: "expired",
+}
+
+
+class TransactionShard:
+    """Load its `log` to serve it. To end it: `close`, then `log.closed` and `ended`; or `give_up`;
+    or `drop`."""
+
+    def __init__(self, number: int, around: Surroundings, owned: OwnedUnit | None = None) -> None:
+        self.number = number
+        self.log = StateLog(number, around, self._loaded, self._applied, owned)
+        self.markers = MarkerSender(self.log, around.markers, around.clock, around.marker_counts)
+        self.trimmer = Trimmer(self.log, around.logs)
+        self._around = around
+        self._in_cluster = owned is not None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def active(self) -> bool:
+        return self.log.state is CoordinatorState.ACTIVE
+
+    @property
+    def busy(self) -> bool:
+        """Whether something runs for which `ended` waits."""
+        return bool(self._tasks) or self.markers.under_way
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that ends with the shard."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Ends -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Refuse what is new. What was accepted becomes durable and is answered as long as the
+        writer runs."""
+        self.log.close()
+
+    async def ended(self) -> None:
+        """Wait after `close` until nothing of the shard runs; markers under way may be written,
+        for a moment."""
+        await self.markers.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def give_up(self) -> None:
+        """Refuse what is new, make durable and answer what was accepted. The next owner writes the
+        markers of transactions that are not complete."""
+        self.close()
+        await self.log.closed()
+        await self.log.written()
+        await self.markers.close(0)
+        # They end by themselves. One that is cut short might still cut the log behind the next
+        # owner's back.
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    def drop(self) -> None:
+        """Refuse everything at once: another node may have the shard."""
+        self.log.drop()
+        self.markers.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    # The log's side -------------------------------------------------------------------------
+
+    def _loaded(self) -> None:
+        # In a cluster the topic is always there, because other nodes may have ids.
+        if self.log.durable_offset or self._in_cluster:
+            self._around.on_first_id()
+        for transactional_id in self.log.table.prepared():
+            self.markers.begin(transactional_id)
+        self._around.on_loaded()
+
+    def _applied(self, change: Change) -> None:
+        state = TransactionState.DEAD if change.metadata is None else change.metadata.state
+        self._around.on_first_id()
+        if state in PREPARED:
+            if self.active:  # else the next start does it
+                self.markers.begin(change.transactional_id)
+        else:
+            self._around.on_settled(change.transactional_id)
+        if (counted := _COUNTED.get(state)) is not None:
+            self._around.counts[counted] += 1
+        if self.active and self.trimmer.due():
+            self.spawn(self.trimmer.trim())
