@@ -1,14 +1,16 @@
-"""Three brokers of Apache Kafka, each also a controller, with its own defaults for what matters: the
-session of a broker ends after 9 s without a heartbeat."""
+"""Three brokers of Apache Kafka, each also a controller, with Kafka's defaults for what matters:
+the session of a broker ends after 9 s without a heartbeat."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.bench.cluster.client import Connection, find_coordinator, found_coordinator
@@ -134,26 +136,29 @@ def running_kafka() -> Iterator[KafkaCluster]:
 
 def deaths(runs: int) -> tuple[list[float], list[float]]:
     """As for groupd: seconds to the first commit of the first group, and of the last one."""
-    import asyncio
-
     firsts, lasts = [], []
     with running_kafka() as cluster:
         for run in range(runs):
-            groups: list[str] = []
-            number = run % BROKERS
-
-            def known(number: int = number) -> bool:
-                groups[:] = asyncio.run(cluster.groups_of(number))
-                return len(groups) == GROUPS_OF_A_NODE
-
-            # Leadership comes back to a broker that is back, but not at once.
-            for number in (number, (number + 1) % BROKERS, (number + 2) % BROKERS):
-                if known(number):
-                    break
-            else:
-                wait_until(known, START_S, "groups of a broker")
-            first, last = times(groups, cluster.addresses, lambda: cluster.kill(number))  # noqa: B023
+            number, groups = _coordinator(cluster, run % BROKERS)
+            first, last = times(groups, cluster.addresses, partial(cluster.kill, number))
             firsts.append(first)
             lasts.append(last)
             cluster.restart(number)
     return firsts, lasts
+
+
+def _coordinator(cluster: KafkaCluster, first: int) -> tuple[int, list[str]]:
+    """A broker that coordinates enough groups, and these. Leadership comes back to a broker that is
+    back, but not at once."""
+    found: list[tuple[int, list[str]]] = []
+
+    def known() -> bool:
+        for number in ((first + more) % BROKERS for more in range(BROKERS)):
+            groups = asyncio.run(cluster.groups_of(number))
+            if len(groups) == GROUPS_OF_A_NODE:
+                found.append((number, groups))
+                return True
+        return False
+
+    wait_until(known, START_S, "groups of a broker")
+    return found[-1]
