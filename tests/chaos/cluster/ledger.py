@@ -57,6 +57,8 @@ class Ledger:
         self.commits: list[Commit] = []
         """Those with a token."""
         self.fetches = 0
+        self.newest: dict[Key, int] = {}
+        """What OffsetFetch has answered last."""
         self._lock = threading.Lock()
         self._acknowledged: dict[Key, list[tuple[float, int]]] = defaultdict(list)
         """When which offset was acknowledged that is greater than all before."""
@@ -77,6 +79,7 @@ class Ledger:
         """OffsetFetch, sent at `asked`, has answered this."""
         with self._lock:
             self.fetches += 1
+            self.newest[key] = offset
             self._fetched.append((asked, key, offset, whom))
 
     def owns(self, group: str, member: str, epoch: int, topic: str, parts: Iterable[int]) -> None:
