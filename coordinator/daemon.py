@@ -156,7 +156,7 @@ class Daemon:
             self._warn_of_readers()
             store = self._store = await host.open(self._store, options.config)
             trouble = "read"
-            await self._be_a_member()
+            await self._be_a_member(listeners)
             others = Others(self._hosting, self._member)
             await host.run("assemble", lambda: parts.assemble(store, others))
             await self._add_first_users()
@@ -218,16 +218,22 @@ class Daemon:
                 self.parts.clock,
             )
 
-    async def _be_a_member(self) -> None:
+    async def _be_a_member(self, listeners: tuple[Listener, ...]) -> None:
         """Find out which node of the cluster this is, if it is one. Raises StoreRefused,
-        LogError."""
-        if self.options.cluster:
-            from groupd.coordinator.cluster.member import member_of
+        ConfigError, LogError."""
+        if not self.options.cluster:
+            return
+        from groupd.coordinator.cluster.member import member_of
+        from groupd.coordinator.security.inter_broker import inter_broker_listener, peer_security
 
-            options, parts = self.options, self.parts
-            assert self._store is not None
-            self._member = member_of(parts.config, self._store, parts.clock, options.data_dir)
-            await self._member.connect()
+        config = self.parts.config
+        used = inter_broker_listener(config, listeners)
+        security = peer_security(config, used, self._tls.get(used.name))
+        assert self._store is not None
+        self._member = member_of(
+            config, self._store, self.parts.clock, self.options.data_dir, used.name, security
+        )
+        await self._member.connect()
 
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
         """Raises CannotListen, ConfigError, LogError."""

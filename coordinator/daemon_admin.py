@@ -147,9 +147,15 @@ def _add_cluster(
 
         return ClusterCollector(member)
 
+    def peer_collector() -> Collector:
+        from groupd.coordinator.cluster.peer_metrics import PeerCollector
+
+        return PeerCollector(member.peers)
+
     pages = ClusterPages(member)
     routes.add("cluster", pages.show)
     scrapes.add(collector)
+    scrapes.add(peer_collector)
     return {"cluster": pages.act}
 
 

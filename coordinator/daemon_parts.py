@@ -14,6 +14,7 @@ from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.host import Host
+from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
 from groupd.coordinator.runtime.audited_routes import audited
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
@@ -199,21 +200,22 @@ class DaemonParts:
 
     def _make_transactions(self, store: Store) -> TransactionHandlers:
         """Make the transaction coordinator; it and the data plane know each other."""
-        data_plane = self.data_plane
+        data_plane, member = self.data_plane, self._member
         self.transactions = TransactionCoordinator(
             self.config,
             store,
             self.broker.writer,
             self.clock,
             data_plane.producer_ids.next,
-            data_plane.markers,
+            data_plane.markers if member is None else self._routed_markers(member),
             data_plane.catalogue.show_transactions,
-            served=None if self._member is None else (),
+            served=None if member is None else (),
             may_answer=self.broker.ownership.may_answer,
         )
         self.transaction_host = TransactionHost(self.transactions)
-        self.broker.verifier = self.transactions
-        data_plane.verify_with(self.transactions, self.transactions.view)
+        verifier = self.transactions if member is None else self._routed_verifier(member)
+        self.broker.verifier = verifier
+        data_plane.verify_with(verifier, self.transactions.view)
         return TransactionHandlers(
             self.config,
             self.transactions,
@@ -221,6 +223,18 @@ class DaemonParts:
             data_plane.producer_ids.init,
             self.broker.work,
         )
+
+    def _routed_markers(self, member: ClusterMember) -> MarkerTarget:
+        from groupd.coordinator.cluster.routed import RoutedMarkers
+
+        plane = self.data_plane
+        return RoutedMarkers(plane.markers, member.node, member.peers, plane.catalogue)
+
+    def _routed_verifier(self, member: ClusterMember) -> TransactionVerifier:
+        from groupd.coordinator.cluster.routed import RoutedVerifier
+
+        count = self.config.transaction_state_log_num_partitions
+        return RoutedVerifier(self.transactions, member.node, member.peers, count)
 
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on what changes."""

@@ -38,6 +38,11 @@ class SecuritySettings:
         ),
         "The security protocol of each name in listeners: EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
     )
+    inter_broker_listener_name: str = setting(
+        "inter.broker.listener.name",
+        "",
+        "The listener over which the nodes of a cluster talk to each other; empty: the first one.",
+    )
     # TLS
     ssl_keystore_location: str = setting(
         "ssl.keystore.location",
@@ -63,8 +68,8 @@ class SecuritySettings:
     ssl_truststore_location: str = setting(
         "ssl.truststore.location",
         "",
-        "A PEM file with the CAs that sign the certificates of clients. Read again like "
-        "ssl.keystore.location.",
+        "A PEM file with the CAs that sign the certificates of clients and of other nodes. Read "
+        "again like ssl.keystore.location.",
     )
     ssl_truststore_type: str = setting("ssl.truststore.type", "PEM", "Only PEM is served.")
     ssl_truststore_certificates: str = setting(
@@ -109,7 +114,8 @@ class SecuritySettings:
     ssl_endpoint_identification_algorithm: str = setting(
         "ssl.endpoint.identification.algorithm",
         "https",
-        "Accepted for compatibility: clients check host names, brokers do not.",
+        "https: a node of a cluster checks that the certificate of another node has its host name; "
+        "empty: it does not. Host names of clients are never checked.",
     )
     tls_handshakes_max: int = setting(
         "groupd.tls.handshakes.max",
@@ -144,6 +150,13 @@ class SecuritySettings:
         "listener.name.NAME.plain.sasl.jaas.config="
         'org.apache.kafka.common.security.plain.PlainLoginModule required user_NAME="PASSWORD";',
         sensitive=True,
+    )
+    sasl_mechanism_inter_broker_protocol: str = setting(
+        "sasl.mechanism.inter.broker.protocol",
+        "",
+        "By which mechanism a node of a cluster logs in to another: PLAIN, SCRAM-SHA-256 or "
+        "SCRAM-SHA-512, as username and password in that mechanism's sasl.jaas.config; empty: the "
+        "first of these in sasl.enabled.mechanisms.",
     )
     sasl_server_max_receive_size: int = setting(
         "sasl.server.max.receive.size",

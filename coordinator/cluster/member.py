@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -17,12 +18,14 @@ import structlog
 from groupd.coordinator.cluster.lease import NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.cluster.node_id import NodeIdFile
+from groupd.coordinator.cluster.peers import PeerAddress, Peers, address_in
 from groupd.coordinator.cluster.renewals import FollowedCatalogue
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.frontend.groups import KEY_GROUP
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.coordinator.security.inter_broker import UNPROTECTED, PeerSecurity
 from groupd.coordinator.server.admin_groups import Elsewhere
 from groupd.coordinator.topics.names import PARTITION_UNITS
 from groupd.protocol.messages.cluster import Node
@@ -42,9 +45,13 @@ HAND_OVER_MS = 3000
 
 
 class ClusterMember:
-    """`directory`: where the node's id is kept. `version`: that of groupd."""
+    """`directory`: where the node's id is kept. `inter_broker`: the listener that other nodes use,
+    `security`: how this node says to them who it is. `version`: that of groupd."""
 
     node: ClusterNode
+    """Once `make_node` was called, as the next one."""
+    peers: Peers
+    """Calls to other nodes."""
 
     def __init__(
         self,
@@ -52,6 +59,8 @@ class ClusterMember:
         store: ClusterStore,
         clock: Clock,
         directory: Path,
+        inter_broker: str,
+        security: PeerSecurity = UNPROTECTED,
         version: str = "",
     ) -> None:
         self.node_id = config.node_id
@@ -63,6 +72,8 @@ class ClusterMember:
         self._config = config
         self._clock = clock
         self._directory = directory
+        self._inter_broker = inter_broker
+        self._security = security
         self._version = version
         self._file: NodeIdFile | None = None
         self.listeners: tuple[tuple[str, str, int], ...] = ()
@@ -100,7 +111,9 @@ class ClusterMember:
 
     def make_node(self, catalogue: FollowedCatalogue) -> ClusterNode:
         """The protocol of this node, not started."""
-        config = self._config
+        config = replace(self._config, node_id=self.node_id)
+        self.peers = Peers(config, self._clock, self._address_of, self._security)
+        self.on_change(self.peers.look)
         self.node = ClusterNode(
             self.node_id,
             self.store.membership,
@@ -113,6 +126,9 @@ class ClusterMember:
             self._seen,
         )
         return self.node
+
+    def _address_of(self, node_id: int) -> PeerAddress | None:
+        return address_in(self.node.view.members, node_id)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """`listener` is called when members or units have changed. It must not raise."""
@@ -129,6 +145,7 @@ class ClusterMember:
             NodeFacts(
                 self.node_id,
                 self.listeners,
+                self._inter_broker,
                 rack=self._config.broker_rack or None,
                 version=self._version,
                 level=LEVEL,
@@ -141,6 +158,7 @@ class ClusterMember:
         """Hand everything over and leave; then another process may have the node's id."""
         if hasattr(self, "node"):
             await self.node.stop(HAND_OVER_MS)
+            self.peers.close()
         if self._file is not None:
             self._file.close()
 
@@ -198,8 +216,14 @@ def _node(facts: NodeFacts) -> Node:
 
 
 def member_of(
-    config: CoordinatorConfig, store: Store, clock: Clock, directory: Path
+    config: CoordinatorConfig,
+    store: Store,
+    clock: Clock,
+    directory: Path,
+    inter_broker: str,
+    security: PeerSecurity,
 ) -> ClusterMember:
     """The member for a store that was opened as a shared one."""
     assert isinstance(store, ClusterStore)
-    return ClusterMember(config, store, clock, directory, installed_version("groupd"))
+    version = installed_version("groupd")
+    return ClusterMember(config, store, clock, directory, inter_broker, security, version)

@@ -63,6 +63,7 @@ class ListenerTls:
         self._rules = PrincipalRules(self._config.ssl_principal_mapping_rules)
         self._material = self._read()
         self.context, self._identity = self._made(self._material)
+        self._as_client: tuple[_Material, ssl.SSLContext] | None = None
 
     @property
     def expires(self) -> datetime:
@@ -84,6 +85,14 @@ class ListenerTls:
             raise NoPrincipal(f"no rule of ssl.principal.mapping.rules matches {subject}")
         return f"User:{name}"
 
+    def client_context(self) -> ssl.SSLContext:
+        """The context with which this node connects to the same listener of another one: it shows
+        its certificate, and checks that of the other. Raises ConfigError."""
+        made, material = self._as_client, self._material
+        if made is None or made[0] is not material:
+            made = self._as_client = (material, self._made_for_client(material))
+        return made[1]
+
     def look(self) -> None:
         """Reload if a file has changed."""
         if self._stamps() != self._material.stamps:
@@ -99,7 +108,8 @@ class ListenerTls:
         except ConfigError as error:
             self.failed_reloads += 1
             # The same files are not tried again at every look.
-            self._material = _Material("", "", "", self._stamps())
+            kept = self._material
+            self._material = _Material(kept.chain, kept.key, kept.trusted, self._stamps())
             log.error("certificate not reloaded", listener=self.listener.name, reason=str(error))
             return
         self.reloads += 1
@@ -190,6 +200,20 @@ class ListenerTls:
             log.warning("certificate has expired", listener=self.listener.name, file=place)
         return context, identity
 
+    def _made_for_client(self, material: _Material) -> ssl.SSLContext:
+        """Raises ConfigError."""
+        config = self._config
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _set_versions(context, config)
+        choose_suites(context, config.ssl_cipher_suites)
+        context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
+        _load_chain(context, material, config.ssl_key_password, "ssl.keystore")
+        if material.trusted:
+            _load_trusted(context, material.trusted, config)
+        else:
+            context.load_default_certs()
+        return context
+
 
 def _client_auth(config: CoordinatorConfig, whole: CoordinatorConfig, listener: Listener) -> str:
     """`ssl.client.auth`. On SASL_SSL only the value for that listener counts."""
@@ -238,12 +262,16 @@ def _load_chain(context: ssl.SSLContext, material: _Material, password: str, pla
 def _trust(
     context: ssl.SSLContext, trusted: str, config: CoordinatorConfig, client_auth: str
 ) -> None:
-    place = config.ssl_truststore_location or "ssl.truststore.certificates"
     if not trusted:
         raise ConfigError(
             f"ssl.client.auth={client_auth}: needs the CAs of clients; set ssl.truststore.location"
             " to a PEM file"
         )
+    _load_trusted(context, trusted, config)
+
+
+def _load_trusted(context: ssl.SSLContext, trusted: str, config: CoordinatorConfig) -> None:
+    place = config.ssl_truststore_location or "ssl.truststore.certificates"
     try:
         context.load_verify_locations(cadata=trusted)
     except (ssl.SSLError, TypeError) as error:  # a TypeError: not ASCII

@@ -21,6 +21,7 @@ from groupd.coordinator.topics.names import unit_of
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Feature, Node, PartitionRun
 from groupd.protocol.messages.topics import NewTopic
+from groupd.storage.units import PARTITIONS
 
 NO_LEADER = -1
 
@@ -80,6 +81,13 @@ class Layout:
     @property
     def broker_ids(self) -> list[int]:
         return [node.node_id for node in self.nodes] or [self.node_id]
+
+    @property
+    def controllers(self) -> list[int]:
+        """The nodes that can do what a controller does, in order: all of a cluster, but of a node
+        with workers only itself."""
+        alone = self._ownership.only_leader(PARTITIONS)
+        return sorted(self.broker_ids) if alone is None else [alone[0]]
 
 
 def _run(first: int, end: int, leader: int, epoch: int) -> PartitionRun:

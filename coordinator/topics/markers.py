@@ -29,11 +29,16 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.producers import (
     MarkedTopic,
+    WritableMarker,
     WriteTxnMarkersReply,
     WriteTxnMarkersRequest,
     WrittenMarker,
 )
 from groupd.storage.log import LogError
+
+PRODUCERS_AT_ONCE = 20
+"""Producers of one WriteTxnMarkers whose markers are written together: they share transactions of
+the store."""
 
 _NOT_READY = frozenset(
     {
@@ -127,8 +132,26 @@ async def write_txn_markers(
         if asked.producer_id < 0 or asked.producer_epoch < 0:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     # One entry per producer, also when several markers are for the same.
-    merged: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    by_producer: dict[int, list[WritableMarker]] = {}
     for asked in request.markers:
+        if pace.due():
+            await pace.turn()
+        by_producer.setdefault(asked.producer_id, []).append(asked)
+    written: list[WrittenMarker] = []
+    producers = list(by_producer.values())
+    for first in range(0, len(producers), PRODUCERS_AT_ONCE):
+        some = producers[first : first + PRODUCERS_AT_ONCE]
+        written += await asyncio.gather(*(_write_one(target, work, its) for its in some))
+    return WriteTxnMarkersReply(tuple(written))
+
+
+async def _write_one(
+    target: MarkerTarget, work: LongWork, markers: Sequence[WritableMarker]
+) -> WrittenMarker:
+    """The markers of one producer, one after the other."""
+    pace = Pace(work)
+    codes: dict[TopicPartition, ErrorCode] = {}
+    for asked in markers:
         if pace.due():
             await pace.turn()
         marker = Marker(
@@ -138,7 +161,6 @@ async def write_txn_markers(
             asked.coordinator_epoch,
             max(asked.transaction_version, 1),
         )
-        codes = merged.setdefault(asked.producer_id, {})
         some: dict[TopicPartition, None] = {}
         for topic in asked.topics:
             if pace.due():
@@ -150,12 +172,7 @@ async def write_txn_markers(
                     some = {}
                 some[topic.name, partition] = None
         codes.update(await target.write_marker(marker, list(some)))
-    written = []
-    for producer_id, codes in merged.items():
-        if pace.due():
-            await pace.turn()
-        written.append(WrittenMarker(producer_id, await _by_topic(pace, codes)))
-    return WriteTxnMarkersReply(tuple(written))
+    return WrittenMarker(markers[0].producer_id, await _by_topic(pace, codes))
 
 
 async def _by_topic(pace: Pace, codes: dict[TopicPartition, ErrorCode]) -> Sequence[MarkedTopic]:

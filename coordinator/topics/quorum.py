@@ -32,27 +32,29 @@ _UPGRADE_TYPES = (1, 2, 3)
 async def describe_quorum(
     plane: DataPlane, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumReply:
-    """There is no metadata log; the number of the last change of the topics stands for its end. All
-    nodes can do what a controller does, so all are voters; so that every node tells the same, the
-    first one by its id is the leader. The database is the one directory of all."""
+    """There is no metadata log; the number of the last change of the topics stands for its end.
+    Every node that can do what a controller does is a voter. So that all nodes tell the same, the
+    first one by its id is shown as the leader. The store is the one directory of all."""
     check_cluster_access(context, Operation.DESCRIBE)
     if request.topics != ((CLUSTER_METADATA_TOPIC, (0,)),):
         return DescribeQuorumReply(topics=await _unknown(plane, request))
     voters, end, now_ms = (
-        plane.layout.broker_ids,
+        plane.layout.controllers,
         plane.catalogue.image.version,
         plane.now().wall_ms,
     )
     partition = QuorumPartition(
         partition=0,
-        leader_id=min(voters),
+        leader_id=voters[0],
         leader_epoch=_CONTROLLER_EPOCH,
         high_watermark=end,
         voters=tuple([QuorumReplica(one, _DIRECTORY_ID, end, now_ms, now_ms) for one in voters]),
     )
     return DescribeQuorumReply(
         topics=((CLUSTER_METADATA_TOPIC, (partition,)),),
-        nodes=plane.layout.nodes_on(context.listener),
+        nodes=tuple(
+            node for node in plane.layout.nodes_on(context.listener) if node.node_id in voters
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.daemon import Daemon
-from tests.support.process import wait_until
+from tests.support.process import ChildProcess, wait_until
 
 NODES = 3
 SETTLE_S = 30.0
@@ -66,6 +66,18 @@ class ClusterOfDaemons:
     def admin_url(self) -> str:
         return self.daemons[0].admin_url
 
+    @property
+    def port(self) -> int:
+        return self.daemons[0].port
+
+    @property
+    def process(self) -> ChildProcess:
+        return self.daemons[0].process
+
+    @property
+    def pid(self) -> int:
+        return self.daemons[0].pid
+
     def start(self) -> None:
         """Start all at once, and wait until each serves its share."""
         for daemon in self.daemons:
@@ -104,6 +116,19 @@ class ClusterOfDaemons:
         for daemon in self.daemons:
             if daemon.process.running:
                 daemon.stop()
+
+    def kill(self) -> None:
+        """SIGKILL to all."""
+        for daemon in self.daemons:
+            daemon.kill()
+
+    def restart(self) -> None:
+        """Kill all and start them again on the same ports."""
+        for daemon in self.daemons:
+            if daemon.process.running:
+                daemon.kill()
+            daemon.process.close()
+        self.start()
 
     def close(self) -> None:
         for daemon in self.daemons:

@@ -1,19 +1,26 @@
 """Which process the tests talk to: groupd, or with GROUPD_PEER=kafka a real broker. With
-GROUPD_WORKERS=2 groupd has two workers."""
+GROUPD_WORKERS=2 groupd has two workers, with GROUPD_PEER=cluster it is three nodes over one
+PostgreSQL."""
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from tests.support.cluster import ClusterOfDaemons
 from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.postgres import PostgresServer
 
 Peer = Daemon | KafkaBroker
 Startable = TypeVar("Startable", Daemon, KafkaBroker, Peer)
+
+_SERVERS: list[PostgresServer] = []
+"""The server of all clusters of this process, once there is one."""
 
 SESSION_TIMEOUT_MS = 6000
 FAST_SETTINGS = {
@@ -31,9 +38,10 @@ matter."""
 
 
 def peer_kind() -> str:
-    """`groupd` or `kafka`, from GROUPD_PEER."""
+    """`groupd`, `cluster` or `kafka`, from GROUPD_PEER."""
     kind = os.environ.get("GROUPD_PEER", "groupd")
-    assert kind in ("groupd", "kafka"), f"GROUPD_PEER={kind}: must be groupd or kafka"
+    known = ("groupd", "cluster", "kafka")
+    assert kind in known, f"GROUPD_PEER={kind}: must be one of {', '.join(known)}"
     return kind
 
 
@@ -49,9 +57,24 @@ def make_peer(
     merged = {**FAST_SETTINGS, **(settings or {})}
     if peer_kind() == "kafka":
         return KafkaBroker(directory, topics=topics, settings=merged)
+    if peer_kind() == "cluster" and store is None:
+        # It has all that tests ask of a daemon: its first node answers for it.
+        return cast(Daemon, _cluster(directory, topics, merged))
     arguments = ["--store", store] if store else []
     workers = int(os.environ.get("GROUPD_WORKERS", "1"))
     return Daemon(directory, topics=topics, settings=merged, arguments=arguments, workers=workers)
+
+
+def _cluster(
+    directory: Path, topics: Mapping[str, int] | None, settings: Mapping[str, str]
+) -> ClusterOfDaemons:
+    if not _SERVERS:
+        server = PostgresServer()
+        server.start()
+        atexit.register(server.close)
+        _SERVERS.append(server)
+    url = _SERVERS[0].url(_SERVERS[0].new_database())
+    return ClusterOfDaemons(directory, url, topics=topics, settings=settings)
 
 
 @contextmanager

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.coordinator.cli.kafka.calls import error_name
-from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 from groupd.protocol.reader import Reader
+from groupd.protocol.wire.calls import Call
 from groupd.protocol.writer import Writer
 
 DESCRIBE_ACLS = Call(29, 3, "DescribeAcls", flexible=True)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.reader import Reader
+from groupd.protocol.wire.calls import Call
 from groupd.protocol.writer import Writer
 
 METADATA = Call(3, 12, "Metadata", flexible=True)

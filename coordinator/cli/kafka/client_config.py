@@ -19,11 +19,11 @@ from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.connection import (
     UNPROTECTED,
     BlockingConnection,
-    Call,
     ClientSecurity,
 )
 from groupd.coordinator.cli.kafka.login import login_of
 from groupd.coordinator.cli.parse import properties_file, real_port
+from groupd.protocol.wire.calls import Call
 
 FLAG = "--command-config"
 _KEYS = "a private key and its certificate in PEM; ssl.key.password opens an encrypted key"

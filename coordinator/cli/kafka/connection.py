@@ -1,8 +1,4 @@
-"""One connection to a broker: frames, headers, and the versions that both sides know.
-
-Every call uses one fixed version, which Kafka has since 2.8 and still has in 4.x, so nothing is
-negotiated. The connection checks once, when it is opened, that the broker has these versions.
-"""
+"""One blocking connection to a broker. How requests and replies look: `protocol/wire/calls.py`."""
 
 from __future__ import annotations
 
@@ -13,12 +9,19 @@ from struct import Struct
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
+from groupd.coordinator.failures import reason
 from groupd.protocol.reader import READ_ERRORS, Reader
+from groupd.protocol.wire.calls import (
+    API_VERSIONS,
+    Call,
+    missing,
+    read_versions,
+    reply_reader,
+    request_frame,
+)
 from groupd.protocol.writer import Writer
 
 CLIENT_ID = "groupd-cli"
-_API_VERSIONS = 18
-_HEAD = Struct(">hhi")
 _LENGTH = Struct(">i")
 _FRAME_BYTES_MAX = 256 * 1024 * 1024
 
@@ -32,15 +35,6 @@ class KafkaError(Exception):
     """The broker did not answer, or refused; `str()` is one line."""
 
 
-class Call(NamedTuple):
-    """An API in the one version that the command line uses."""
-
-    key: int
-    version: int
-    name: str
-    flexible: bool = False
-
-
 class ClientSecurity(NamedTuple):
     """How a connection is protected. `tls` None: not at all. `login`: says who the client is, once
     the connection is open."""
@@ -50,15 +44,6 @@ class ClientSecurity(NamedTuple):
 
 
 UNPROTECTED = ClientSecurity()
-
-
-def reason(error: OSError) -> str:
-    """Why something failed, in words: without numbers of errors and lines of OpenSSL's code."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.replace("_", " ").lower()
-    return error.strerror or str(error)
 
 
 def _tls_hint(error: OSError) -> str:
@@ -125,14 +110,9 @@ class BlockingConnection:
     def call(self, api: Call, write: Callable[[Writer], None], read: Callable[[Reader], T]) -> T:
         """Send the body that `write` writes and return what `read` makes of the answer."""
         self._correlation += 1
-        client_id = CLIENT_ID.encode()
-        writer = Writer(api.flexible)
-        write(writer)
-        head = _HEAD.pack(api.key, api.version, self._correlation)
-        head += len(client_id).to_bytes(2) + client_id + (b"\x00" if api.flexible else b"")
-        frame = head + writer.buffer
+        frame = request_frame(api, self._correlation, CLIENT_ID, write)
         try:
-            self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
+            self._socket.sendall(frame)
             (size,) = _LENGTH.unpack(self._receive(4))
             if not 4 <= size <= _FRAME_BYTES_MAX:
                 raise KafkaError(f"{self.where} does not speak Kafka's protocol")
@@ -140,12 +120,8 @@ class BlockingConnection:
         except OSError as error:
             why = f"{reason(error)}{self._hint(error)}"
             raise KafkaError(f"{self.where} did not answer {api.name}: {why}") from None
-        reader = Reader(answer, 0, api.version, flexible=api.flexible)
         try:
-            if reader.int32() != self._correlation:
-                raise KafkaError(f"{self.where} answers out of order: is it a Kafka broker?")
-            reader.end()
-            return read(reader)
+            return read(reply_reader(api, answer, self._correlation))
         except READ_ERRORS as error:
             raise KafkaError(
                 f"{self.where}: answer to {api.name} not understood: {error}"
@@ -169,12 +145,6 @@ class BlockingConnection:
         return bytes(parts)
 
     def _check_versions(self) -> None:
-        def read(reader: Reader) -> dict[int, tuple[int, int]]:
-            reader.int16()
-            return dict(reader.array(lambda r: (r.int16(), (r.int16(), r.int16()))))
-
-        known = self.call(Call(_API_VERSIONS, 0, "ApiVersions"), lambda _: None, read)
-        for api in self._calls:
-            low, high = known.get(api.key, (0, -1))
-            if not low <= api.version <= high:
-                raise KafkaError(f"{self.where} does not offer {api.name} v{api.version}")
+        known = self.call(API_VERSIONS, lambda _: None, read_versions)
+        if (api := missing(known, self._calls)) is not None:
+            raise KafkaError(f"{self.where} does not offer {api.name} v{api.version}")

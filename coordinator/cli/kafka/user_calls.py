@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.coordinator.cli.kafka.calls import error_name
-from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.users import ScramDeletion, ScramUpsertion
 from groupd.protocol.reader import Reader
+from groupd.protocol.wire.calls import Call
 from groupd.protocol.writer import Writer
 
 DESCRIBE_USERS = Call(50, 0, "DescribeUserScramCredentials", flexible=True)

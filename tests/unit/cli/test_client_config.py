@@ -12,8 +12,10 @@ import pytest
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka import login
 from groupd.coordinator.cli.kafka.client_config import client_security
-from groupd.coordinator.cli.kafka.connection import Call, KafkaError
+from groupd.coordinator.cli.kafka.connection import KafkaError
+from groupd.coordinator.security.sasl import client
 from groupd.protocol.reader import Reader
+from groupd.protocol.wire.calls import Call
 from groupd.protocol.writer import Writer
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -64,7 +66,7 @@ class Server:
 
 def scram(monkeypatch: pytest.MonkeyPatch, user: str = "user") -> Callable[[Any], None]:
     """The login of RFC 7677's example."""
-    monkeypatch.setattr(login.secrets, "token_urlsafe", lambda _: "rOprNGfwEbeRWgbNEkqO")
+    monkeypatch.setattr(client.secrets, "token_urlsafe", lambda _: "rOprNGfwEbeRWgbNEkqO")
     jaas = f'{SCRAM} username="{user}" password="pencil";'
     given = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas}
     return login.login_of(given, "--command-config")

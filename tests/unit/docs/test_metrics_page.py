@@ -16,6 +16,8 @@ from prometheus_client.registry import Collector
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.cluster.peer_metrics import PeerCollector
+from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.recording.metrics import RecordingCollector
@@ -85,6 +87,8 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     )
     security = Security(config, MemoryStore(), broker.work.turn, broker.clock.monotonic_ms)
     cluster.links.append(cast(WorkerLink, OneWorker()))
+    peers = Peers(config, broker.clock, {}.get)
+    peers.calls["WriteTxnMarkers", "answered"] = peers.last_ms["WriteTxnMarkers"] = 1
     with TemporaryDirectory() as directory:
         tape = Tape(Path(directory) / "r", 1)
         more: list[Callable[[], Collector]] = [
@@ -94,6 +98,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             lambda: ClusterCollector(cluster),
             lambda: TelemetryCollector(telemetry),
             lambda: SecurityCollector(security),
+            lambda: PeerCollector(peers),
         ]
         registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
         tape.discard()

@@ -34,6 +34,8 @@ MODULE_ENTRIES = {
 
 NOT_STARTED_YET = {
     "groupd.coordinator.cluster.node",
+    "groupd.coordinator.cluster.peer_metrics",
+    "groupd.coordinator.cluster.routed",
     "groupd.coordinator.runtime.shard_host",
     "groupd.storage.postgres_cluster",
 }

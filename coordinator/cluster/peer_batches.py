@@ -1,0 +1,141 @@
+"""Calls for one node that wait at the same time go in one request, as Kafka's brokers send them.
+
+One request to a node is under way at a time; what comes meanwhile is in the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+import structlog
+from msgspec import Struct, field
+
+from groupd.coordinator.cluster.peer_connection import REFUSED, PeerUnavailable
+
+log = structlog.get_logger("groupd.peers")
+
+BATCH_WEIGHT_MAX = 1_000
+"""Partitions in one request; one item may have more."""
+
+WAITING_WEIGHT_MAX = 50_000
+"""Partitions that may wait for one node."""
+
+I = TypeVar("I")  # noqa: E741
+R = TypeVar("R")
+
+
+class _Waiting(Struct, eq=False):
+    """`answer`: a future; done already if its caller was cancelled."""
+
+    item: Any
+    weight: int
+    answer: Any
+
+
+class _Queue(Struct, eq=False):
+    """What waits for one node. `weight`: of all that waits."""
+
+    waiting: deque[_Waiting] = field(default_factory=deque)
+    weight: int = 0
+    task: Any = None
+
+
+class Batches(Generic[I, R]):
+    """`send(node_id, items)` returns a result for each item, in order, or raises PeerUnavailable.
+    `key(item)`: two items with the same key never go in one request, but one after the other.
+    `weight(item)`: its partitions."""
+
+    def __init__(
+        self,
+        send: Callable[[int, list[I]], Awaitable[Sequence[R]]],
+        key: Callable[[I], Hashable],
+        weight: Callable[[I], int],
+    ) -> None:
+        self._send = send
+        self._key = key
+        self._weight = weight
+        self._queues: dict[int, _Queue] = {}
+
+    async def ask(self, node_id: int, item: I) -> R:
+        """The result for one item. Raises PeerUnavailable."""
+        queue = self._queues.setdefault(node_id, _Queue())
+        if queue.weight >= WAITING_WEIGHT_MAX:
+            raise PeerUnavailable(f"too much waits for node {node_id}", REFUSED)
+        loop = asyncio.get_running_loop()
+        one = _Waiting(item, self._weight(item), loop.create_future())
+        queue.waiting.append(one)
+        queue.weight += one.weight
+        if queue.task is None:
+            # It begins with the next turn of the loop: what is asked in this one goes along.
+            queue.task = loop.create_task(self._work(node_id, queue))
+        result: R = await one.answer
+        return result
+
+    async def close(self) -> None:
+        """End what is under way; its callers get PeerUnavailable."""
+        queues = list(self._queues.values())
+        for queue in queues:
+            queue.task.cancel()
+        for queue in queues:
+            with suppress(asyncio.CancelledError):
+                await queue.task
+            for one in queue.waiting:  # where the task had not begun
+                _fail(one, PeerUnavailable("this node stops"))
+        self._queues.clear()
+
+    async def _work(self, node_id: int, queue: _Queue) -> None:
+        batch: list[_Waiting] = []
+        try:
+            while batch := self._take(queue):
+                await self._answer(node_id, batch)
+        finally:
+            self._queues.pop(node_id, None)
+            for one in (*batch, *queue.waiting):
+                _fail(one, PeerUnavailable("this node stops"))
+
+    def _take(self, queue: _Queue) -> list[_Waiting]:
+        """The next request's items."""
+        batch: dict[Hashable, _Waiting] = {}
+        later: deque[_Waiting] = deque()
+        weight = 0
+        while queue.waiting:
+            one = queue.waiting.popleft()
+            if one.answer.done():
+                queue.weight -= one.weight
+                continue
+            if batch and weight + one.weight > BATCH_WEIGHT_MAX:
+                queue.waiting.appendleft(one)
+                break
+            key = self._key(one.item)
+            if key in batch:
+                later.append(one)
+                continue
+            batch[key] = one
+            weight += one.weight
+        queue.waiting.extendleft(reversed(later))
+        queue.weight -= weight
+        return list(batch.values())
+
+    async def _answer(self, node_id: int, batch: list[_Waiting]) -> None:
+        try:
+            results = await self._send(node_id, [one.item for one in batch])
+        except PeerUnavailable as error:
+            for one in batch:
+                _fail(one, PeerUnavailable(str(error), error.outcome))
+        except Exception as error:
+            log.exception("a call to another node failed", node=node_id)
+            for one in batch:
+                _fail(one, PeerUnavailable(str(error)))
+        else:
+            for one, result in zip(batch, results, strict=True):
+                if not one.answer.done():
+                    one.answer.set_result(result)
+
+
+def _fail(one: _Waiting, error: PeerUnavailable) -> None:
+    if not one.answer.done():
+        one.answer.set_exception(error)

@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.unit.cluster.fake_nodes import world as world

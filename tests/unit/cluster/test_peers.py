@@ -1,0 +1,321 @@
+"""Calls to other nodes: one connection to each, limits, deadlines, and what ends a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from groupd.coordinator.cluster.peer_connection import PeerUnavailable
+from groupd.coordinator.cluster.peer_metrics import PeerCollector
+from groupd.coordinator.cluster.peers import (
+    CONNECT_MS,
+    IDLE_MS,
+    RECONNECT_MS,
+    PeerAddress,
+    PeerLimits,
+    address_in,
+)
+from groupd.coordinator.security.inter_broker import PeerSecurity
+from groupd.coordinator.security.sasl.client import Login, LoginFailed
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.producers import (
+    MarkedTopic,
+    MarkerTopic,
+    WritableMarker,
+    WriteTxnMarkersReply,
+    WriteTxnMarkersRequest,
+    WrittenMarker,
+)
+from groupd.protocol.wire.between_brokers import write_markers
+from groupd.protocol.wire.calls import Ask
+from groupd.storage.cluster import NodeFacts, NodeState
+from tests.unit.cluster.fake_nodes import World, settle
+
+
+def written(request: WriteTxnMarkersRequest) -> WriteTxnMarkersReply:
+    return WriteTxnMarkersReply(
+        tuple(
+            WrittenMarker(
+                one.producer_id,
+                tuple(
+                    MarkedTopic(topic.name, tuple((p, ErrorCode.NONE) for p in topic.partitions))
+                    for topic in one.topics
+                ),
+            )
+            for one in request.markers
+        )
+    )
+
+
+def marker(producer: int) -> Ask:
+    topics = (MarkerTopic("t", (0, 1)),)
+    return write_markers([WritableMarker(producer, 3, True, topics, 5, 2)])
+
+
+async def ask(world: World, producer: int = 7, node: int = 2) -> int:
+    """The producer id in the answer."""
+    reply: WriteTxnMarkersReply = await world.peers.call(node, marker(producer))
+    (one,) = reply.markers
+    return one.producer_id
+
+
+def start(world: World, producer: int = 7) -> asyncio.Task[int]:
+    return asyncio.get_running_loop().create_task(ask(world, producer))
+
+
+async def outcome(call: Any) -> str:
+    with pytest.raises(PeerUnavailable) as failed:
+        await call
+    return failed.value.outcome
+
+
+async def test_requests_on_one_connection(world: World) -> None:
+    node = world.add(2, written)
+    node.hold()
+    tasks = [start(world, producer) for producer in (10, 11, 12)]
+    await settle()
+    assert len(node.requests) == 3
+    world.clock.advance(40)
+    node.release()
+    assert await asyncio.gather(*tasks) == [10, 11, 12]
+    assert (world.tried, node.open, world.peers.connections) == (1, 1, 1)
+    assert node.requests[0].markers == (
+        WritableMarker(10, 3, True, (MarkerTopic("t", (0, 1)),), 5, 2),
+    )
+    assert world.peers.calls == {("WriteTxnMarkers", "answered"): 3}
+    assert world.peers.last_ms == {"WriteTxnMarkers": 40}
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in PeerCollector(world.peers).collect()
+        for sample in family.samples
+    }
+    assert samples["groupd_peer_calls_total", "WriteTxnMarkers", "answered"] == 3
+
+
+async def test_a_cancelled_caller_leaves_nothing(world: World) -> None:
+    node = world.add(2, written)
+    world.make_peers(limits=PeerLimits(requests=2))
+    node.hold()
+    first, second = start(world, 10), start(world, 11)
+    await settle()
+    first.cancel()
+    await settle()
+    assert await outcome(ask(world, 12)) == "refused", "it is still under way there"
+    node.release()
+    assert await second == 11
+    assert await ask(world, 13) == 13
+
+
+async def test_too_much_is_refused(world: World) -> None:
+    node = world.add(2, written)
+    world.make_peers(limits=PeerLimits(requests=100, size=50))
+    node.hold()
+    tasks = [start(world, producer) for producer in (1, 2)]
+    await settle()
+    assert await outcome(ask(world)) == "refused"
+    assert world.peers.calls["WriteTxnMarkers", "refused"] == 1
+    node.release()
+    assert await asyncio.gather(*tasks) == [1, 2]
+
+
+async def test_no_answer_in_time(world: World) -> None:
+    node = world.add(2, written)
+    node.hold()
+    first = start(world)
+    await settle()
+    world.clock.advance(6000)
+    second = start(world)
+    await settle()
+    world.clock.advance(4000)
+    assert await outcome(first) == await outcome(second) == "timeout"
+    assert node.open == 0
+    node.release()
+    assert await ask(world) == 7
+    assert world.tried == 2
+
+
+async def test_a_node_that_takes_no_connection(world: World) -> None:
+    world.addresses[2] = PeerAddress("node", 2)
+    assert await outcome(ask(world)) == "failed"
+    assert await outcome(ask(world)) == "failed"
+    assert world.tried == 1, "not again at once"
+    node = world.add(2, written)
+    world.clock.advance(RECONNECT_MS)
+    node.silent = True
+    call = start(world)
+    await settle()
+    world.clock.advance(CONNECT_MS)
+    assert await outcome(call) == "timeout"
+    node.silent = False
+    world.clock.advance(RECONNECT_MS)
+    assert await ask(world) == 7
+
+
+async def test_a_caller_that_gives_up_while_it_connects(world: World) -> None:
+    node = world.add(2, written)
+    node.silent = True
+    call = start(world)
+    await settle()
+    call.cancel()
+    await settle()
+    world.clock.advance(CONNECT_MS)
+    await settle()
+    node.silent = False
+    world.clock.advance(RECONNECT_MS)
+    assert await ask(world) == 7
+
+
+async def test_a_connection_that_is_lost(world: World) -> None:
+    node = world.add(2, written)
+    node.hold()
+    tasks = [start(world), start(world)]
+    await settle()
+    node.cut()
+    assert [await outcome(task) for task in tasks] == ["failed", "failed"]
+    node.release()
+    assert await ask(world) == 7
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x04\x00\x00\x00\x63",
+        b"\x00\x00\x00\x02\x00\x00",
+        b"\x00\x00\x00\x05\x00\x00\x00\x02\x00",
+    ],
+)
+async def test_answers_that_are_none(world: World, frame: bytes) -> None:
+    node = world.add(2, written)
+    node.hold()
+    call = start(world)
+    await settle()
+    node.connections[0].answer(frame)
+    assert await outcome(call) == "failed"
+    assert node.open == 0
+
+
+async def test_an_answer_that_nobody_has_asked_for(world: World) -> None:
+    node = world.add(2, written)
+    assert await ask(world) == 7
+    node.connections[0].answer(b"\x00\x00\x00\x04\x00\x00\x00\x63")
+    await settle()
+    assert node.open == 0
+
+
+async def test_members_that_change(world: World) -> None:
+    assert await outcome(ask(world, node=3)) == "failed"
+    node = world.add(2, written)
+    assert await ask(world) == 7
+    world.peers.look()
+    assert node.open == 1
+    node.hold()
+    call = start(world)
+    await settle()
+    world.addresses[2] = PeerAddress("node", 2, incarnation=1)
+    world.peers.look()
+    assert await outcome(call) == "failed"
+    node.release()
+    assert (await ask(world), node.open) == (7, 1)
+    # Also when nobody has looked.
+    world.addresses[2] = PeerAddress("node", 2, incarnation=2)
+    assert (await ask(world), node.open) == (7, 1)
+    del world.addresses[2]
+    assert await outcome(ask(world)) == "failed"
+    world.peers.look()
+    await settle()
+    assert node.open == world.peers.connections == 0
+
+
+async def test_what_is_not_used_is_closed(world: World) -> None:
+    node = world.add(2, written)
+    assert await ask(world) == 7
+    world.clock.advance(IDLE_MS - 1)
+    assert await ask(world) == 7
+    world.clock.advance(IDLE_MS - 1)
+    assert node.open == 1
+    world.clock.advance(1)
+    assert node.open == 0
+    assert await ask(world) == 7
+    assert world.tried == 2
+
+
+async def test_the_end(world: World) -> None:
+    node = world.add(2, written)
+    node.hold()
+    call = start(world)
+    await settle()
+    world.peers.close()
+    assert await outcome(call) == "failed"
+    assert await outcome(ask(world)) == "failed"
+    assert node.open == 0
+    assert world.clock.next_timer_ms() is None
+
+
+async def test_a_node_that_lacks_an_api(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add(2, written)
+    monkeypatch.setattr("tests.unit.cluster.fake_nodes.API_RANGES", ())
+    with pytest.raises(PeerUnavailable, match="does not offer AddPartitionsToTxn v5"):
+        await ask(world)
+
+
+# Logins -------------------------------------------------------------------------------------
+
+
+def login_with(lifetime_ms: int) -> Callable[[], Login]:
+    def login() -> Login:
+        if lifetime_ms < 0:
+            raise LoginFailed("refused the login: no such user")
+        return lifetime_ms
+        yield
+
+    return login
+
+
+async def connected(task: asyncio.Task[int]) -> int:
+    """The result. A login takes real time, as it has a thread."""
+    async with asyncio.timeout(10):
+        return await task
+
+
+async def test_a_login_that_ends(world: World) -> None:
+    node = world.add(2, written)
+    world.make_peers(PeerSecurity(login=login_with(10_000)))
+    assert await connected(start(world)) == 7
+    node.hold()
+    waits = start(world, 8)
+    await settle()
+    world.clock.advance(8_500)
+    late = start(world, 9)
+    async with asyncio.timeout(10):
+        while len(node.requests) < 3:
+            await asyncio.sleep(0)
+    assert node.open == 2, "what is under way ends on the old connection"
+    node.release()
+    assert (await waits, await late) == (8, 9)
+    await settle()
+    assert node.open == 1
+
+
+async def test_a_login_that_is_refused(world: World) -> None:
+    node = world.add(2, written)
+    world.make_peers(PeerSecurity(login=login_with(-1)))
+    with pytest.raises(PeerUnavailable, match="node 2 at node:2 refused the login: no such user"):
+        await connected(start(world))
+    assert node.open == 0
+
+
+def test_addresses_of_members() -> None:
+    two = (("CLIENTS", "a", 1), ("NODES", "b", 2))
+    members = (
+        NodeState(NodeFacts(1, two), 5, 1000, 0),
+        NodeState(NodeFacts(2, two, inter_broker="NODES"), 6, 1000, 0),
+        NodeState(NodeFacts(3), 6, 1000, 0),
+    )
+    assert address_in(members, 1) == PeerAddress("a", 1, 5)
+    assert address_in(members, 2) == PeerAddress("b", 2, 6)
+    assert address_in(members, 3) is None
+    assert address_in(members, 4) is None
