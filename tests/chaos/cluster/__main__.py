@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.cluster.chaos import ClusterChaos
+from tests.chaos.cluster.events import KINDS
 
 
 def main() -> None:
@@ -14,11 +15,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", default="", help="exactly-once loops: clients, by comma")
+    parser.add_argument("--only", default="", help=f"some of {', '.join(KINDS)}, by comma")
     options = parser.parse_args()
+    chosen = {name: KINDS[name] for name in options.only.split(",") if name}
     directory = Path(tempfile.mkdtemp(prefix="groupd-chaos-"))
     print(f"seed {options.seed} in {directory}", flush=True)
     workers = [name for name in options.workers.split(",") if name]
-    chaos = ClusterChaos(directory, options.seed, workers)
+    chaos = ClusterChaos(directory, options.seed, workers, chosen or KINDS)
     try:
         chaos.run(options.seconds)
         print(chaos.summary(), flush=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -16,7 +16,7 @@ from tests.chaos.cluster.caller import Address
 from tests.chaos.cluster.database import Database
 from tests.chaos.cluster.events import KINDS, Events
 from tests.chaos.cluster.ledger import Commit, Ledger, two_owners, wrong_in_log
-from tests.chaos.cluster.log_witness import install, logged
+from tests.chaos.cluster.log_witness import install, logged, tails
 from tests.chaos.cluster.raw_group import RawGroup
 from tests.clients.exactly_once import Feeder, Reader, Topology, compare
 from tests.clients.group import BY_NAME, Group
@@ -53,17 +53,23 @@ FINISH_S = 120.0
 
 
 class ClusterChaos:
-    """`run` makes it all happen, once. `workers`: clients with exactly-once loops, by client. Close
-    it afterwards."""
+    """`run` makes it all happen, once. `workers`: clients with exactly-once loops, by client;
+    `kinds`: what happens, by weight. Close it afterwards."""
 
-    def __init__(self, directory: Path, seed: int, workers: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        workers: Sequence[str] = (),
+        kinds: Mapping[str, int] = KINDS,
+    ) -> None:
         self.happened: Counter[str] = Counter()
         self.ledger = Ledger()
         self.served_s = 0.0
         """How long it took after the last event until all was served."""
         self._random = Random(seed)
         self._directory = directory
-        self._workers = workers
+        self._workers, self._kinds = workers, dict(kinds)
         self._database = Database(NODES)
         self._cluster = ClusterOfDaemons(directory, "", count=0, topics=TOPICS, settings=SETTINGS)
         self._groups: list[Group] = []
@@ -135,14 +141,22 @@ class ClusterChaos:
         """Fails unless the ledger is without fault and all is served in the end."""
         self.start()
         events = Events(self._cluster, self._database, self._random, self._wait, self._say)
-        first = self._random.sample(list(KINDS), len(KINDS))  # each once, then by weight
+        first = self._random.sample(
+            list(self._kinds), len(self._kinds)
+        )  # each once, then by weight
         while first or time.monotonic() < self._began + seconds:
             self._wait(self._random.uniform(*PAUSE_S))
-            drawn = self._random.choices(list(KINDS), list(KINDS.values()))[0]
+            drawn = self._random.choices(list(self._kinds), list(self._kinds.values()))[0]
             kind = first.pop() if first else drawn
             events.happen(kind)
             self.happened[kind] += 1
         self._finish()
+
+    def _tails(self) -> str:
+        try:
+            return tails(self._database)
+        except Exception as error:  # noqa: BLE001 - the database may be away
+            return f"no logs of topics: {error!r}"
 
     def _wait(self, seconds: float) -> None:
         """Lets time go by: records are given, and what was told is judged."""
@@ -271,7 +285,9 @@ class ClusterChaos:
         told = [group.describe() for group in self._groups]
         if self._topology is not None:
             told.append(self._topology.describe())
-        return "\n".join([*self._said, *told, self._cluster.logs(), self._database.logs()])
+        return "\n".join(
+            [*self._said, self._tails(), *told, self._cluster.logs(), self._database.logs()]
+        )
 
     def close(self) -> None:
         for raw in self._raw:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupd.coordinator.core.partitioning import offsets_log_name
-from groupd.protocol.records.batch import iter_records
+from groupd.protocol.records.batch import iter_records, parse_header
 from groupd.protocol.records.codec import decode_record
 from groupd.protocol.records.schema import OffsetCommitValue
 from groupd.storage.units import GROUPS
@@ -53,6 +53,25 @@ def logged(database: Database, shards: set[int]) -> list[Logged]:
         for row in database.execute(READ.format(shard=shard)):
             found += _of_batch(row)
     return found
+
+
+def tails(database: Database, count: int = 12) -> str:
+    """The newest batches of all logs of topics: what to look at when a producer is at odds with
+    one."""
+    lines = []
+    for log in database.execute("SELECT log_id, name FROM log ORDER BY name"):
+        if log["name"].startswith("__"):
+            continue
+        query = f"SELECT payload FROM log_batch WHERE log_id = {log['log_id']}"
+        rows = database.execute(f"{query} ORDER BY base_offset DESC LIMIT {count}")
+        heads = [parse_header(bytes(row["payload"])) for row in reversed(rows)]
+        shown = " ".join(
+            f"{one.base_offset}+{one.record_count}(p{one.producer_id} s{one.base_sequence} "
+            f"l{one.leader_epoch})"
+            for one in heads
+        )
+        lines.append(f"{log['name']}: {shown}")
+    return "\n".join(lines)
 
 
 def _of_batch(row: Any) -> list[Logged]:
