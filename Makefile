@@ -27,7 +27,7 @@ HELM_VERSION := v3.21.4
 HELM_STAMP := $(STAMPS)/helm-$(HELM_VERSION)
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check lint unit sim sim-cluster crash chaos attack fuzz demo report oracle
+.PHONY: help run test check lint unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
@@ -63,6 +63,9 @@ crash: dev-setup ## kill -9 under load; ROUNDS=1000, ARGS="--store sqlite --seed
 
 chaos: dev-setup $(STAMPS)/java $(STAMPS)/go ## Exactly once while workers and daemon are killed; SECONDS=120, ARGS="--seed N"
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
+
+chaos-cluster: dev-setup $(STAMPS)/java $(STAMPS)/go ## Three nodes, PostgreSQL and clients while all of them fail; SECONDS=1800, ARGS="--seed N"
+	$(BIN)/python -m tests.chaos.cluster --seconds $(SECONDS) $(ARGS)
 
 attack: dev-setup $(STAMPS)/oracle $(KFAKE) ## Attacks beside honest clients; ARGS="--peer all --only metadata", "--workers 2", "--store postgres"
 	$(BIN)/python -m tests.attack $(ARGS)

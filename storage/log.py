@@ -41,6 +41,10 @@ class LogUnavailable(LogError):
     """The store cannot be reached or refuses (disk full, connection lost). Retriable."""
 
 
+class LogUncertain(LogUnavailable):
+    """The store may have done it: it was lost while it was asked. The next open or read tells."""
+
+
 class StoreTaken(LogUnavailable):
     """Another process has taken the store over, for good: the answer to everything from then on,
     except that appends raise LogFenced."""

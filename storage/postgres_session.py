@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import asyncpg
 from sqlalchemy.exc import DBAPIError
 
-from groupd.storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
+from groupd.storage.log import LogCorrupt, LogError, LogUnavailable, LogUncertain, StoreRefused
 from groupd.storage.postgres_url import PostgresAddress
 
 SERVER_VERSION_MIN = 130_000
@@ -224,6 +224,11 @@ def reason(error: BaseException) -> tuple[str, str]:
     return line or type(cause).__name__, getattr(cause, "sqlstate", None) or ""
 
 
+_LOST = ("08", "57P", "40003")
+"""The session was lost, or ended by the server, perhaps in the middle of a commit. After any other
+SQLSTATE the transaction was rolled back."""
+
+
 class PostgresErrors:
     """See `storage.transactions.DatabaseErrors`."""
 
@@ -232,7 +237,11 @@ class PostgresErrors:
 
     def log_error(self, error: Exception) -> LogError:
         line, state = reason(error)
-        kind = LogCorrupt if state in _CORRUPT else LogUnavailable
+        kind: type[LogError] = LogUnavailable if state else LogUncertain
+        if state in _CORRUPT:
+            kind = LogCorrupt
+        elif state.startswith(_LOST):
+            kind = LogUncertain
         return kind(f"{self._address.where}: {line}")
 
     def refusal(self, error: Exception) -> StoreRefused:

@@ -90,6 +90,8 @@ class Transactions:
         # Not in the task: one that is cancelled before its first step never gets there.
         self._tasks.discard(task)
         self._turns.release()
+        if not task.cancelled():
+            task.exception()  # seen here, because the caller may have been cancelled
 
     async def _transaction(self, work: Callable[[Connection], T]) -> T:
         connection = await self._connection()

@@ -30,13 +30,12 @@ LOADS_AT_ONCE = 4
 
 
 class _Held(Struct):
-    """A unit of this node. `task`: its last call; `begun`: its host was told to serve it;
+    """A unit of this node. `task`: its last call; `served`: its host has loaded it;
     `suspended`: it is owned and not served while the lease is over; `leaving`: it is being given
     up; `over`: nothing of it is under way any more."""
 
     epoch: int
     task: asyncio.Task[None] | None = None
-    begun: bool = False
     served: bool = False
     suspended: bool = False
     leaving: bool = False
@@ -126,7 +125,7 @@ class HeldUnits:
         or `drop_all`. Units that are being given up go on with that."""
         for unit, held in self._held.items():
             if not held.leaving and not held.suspended:
-                held.suspended, held.begun, held.served = True, False, False
+                held.suspended, held.served = True, False
                 self._drop(unit, held)
 
     def resume(self) -> None:
@@ -162,7 +161,7 @@ class HeldUnits:
         async with self._turns:
             if held.leaving:
                 return
-            started_ms, held.begun = self._clock.monotonic_ms(), True
+            started_ms = self._clock.monotonic_ms()
             try:
                 await self._hosts[unit.kind].serve(unit, held.epoch)
             except Exception:
@@ -176,8 +175,9 @@ class HeldUnits:
             await asyncio.wait([before])
         host = self._hosts[unit.kind]
         try:
-            if held.begun:
-                await host.give_up(unit)
+            # Also if its turn has not come yet: a unit that is owned may be used before it is
+            # served, and what was opened then must not be there when the unit comes back.
+            await host.give_up(unit)
         except Exception:
             # The log is opened anew by the next owner, which fences whatever is left of this one.
             log.exception("a unit cannot be given up in order", unit=_name(unit))

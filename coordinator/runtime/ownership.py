@@ -49,7 +49,7 @@ class UnitHost(Protocol):
 
     async def give_up(self, unit: Unit) -> None:
         """Refuse everything that is new, make durable and answer what is under way. Afterwards
-        nothing is read or written for the unit any more."""
+        nothing is read or written for the unit any more. The unit may never have been served."""
         ...
 
     def drop(self, unit: Unit) -> None:

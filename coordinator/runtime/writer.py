@@ -16,7 +16,14 @@ import structlog
 
 from groupd.coordinator.runtime.clock import elapsed_ns
 from groupd.coordinator.runtime.stats import WriterStats
-from groupd.storage.log import Append, LogError, LogFenced, LogUnavailable, PartitionLogs
+from groupd.storage.log import (
+    Append,
+    LogError,
+    LogFenced,
+    LogUnavailable,
+    LogUncertain,
+    PartitionLogs,
+)
 
 log = structlog.get_logger("groupd.writer")
 
@@ -192,7 +199,7 @@ class LogWriter:
             error = failed
             self._refused(error)
         except Exception as unexpected:  # noqa: BLE001 - whatever it was, the outcome is unknown
-            error = LogUnavailable(f"{type(unexpected).__name__}: {unexpected}")
+            error = LogUncertain(f"{type(unexpected).__name__}: {unexpected}")
             self._refused(error)
         for source, _ in taken:
             _tell(source, error)

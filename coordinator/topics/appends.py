@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.storage.log import Append, LogError, LogFenced
+from groupd.storage.log import Append, LogError, LogFenced, LogUncertain
 
 Writer = Callable[[Sequence[Append]], Awaitable[None]]
 """`PartitionLogs.append`, possibly with group commit behind it. Calls must be served in order."""
@@ -52,6 +52,11 @@ class Appends:
             self._drop(staged)
             # Clients look for the leader again and come back.
             return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error))
+        except LogUncertain as error:
+            self._drop(staged)
+            # A client must not believe that nothing was written: librdkafka would then send the
+            # same records in other batches, which are no duplicates of those that may be there.
+            return ApiError(ErrorCode.REQUEST_TIMED_OUT, str(error))
         except LogError as error:
             self._drop(staged)
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -215,6 +215,8 @@ class Partitions:
         log = await open_partition(self._logs, self._cache, topic.topic_id, partition, owned)
         if self._ownership.epoch(owned.unit) != owned.epoch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
+        # The unit may have been dropped meanwhile, and this node not know of the next owner yet.
+        self._check_leads(owned.unit)
         if self._catalogue.topic_by_id(topic.topic_id) is None:
             # Deleted while it was opened: the open may have made the log again.
             await self._logs.delete([name])

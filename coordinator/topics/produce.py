@@ -294,9 +294,8 @@ class Produce:
             if entry.duplicate_of >= 0 and entry.log is not None:
                 durable = await entry.log.wait_durable(entry.duplicate_of)
                 if not durable:
-                    entry.fail(
-                        ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the first append failed")
-                    )
+                    # Perhaps it is in the store all the same, see `Appends`.
+                    entry.fail(ApiError(ErrorCode.REQUEST_TIMED_OUT, "the first append failed"))
 
 
 def _log_name(entry: ProduceEntry) -> str:

@@ -27,6 +27,7 @@ from groupd.storage.log import (
     LogFenced,
     LogState,
     LogUnavailable,
+    LogUncertain,
     Replacement,
     StoredBatch,
     StoreTaken,
@@ -286,6 +287,7 @@ class Failure(Struct, frozen=True):
 
 _PLAIN: dict[str, type[Exception]] = {
     "taken": StoreTaken,
+    "uncertain": LogUncertain,
     "unavailable": LogUnavailable,
     "corrupt": LogCorrupt,
     "value": ValueError,
@@ -295,7 +297,7 @@ _PLAIN: dict[str, type[Exception]] = {
 
 def encode_failure(error: BaseException) -> tuple[bytes, bool]:
     """The bytes, and whether it is one of the failures that are meant to be passed on; others
-    are bugs and become LogUnavailable: what they have done is unknown."""
+    are bugs and become LogUncertain: what they have done is unknown."""
     if isinstance(error, ApiError):
         return encode(Failure("api", _utf8(error.message), code=error.code)), True
     if isinstance(error, LogFenced):
@@ -306,7 +308,7 @@ def encode_failure(error: BaseException) -> tuple[bytes, bool]:
     if kind is not None:
         return encode(Failure(kind, text)), True
     expected = isinstance(error, (LogError, CancelledError))
-    return encode(Failure("unavailable", f"{type(error).__name__}: {text}")), expected
+    return encode(Failure("uncertain", f"{type(error).__name__}: {text}")), expected
 
 
 def _utf8(text: str | None) -> str | None:

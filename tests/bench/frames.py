@@ -90,12 +90,15 @@ def _assigned_topic(reader: Reader) -> tuple[bytes, tuple[int, ...]]:
     return reader.uuid(), reader.int32_array()
 
 
-def offset_commit(group: str, topic: str, partitions: int, offset: int) -> bytes:
-    """OffsetCommit v9 without a member: what an admin tool or a simple consumer sends."""
+def offset_commit(
+    group: str, topic: str, partitions: int, offset: int, epoch: int = -1, member: str = ""
+) -> bytes:
+    """OffsetCommit v9, by default without a member: what an admin tool or a simple consumer
+    sends."""
     writer = Writer(flexible=True)
     writer.string(group)
-    writer.int32(-1)
-    writer.string("")
+    writer.int32(epoch)
+    writer.string(member)
     writer.nullable_string(None)
     writer.array_length(1)
     writer.string(topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.bench import assignors, growth, recovery, stalls
+from tests.bench import assignors, cluster, growth, recovery, stalls
 from tests.bench.load import measure as load
 from tests.bench.plan import Part
 from tests.bench.security import measure as security_measure
@@ -32,6 +32,7 @@ PARTS: Sequence[Entry] = (
     Entry("s", "Stalls of the event loop", stalls.measure),
     Entry("j", "Growth", growth.measure),
     Entry("k", "Security", security_measure),
+    Entry("n", "A cluster", cluster.measure),
 )
 
 TITLES = {part.letters: part.title for part in PARTS} | {"t": "A fresh broker for a test"}

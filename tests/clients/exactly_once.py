@@ -155,7 +155,7 @@ class Feeder:
     def flush(self) -> None:
         """Waits until all is written."""
         left = self._producer.flush(60)
-        assert (left, self._errors) == (0, [])
+        assert (left, self._errors) == (0, []), f"{left} records left, {self._errors[:5]}"
 
     def expected(self) -> Values:
         return {

@@ -40,15 +40,15 @@ class ClusterOfDaemons:
         for _ in range(count):
             self.add()
 
-    def add(self) -> Daemon:
-        """One more node, not started."""
+    def add(self, store_url: str = "") -> Daemon:
+        """One more node, not started. `store_url`: its own way to the database."""
         number = len(self.daemons)
         daemon = Daemon(
             self.directory / f"node-{number}",
             topics=self._topics if number == 0 else None,
             settings=self._settings,
             arguments=["--cluster", *self._arguments],
-            env={"GROUPD_STORE": self.store_url},
+            env={"GROUPD_STORE": store_url or self.store_url},
         )
         self.daemons.append(daemon)
         return daemon

@@ -191,6 +191,12 @@ class PostgresServer:
     def logs(self) -> str:
         return self._log.read_text(errors="replace")[-3000:] if self._log.exists() else ""
 
+    def statements(self, database: str) -> int:
+        """How many statements of sessions of a database are in the log, with log_statement."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        mine = [line for line in lines if f" {database} LOG:  " in line]
+        return sum("statement: " in line or "execute " in line for line in mine)
+
     def url(self, database: str, *, user: str = USER, password: str = PASSWORD) -> str:
         """The address of a database, as `--store` takes it."""
         who = f"{quote(user, safe='')}:{quote(password, safe='')}"

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sort"
 	"sync"
+	"syscall"
+	"unsafe"
 )
 
 // Partition is a topic and a partition of it; in JSON ["topic", 0].
@@ -34,7 +36,7 @@ var stdout sync.Mutex
 type emitter struct{ member int }
 
 func (e emitter) emit(event string, fields map[string]any) {
-	line := map[string]any{"event": event, "member": e.member}
+	line := map[string]any{"event": event, "member": e.member, "at": monotonic()}
 	for name, value := range fields {
 		line[name] = value
 	}
@@ -45,6 +47,14 @@ func (e emitter) emit(event string, fields map[string]any) {
 	stdout.Lock()
 	defer stdout.Unlock()
 	fmt.Fprintf(os.Stdout, "%s\n", data)
+}
+
+// monotonic is the system's monotonic clock in seconds, which all processes of a test share.
+func monotonic() float64 {
+	var now syscall.Timespec
+	const clockMonotonic = 1
+	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&now)), 0)
+	return float64(now.Nano()) / 1e9
 }
 
 func (e emitter) partitions(event string, partitions map[string][]int32) {

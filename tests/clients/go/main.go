@@ -124,7 +124,7 @@ func parse(arguments []string) (found options, members, first int) {
 	var topics string
 	var sessionTimeoutMs int
 	flags := flag.NewFlagSet("driver", flag.ExitOnError)
-	flags.StringVar(&found.bootstrap, "bootstrap", "", "HOST:PORT")
+	flags.StringVar(&found.bootstrap, "bootstrap", "", "HOST:PORT,...")
 	flags.StringVar(&found.group, "group", "", "group id")
 	flags.StringVar(&topics, "topics", "", "names, comma-separated")
 	flags.StringVar(&found.pattern, "pattern", "", "regular expression of topics")

@@ -46,7 +46,7 @@ func say(event string, fields map[string]any) {
 func runProcessor(arguments []string) {
 	made := &processor{}
 	flags := flag.NewFlagSet("franz-process", flag.ExitOnError)
-	flags.StringVar(&made.bootstrap, "bootstrap", "", "HOST:PORT")
+	flags.StringVar(&made.bootstrap, "bootstrap", "", "HOST:PORT,...")
 	flags.StringVar(&made.group, "group", "", "group id")
 	flags.StringVar(&made.source, "source", "", "topic to read")
 	flags.StringVar(&made.target, "target", "", "topic to write")

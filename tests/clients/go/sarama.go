@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func newSarama(options options, emit emitter) (member, error) {
 	config.Consumer.Group.Heartbeat.Interval = 300 * time.Millisecond
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{saramaBalancers[options.assignor]()}
 	config.Consumer.Group.InstanceId = options.instanceID()
-	group, err := sarama.NewConsumerGroup([]string{options.bootstrap}, options.group, config)
+	group, err := sarama.NewConsumerGroup(strings.Split(options.bootstrap, ","), options.group, config)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,9 @@ class ToyHost:
             return
 
     async def give_up(self, unit: Unit) -> None:
-        served = self.units[unit]
+        served = self.units.get(unit)
+        if served is None:
+            return
         served.closed, served.active = True, False
         while served.writing is not None:
             await asyncio.wait([served.writing])

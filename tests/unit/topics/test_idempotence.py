@@ -98,7 +98,7 @@ async def test_a_duplicate_of_a_failed_append_fails(send, cluster):
     cluster.store.fail_next_append()
     cluster.store.release_appends()
     assert (await first)[0] == ErrorCode.KAFKA_STORAGE_ERROR
-    assert (await retry)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await retry)[0] == ErrorCode.REQUEST_TIMED_OUT
     assert await send(1) == (ErrorCode.NONE, 1)
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from groupd.coordinator.topics import partitions
 from groupd.coordinator.topics.leader_epochs import EPOCHS_MAX, LeaderEpochs
 from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,
@@ -14,6 +15,7 @@ from groupd.coordinator.topics.names import (
     TRANSACTIONS_TOPIC,
     unit_of,
 )
+from groupd.coordinator.topics.partition import open_partition
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import MetadataRequest, Node
@@ -220,3 +222,30 @@ async def test_a_partition_that_is_dropped_is_opened_anew_by_the_next_leader(mov
     assert a.plane.partitions.is_open(a.plane.catalogue.topic("t"), 0) is None
     await move.lead(1, 2)
     assert (await b.produce("t", b.batch(b"1"))).base_offset == 1
+
+
+async def test_a_partition_that_was_being_opened_when_its_leader_lost_it(move, monkeypatch):
+    """What it has read is old by the time that this node leads it again."""
+    opened, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(*arguments):
+        log = await open_partition(*arguments)
+        opened.set()
+        await go_on.wait()
+        return log
+
+    a, b = move.nodes
+    await move.lead(0, 1)
+    monkeypatch.setattr(partitions, "open_partition", slow)
+    early = asyncio.create_task(a.produce("t", a.batch(b"0", producer=4, epoch=0)))
+    await opened.wait()
+    # The lease is lost, and this node has not seen yet that the unit has another epoch.
+    move.ownerships[0].serving.discard(move.unit)
+    a.plane.host.drop(move.unit)
+    go_on.set()
+    assert (await early).error is ELSEWHERE
+    await move.lead(1, 2)
+    assert (await b.produce("t", b.batch(b"0", producer=4, epoch=0))).base_offset == 0
+    await move.lead(0, 3)
+    again = await a.produce("t", a.batch(b"1", producer=4, epoch=0, sequence=1))
+    assert (again.error, again.base_offset) == (ErrorCode.NONE, 1)

@@ -17,7 +17,7 @@ from groupd.protocol.messages.data import ProducePartition, ProduceRequest, Prod
 from groupd.protocol.messages.topics import DeleteTopicsRequest
 from groupd.protocol.records.batch import iter_batches, iter_records
 from groupd.protocol.records.batch_builder import encode_batch
-from groupd.storage.log import LogFenced, LogUnavailable
+from groupd.storage.log import LogFenced, LogUnavailable, LogUncertain
 from groupd.storage.memory import MemoryStore
 
 
@@ -279,6 +279,16 @@ async def test_after_a_failed_append_the_store_decides(cluster, applied):
     again = await cluster.produce("t", lost)
     assert (again.error, again.base_offset) == (ErrorCode.NONE, 1)
     assert values((await cluster.fetch("t")).records) == [b"0", b"1"]
+
+
+async def test_an_append_whose_outcome_is_unknown(cluster):
+    """librdkafka takes every other error for a promise that nothing was written."""
+    await cluster.create("t")
+    cluster.store.fail_next_append(LogUncertain("the connection was lost"), applied=True)
+    lost = cluster.batch(b"0", producer=4, epoch=0)
+    assert (await cluster.produce("t", lost)).error == ErrorCode.REQUEST_TIMED_OUT
+    again = await cluster.produce("t", lost)
+    assert (again.error, again.base_offset) == (ErrorCode.NONE, 0)
 
 
 async def test_what_is_under_way_behind_a_failure_fails_too(cluster):

@@ -12,7 +12,14 @@ import pytest
 from groupd.coordinator.workers.channel import Answer, Channel, ChannelBusy, ChannelLost
 from groupd.coordinator.workers.messages import WorkerOperation
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreTaken
+from groupd.storage.log import (
+    LogCorrupt,
+    LogError,
+    LogFenced,
+    LogUnavailable,
+    LogUncertain,
+    StoreTaken,
+)
 from tests.support.remote_store import channel_pair, connect, nothing
 
 
@@ -80,7 +87,7 @@ async def test_large_bodies_arrive_whole() -> None:
         (StoreTaken("by another"), StoreTaken, "by another"),
         (LogCorrupt("row 7"), LogCorrupt, "row 7"),
         (ValueError("cuts a row"), ValueError, "cuts a row"),
-        (KeyError("a bug"), LogUnavailable, "KeyError: 'a bug'"),
+        (KeyError("a bug"), LogUncertain, "KeyError: 'a bug'"),
     ],
 )
 @pytest.mark.parametrize("later", [False, True])

@@ -1,0 +1,149 @@
+"""What a commit costs in processor time on three nodes and on one, and how often an idle node asks
+the database."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench import frames
+from tests.bench.cluster.death import groups_of
+from tests.bench.cluster.nodes import TOPIC, BenchCluster, running_cluster
+from tests.bench.daemon_process import DaemonProcess
+from tests.bench.figures import Workload, interleaved
+from tests.bench.load.generator import Result, repeat
+from tests.bench.plan import Plan
+from tests.bench.proc import cpu_seconds
+from tests.support.postgres import PostgresServer, running_postgres
+
+COST = "Processor time for a commit on PostgreSQL"
+IDLE = "What an idle node asks the database"
+CONNECTIONS = 96
+WARMUP_S = 1.0
+IDLE_S = 20.0
+ONE, NODE, THREE = "groupd, one daemon", "groupd, a cluster of one", "groupd, 3 nodes"
+
+
+def measure(plan: Plan) -> Iterator[Workload]:
+    if plan.wants(COST):
+        yield from _costs(plan)
+    if plan.wants(IDLE):
+        yield from _idle(plan)
+
+
+def _costs(plan: Plan) -> Iterator[Workload]:
+    rates: dict[str, list[float]] = {ONE: [], NODE: [], THREE: []}
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running_postgres())
+        clusters = {
+            NODE: stack.enter_context(running_cluster(server, 1)),
+            THREE: stack.enter_context(running_cluster(server, 3)),
+        }
+        daemon = stack.enter_context(_alone(server))
+
+        def cost_us(peer: str) -> float:
+            if peer == ONE:
+                used_s, results = _alone_run(daemon, plan.seconds)
+            else:
+                used_s, results = _cluster_run(clusters[peer], plan.seconds)
+            rates[peer].append(sum(one.count / one.seconds for one in results))
+            return used_s / sum(one.count for one in results) * 1e6
+
+        samples = interleaved(plan.runs, [ONE, NODE, THREE], cost_us)
+    name = f"{COST}, {CONNECTIONS} connections"
+    yield Workload(name, "us of CPU of all nodes", samples)
+    yield Workload(name, "commits a second", rates, measure="the rate", higher_is_better=True)
+
+
+@contextlib.contextmanager
+def _alone(server: PostgresServer) -> Iterator[DaemonProcess]:
+    url = server.url(server.new_database())
+    with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
+        flags = ("--store", url, "--topic", f"{TOPIC}:10")
+        with DaemonProcess(*flags, data_dir=Path(directory)) as daemon:
+            yield daemon
+
+
+def _frames(groups: list[str]) -> list[bytes]:
+    return [frames.offset_commit(group, TOPIC, 1, 42) for group in groups]
+
+
+def _alone_run(daemon: DaemonProcess, seconds: float) -> tuple[float, list[Result]]:
+    groups = [f"bench-{n}" for n in range(CONNECTIONS)]
+    cpu = daemon.cpu_seconds
+    result = repeat(
+        daemon.kafka,
+        _frames(groups),
+        window=1,
+        seconds=seconds,
+        warmup_s=WARMUP_S,
+        peer_cpu_s=cpu,
+    )
+    return result.peer_cpu_us * result.count / 1e6, [result]
+
+
+def _cluster_run(cluster: BenchCluster, seconds: float) -> tuple[float, list[Result]]:
+    """The same load, on the nodes that have the groups: a generator for each, all at once."""
+    each = CONNECTIONS // len(cluster.daemons)
+    loads = []
+    for node, address in enumerate(cluster.addresses):
+        shards = groups_of(cluster, node, each)
+        loads.append((address, _frames([shards[n % len(shards)] for n in range(each)])))
+    results: list[Result] = []
+    daemons = list(cluster.daemons)
+
+    def run(node: int) -> None:
+        address, requests = loads[node]
+        results.append(
+            repeat(
+                address,
+                requests,
+                window=1,
+                seconds=seconds,
+                warmup_s=WARMUP_S,
+                peer_cpu_s=lambda: cpu_seconds(daemons[node].pid),
+            )
+        )
+
+    threads = [threading.Thread(target=run, args=(node,)) for node in range(len(loads))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == len(loads)
+    return sum(one.peer_cpu_us * one.count for one in results) / 1e6, results
+
+
+def _idle(plan: Plan) -> Iterator[Workload]:
+    runs, seconds = (1, 2.0) if plan.quick else (3, IDLE_S)
+    asked: dict[str, list[float]] = {}
+    statements: dict[str, list[float]] = {}
+    with running_postgres() as server:
+        server.execute("postgres", "ALTER SYSTEM SET log_statement = 'all'")
+        for count in (1, 3):
+            peer = NODE if count == 1 else THREE
+            with running_cluster(server, count) as cluster:
+                server.execute("postgres", "SELECT pg_reload_conf()")
+                time.sleep(3.0)
+                for _ in range(runs):
+                    per_s = 1 / seconds / count
+                    before = _transactions(cluster), server.statements(cluster.database)
+                    time.sleep(seconds)
+                    after = _transactions(cluster), server.statements(cluster.database)
+                    asked.setdefault(peer, []).append((after[0] - before[0]) * per_s)
+                    statements.setdefault(peer, []).append((after[1] - before[1]) * per_s)
+    yield Workload(IDLE, "transactions a second and node", asked)
+    yield Workload(IDLE, "statements a second and node", statements, measure="statements")
+
+
+def _transactions(cluster: BenchCluster) -> int:
+    query = (
+        "SELECT xact_commit + xact_rollback AS n FROM pg_stat_database "
+        f"WHERE datname = '{cluster.database}'"
+    )
+    time.sleep(1.5)  # sessions tell of their transactions once a second
+    return int(cluster.server.execute("postgres", query)[0]["n"])

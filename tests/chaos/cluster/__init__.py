@@ -1,0 +1,1 @@
+"""Chaos with a cluster: three nodes, PostgreSQL and a standby, clients of three languages."""
