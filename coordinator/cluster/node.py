@@ -17,6 +17,7 @@ from groupd.coordinator.cluster.lease import Moment, NodeLease
 from groupd.coordinator.cluster.node_id import NodeIdTaken
 from groupd.coordinator.cluster.plan import plan
 from groupd.coordinator.cluster.renewals import FollowedCatalogue, Renewals
+from groupd.coordinator.cluster.told import Told
 from groupd.coordinator.cluster.units import HeldUnits
 from groupd.coordinator.cluster.view import ClusterView
 from groupd.coordinator.runtime.clock import Alarm, Clock, pause
@@ -43,9 +44,9 @@ AFTER_LEASE_MS = 20
 """How long after the end of another node's lease the database is asked whether it is over."""
 
 
-WAITS_MAX = 3
-"""How many times a node that starts waits for the end of a lease of its id. A lease that is there
-still is one that is renewed: by another process."""
+LEASES_MAX = 3
+"""How many leases long a node that starts waits for the end of one with its id. One that is there
+still is renewed: by another process."""
 
 
 class ClusterNode:
@@ -83,7 +84,7 @@ class ClusterNode:
         self._lease_over = Alarm(clock, self._check_lease)
         self._wake = asyncio.Event()
         self._asked_ms = 0
-        self._states: list[asyncio.Future[None]] = []
+        self._states, self._unanswered = Told(clock), Told(clock)
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._retired = self._settled = False
         self._taken: NodeIdTaken | None = None
@@ -92,6 +93,11 @@ class ClusterNode:
     # Ownership ----------------------------------------------------------------------------
 
     def may_answer(self) -> bool:
+        return self.lease.valid()
+
+    async def answering(self) -> bool:
+        if not self.lease.valid() and not self._stopping:
+            await self._unanswered.wait(self._clock.monotonic_ms() + self.lease.lease_ms)
         return self.lease.valid()
 
     def serves(self, unit: Unit) -> bool:
@@ -144,7 +150,8 @@ class ClusterNode:
         self.lease.end()
         self._lease_over.cancel()
         self.held.drop_all()
-        self._next_state()
+        self._states.tell()
+        self._unanswered.tell()
 
     def _cancel_task(self) -> None:
         if self._task is not None:
@@ -155,10 +162,8 @@ class ClusterNode:
         member that does not get there has no valid lease by the end of this."""
         until_ms = self._clock.monotonic_ms() + self.lease.lease_ms
         while self._behind(version) and self._clock.monotonic_ms() < until_ms:
-            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._states.append(told)
             self._wake.set()
-            await told
+            await self._states.wait(until_ms)
             if self._stopping:
                 return
 
@@ -204,13 +209,13 @@ class ClusterNode:
         self.view.forget()
 
     async def _join(self) -> None:
-        waits = 0
+        given_up_ms = self._clock.monotonic_ms() + LEASES_MAX * self.lease.lease_ms
         while not self._stopping:
+            self._wake.clear()
             try:
                 incarnation = await self._membership.join(self._facts, self.lease.lease_ms)
             except NodeIdInUse as used:
-                waits += 1
-                if waits > WAITS_MAX and not self._settled:
+                if self._clock.monotonic_ms() > given_up_ms and not self._settled:
                     raise NodeIdTaken(f"node.id={self.node_id}: another node has it") from used
                 log.info("waiting for an earlier lease to end", node=self.node_id, ms=used.left_ms)
                 await self._sleep(max(used.left_ms, 0) + AFTER_LEASE_MS)
@@ -232,7 +237,7 @@ class ClusterNode:
                     return
             except LogUnavailable as error:
                 self._failed(error)
-            self._next_state()
+            self._states.tell()
             await self._wait()
 
     async def _turn(self) -> None:
@@ -318,6 +323,7 @@ class ClusterNode:
         if self.lease.valid():
             self.held.resume()
             self._check_lease()
+            self._unanswered.tell()
 
     def _check_lease(self) -> None:
         """Once the lease is over what is in memory is forgotten. Sessions of members would end in
@@ -367,12 +373,6 @@ class ClusterNode:
 
     def _wake_up(self) -> None:
         self._wake.set()
-
-    def _next_state(self) -> None:
-        states, self._states = self._states, []
-        for one in states:
-            if not one.done():
-                one.set_result(None)
 
     def _failed(self, error: LogUnavailable) -> None:
         self.failures += 1

@@ -2,8 +2,9 @@
 
 Rules, in this order: a node that drains gets nothing, unless all nodes do; the counts of one kind
 differ by at most one from node to node, and so do the counts of all kinds together; a unit stays
-where it is wanted now; consecutive numbers of a kind lie on different nodes as far as the rules
-before allow it. All units of a kind weigh the same.
+where it is wanted now, and those that have to move lie evenly among the others; consecutive numbers
+of a kind lie on different nodes as far as the rules before allow it. All units of a kind weigh the
+same.
 """
 
 from __future__ import annotations
@@ -42,15 +43,11 @@ def _of_one_kind(units: Sequence[UnitState], totals: dict[int, int]) -> dict[Uni
     for node, most in room.items():
         totals[node] += most
     placed: dict[Unit, int] = {}
-    left: list[Unit] = []
-    for one in units:
-        here = one.owner if one.wanted is None else one.wanted
-        if here is not None and room.get(here, 0) > 0:
-            placed[one.unit] = here
-            room[here] -= 1
-        else:
-            left.append(one.unit)
-    for unit in left:
+    for node, some in _by_node(units).items():
+        for unit in _kept(some, room.get(node, 0)):
+            placed[unit] = node
+            room[node] -= 1
+    for unit in [one.unit for one in units if one.unit not in placed]:
         before = placed.get(Unit(unit.kind, unit.number - 1))
         # Whoever has most room, but not the owner of the unit before where another one can.
         best = max(room, key=lambda one: (room[one] > 0, one != before, room[one], -one))
@@ -59,15 +56,29 @@ def _of_one_kind(units: Sequence[UnitState], totals: dict[int, int]) -> dict[Uni
     return placed
 
 
+def _by_node(units: Sequence[UnitState]) -> dict[int, list[Unit]]:
+    """The units of each node by the plan so far, in order."""
+    found: dict[int, list[Unit]] = {}
+    for one in units:
+        here = one.owner if one.wanted is None else one.wanted
+        if here is not None:
+            found.setdefault(here, []).append(one.unit)
+    return found
+
+
+def _kept(units: Sequence[Unit], room: int) -> list[Unit]:
+    """As many of a node's units as it has room for. Those that go lie evenly among them: neighbours
+    would mean that one node leads all partitions of a topic."""
+    count, kept = len(units), min(room, len(units))
+    return [unit for at, unit in enumerate(units) if (at + 1) * kept // count > at * kept // count]
+
+
 def _room(units: Sequence[UnitState], totals: Mapping[int, int]) -> dict[int, int]:
     """How many of the units each node is to have. The nodes that have fewest of the kinds before
     get one more where the number does not divide, and among these the nodes that have more of this
     kind now, so that it need not move."""
     least, more = divmod(len(units), len(totals))
-    now = dict.fromkeys(totals, 0)
-    for one in units:
-        here = one.owner if one.wanted is None else one.wanted
-        if here in now:
-            now[here] += 1
+    by_node = _by_node(units)
+    now = {node: len(by_node.get(node, ())) for node in totals}
     first = sorted(totals, key=lambda node: (totals[node], now[node] <= least, -now[node], node))
     return {node: least + (place < more) for place, node in enumerate(first)}

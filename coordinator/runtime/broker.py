@@ -26,7 +26,7 @@ from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.event_log import log_event
+from groupd.coordinator.runtime.event_log import log_event, weight
 from groupd.coordinator.runtime.fresh_shards import MakeShard
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
@@ -330,7 +330,7 @@ class Broker:
         for event in events:
             if event.kind is not EventKind.OFFSETS_COMMITTED:
                 self.timeline.add(event, wall_ms)
-            self.event_counts[event.kind.value] += _weight(event)
+            self.event_counts[event.kind.value] += weight(event)
             log_event(partition, event)
         for listener in self.event_listeners:
             listener(partition, events)
@@ -344,9 +344,7 @@ class Broker:
     def _start_data(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
         if not self.ownership.may_answer():
-            # Few of these replies can say: ask another node. A closed connection always does.
-            waiter.forget()
-            waiter.hang_up()
+            self.run(waiter, self._once_it_may_answer(context, request))
             return
         if isinstance(request, ProduceRequest):
             if request.acks == 0:
@@ -363,6 +361,14 @@ class Broker:
             task.add_done_callback(lambda _: self._reads.pop(waiter, None))
             # Cancelled before its first step, a task never looks at its work.
             task.add_done_callback(lambda _: work.close())
+
+    async def _once_it_may_answer(self, context: RequestContext, request: Any) -> None:
+        if await self.ownership.answering():
+            self._start_data(context, request)
+            return
+        # Few of these replies can say: ask another node. A closed connection always does.
+        context.token.forget()
+        context.token.hang_up()
 
     async def _answer_with(
         self, handler: DataHandler, context: RequestContext, request: Any
@@ -392,9 +398,3 @@ class Broker:
 
 def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:
     """The `Failure` of a Produce with acks=0, which is never answered: see `Waiter.hang_up`."""
-
-
-def _weight(event: Event) -> int:
-    """Events that stand for many facts carry their number as `count`."""
-    count = event.details.get("count", 1)
-    return count if isinstance(count, int) else 1

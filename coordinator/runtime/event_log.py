@@ -47,3 +47,10 @@ def log_event(partition: int, event: Event) -> None:
     if event.cause:
         facts["cause"] = event.cause
     write(event.kind.value, **facts)
+
+
+def weight(event: Event) -> int:
+    """How many facts an event stands for: those that stand for many carry their number as
+    `count`."""
+    count = event.details.get("count", 1)
+    return count if isinstance(count, int) else 1

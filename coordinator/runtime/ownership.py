@@ -26,6 +26,10 @@ class Ownership(Protocol):
         memory."""
         ...
 
+    async def answering(self) -> bool:
+        """Wait until this node may answer, but no longer than a lease. Returns whether it may."""
+        ...
+
     def leader(self, unit: Unit) -> int | None:
         """The node to which clients are sent for the unit; None while there is none."""
         ...
@@ -68,6 +72,9 @@ class Alone:
         return True
 
     def may_answer(self) -> bool:
+        return True
+
+    async def answering(self) -> bool:
         return True
 
     def leader(self, unit: Unit) -> int | None:

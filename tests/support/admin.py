@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -48,9 +48,12 @@ def wait_for_broker(bootstrap: str, process: ChildProcess, timeout_s: float) -> 
             raise WaitTimeout(f"no broker within {timeout_s} s\n{process.output()}")
 
 
-def create_topics(bootstrap: str, topics: Mapping[str, int]) -> None:
-    """Create topics and wait until their metadata is served."""
-    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+def create_topics(
+    bootstrap: str, topics: Mapping[str, int], login: Mapping[str, Any] | None = None
+) -> None:
+    """Create topics and wait until their metadata is served. `login`: further settings of the
+    client."""
+    client = AdminClient({**(login or {}), "bootstrap.servers": bootstrap, "log_level": 0})
     new = [
         NewTopic(name, num_partitions=min(count, CREATED_AT_ONCE_MAX))
         for name, count in topics.items()

@@ -91,6 +91,18 @@ class ClusterOfDaemons:
         sees it."""
         wait_until(self._is_settled, SETTLE_S, "a settled cluster", self.logs)
 
+    def taken_over(self, node_id: int) -> None:
+        """Wait until nothing belongs to a node that has died, as every running node sees it."""
+        wait_until(lambda: self._owns_nothing(node_id), SETTLE_S, "others to take over", self.logs)
+
+    def _owns_nothing(self, node_id: int) -> bool:
+        running = [daemon for daemon in self.daemons if daemon.process.running]
+        return not any(
+            node_id in (unit["owner"], unit["wanted"])
+            for daemon in running
+            for unit in self.page(daemon)["units"]
+        )
+
     def _is_settled(self) -> bool:
         running = [daemon for daemon in self.daemons if daemon.process.running]
         pages = [self.page(daemon) for daemon in running]

@@ -98,6 +98,9 @@ class AllElsewhere:
     def may_answer(self) -> bool:
         return True
 
+    async def answering(self) -> bool:
+        return True
+
     def leader(self, unit: Unit) -> int | None:
         return OTHER
 

@@ -37,6 +37,9 @@ class Ownership:
     def may_answer(self) -> bool:
         return True
 
+    async def answering(self) -> bool:
+        return True
+
     def epoch(self, unit: Unit) -> int:
         return 0
 

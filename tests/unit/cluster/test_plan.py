@@ -126,3 +126,14 @@ def test_any_history_of_members(
             for unit, owner in before.items():
                 if unit.kind == kind and owner in ids and wanted[unit] != owner:
                     assert owned[owner] > counts[kind] // len(ids)
+
+
+def test_a_topic_is_led_by_all_nodes_also_after_one_has_come_back() -> None:
+    three, two = [node(1), node(2), node(3)], [node(1), node(2)]
+    units = fresh()
+    for members in (three, two, three, [node(2), node(3)], three):
+        wanted = plan(members, units)
+        units = [UnitState(one.unit, wanted[one.unit], wanted[one.unit], 1) for one in units]
+    buckets = [wanted[one.unit] for one in units if one.unit.kind == PARTITIONS]
+    for start in range(len(buckets) - 12):
+        assert set(buckets[start : start + 12]) == {1, 2, 3}, buckets

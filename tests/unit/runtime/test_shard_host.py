@@ -43,6 +43,9 @@ class ManualLease(Alone):
     def may_answer(self) -> bool:
         return self.valid
 
+    async def answering(self) -> bool:
+        return self.valid
+
 
 class Node:
     def __init__(self, store: MemoryStore, node_id: int) -> None:
