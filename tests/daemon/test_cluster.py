@@ -3,6 +3,7 @@ becomes of their units when they come, stop, die or are drained."""
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -155,37 +156,59 @@ def test_command_lines_that_cannot_be(tmp_path: Path) -> None:
     assert "--record: not with --workers" in line
 
 
-def test_nodes_of_one_directory_without_any_flag_but_the_store(
-    tmp_path: Path, postgres: PostgresServer
-) -> None:
-    """Each takes ports that are free, on the address towards the database, and an id of its own."""
+@pytest.mark.parametrize("page", ["README.md", "docs/cluster.md"])
+def test_the_five_lines_of_the_page(page: str, tmp_path: Path, postgres: PostgresServer) -> None:
+    """Each node takes ports that are free, on the address towards the database, and an id of its
+    own, in one directory."""
+    found = BLOCK.search((ROOT / page).read_text())
+    assert found is not None
+    export, *serves, describe = found[1].splitlines()
+    assert export.startswith(
+        "export GROUPD_STORE=postgresql+asyncpg://groupd@127.0.0.1:5432/groupd"
+    )
+    assert serves == ["groupd serve --cluster &"] * 3
     url = postgres.url(postgres.emptied_database())
-    nodes = [_Plain(tmp_path, number, url) for number in range(2)]
+    nodes = [_Plain(tmp_path, number, url, line) for number, line in enumerate(serves)]
     try:
         for node in nodes:
             node.start()
-        assert {(tmp_path / "groupd-data" / name).read_text().split()[0] for name in FILES} == {
-            "1",
-            "2",
-        }
+        ids = {(tmp_path / "groupd-data" / name).read_text().split()[0] for name in FILES}
+        assert ids == {"1", "2", "3"}
+        wait_until(
+            lambda: (
+                "units without an owner: 0" in groupd(*describe.split()[1:], *at(nodes[0])).stdout
+            ),
+            20,
+            "everything to be served",
+        )
+        rows = groupd(*describe.split()[1:], *at(nodes[0])).stdout.splitlines()[2:5]
+        assert [row.split()[1] for row in rows] == ["live"] * 3
     finally:
         for node in nodes:
             node.close()
 
 
-FILES = ("node-id", "node-id-2")
+BLOCK = re.compile(r"<!-- cluster -->\n```sh\n(.*?)```\n", re.DOTALL)
+FILES = ("node-id", "node-id-2", "node-id-3")
+
+
+def at(node: Daemon) -> list[str]:
+    return ["--admin", node.admin_url.removeprefix("http://")]
 
 
 class _Plain(Daemon):
-    """`groupd serve --cluster` and nothing else."""
+    """A node that has nothing but what stands in the line of a page, run in a directory."""
 
-    def __init__(self, directory: Path, number: int, url: str) -> None:
+    def __init__(self, directory: Path, number: int, url: str, line: str) -> None:
         super().__init__(directory / f"log-{number}", env={"GROUPD_STORE": url})
-        self._directory = directory
+        self._directory, self._line = directory, line
 
     def command(self) -> list[str]:
-        data = str(self._directory / "groupd-data")
-        return [sys.executable, "-m", "groupd", "serve", "--cluster", "--data-dir", data]
+        program, *words = self._line.removesuffix("&").split()
+        assert program == "groupd"
+        code = "import os, runpy, sys; os.chdir(sys.argv[1]); del sys.argv[1]"
+        run = f"{code}; runpy.run_module('groupd', run_name='__main__')"
+        return [sys.executable, "-c", run, str(self._directory), *words]
 
 
 def test_workers_on_postgresql_are_nodes(tmp_path: Path, postgres: PostgresServer) -> None:
