@@ -39,7 +39,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
         first[f"{KAFKA}, 3 brokers"], last[f"{KAFKA}, 3 brokers"] = deaths(plan.runs)
     for measure, samples in (("the first group", first), ("the last of ten groups", last)):
         worst = {peer: f"worst {max(values):.2f} s" for peer, values in samples.items()}
-        yield Workload(NAME, "s", samples, worst, measure=measure)
+        yield Workload(f"{NAME}: {measure}", "s", samples, worst)
 
 
 def groups_of(cluster: BenchCluster, node: int, many: int = GROUPS_OF_A_NODE) -> list[str]:
