@@ -6,16 +6,16 @@ first, so these changes come one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, insert, select, text, tuple_, update
 
 from groupd.storage.cluster import ClusterState, LeaseLost, NodeFacts, NodeState, UnitState
 from groupd.storage.postgres import Fence
 from groupd.storage.tables import cluster_node, cluster_state, cluster_unit
-from groupd.storage.units import Unit
+from groupd.storage.units import OwnedUnit, Unit
 
 CHANNEL = "groupd_cluster"
 """What changes is told on this channel of the database; the payload is the schema's name."""
@@ -120,12 +120,26 @@ def make_missing(connection: Connection, counts: Mapping[str, int]) -> bool:
     return bool(missing)
 
 
-def plan_unit(connection: Connection, unit: Unit, wanted: int | None) -> None:
-    """Write down the node that is to serve a unit."""
+def plan_units(connection: Connection, units: Sequence[Unit], wanted: int | None) -> None:
+    """Write down the node that is to serve these units, of which there is one at least."""
+    columns = cluster_unit.c
     connection.execute(
         update(cluster_unit)
-        .where(cluster_unit.c.kind == unit.kind, cluster_unit.c.number == unit.number)
+        .where(tuple_(columns.kind, columns.number).in_([tuple(unit) for unit in units]))
         .values(wanted=wanted)
+    )
+
+
+def release_units(connection: Connection, me: Fence, units: Sequence[OwnedUnit]) -> None:
+    """Nobody owns these units from now on, of which there is one at least. In one statement:
+    groups of the units wait for it."""
+    columns = cluster_unit.c
+    found = tuple_(columns.kind, columns.number, columns.epoch)
+    connection.execute(
+        update(cluster_unit)
+        .where(found.in_([(*unit, epoch) for unit, epoch in units]))
+        .where(columns.owner == me.node, columns.incarnation == me.incarnation)
+        .values(owner=None, incarnation=None)
     )
 
 

@@ -56,8 +56,6 @@ from groupd.storage.transactions import (
 
 T = TypeVar("T")
 
-WATCH_INTERVAL_S = 2.0
-
 _OWNER = select(meta.c.owner_epoch)
 
 
@@ -80,6 +78,9 @@ class PostgresBackend(DatabaseBackend):
 
     shares = False
     """Whether several processes use the database at a time."""
+
+    watch_s = 2.0
+    """How often it is looked whether the session for writing is still there."""
 
     def __init__(self, address: PostgresAddress) -> None:
         super().__init__(address.where, PostgresErrors(address))
@@ -168,7 +169,7 @@ class PostgresBackend(DatabaseBackend):
         """Keeps a session that holds the lock, until the store is closed or taken."""
         while not self._taken.is_set():
             try:
-                async with asyncio.timeout(WATCH_INTERVAL_S):
+                async with asyncio.timeout(self.watch_s):
                     await self._ended.wait()
             except TimeoutError:
                 pass

@@ -83,6 +83,8 @@ class ClusterBackend(PostgresBackend):
     """See `storage.sql_logs.Backend`; also the `CatalogueJournal`."""
 
     shares = True
+    # Renewals of the lease find out most of it.
+    watch_s = 6.0
 
     def __init__(self, address: PostgresAddress) -> None:
         super().__init__(address)

@@ -27,7 +27,7 @@ from groupd.storage.postgres_session import PostgresErrors, Session, connect, ta
 from groupd.storage.postgres_url import PostgresAddress
 from groupd.storage.tables import cluster_node, cluster_unit
 from groupd.storage.transactions import FAILURES, Transactions
-from groupd.storage.units import OwnedUnit
+from groupd.storage.units import OwnedUnit, Unit
 
 T = TypeVar("T")
 
@@ -216,11 +216,13 @@ class PostgresMembership:
             changed = rows.make_missing(connection, counts) or changed
             nodes, units = rows.all_members(connection, now_ms), rows.all_units(connection)
             wanted = decide(nodes, units)
+            moves: dict[int | None, list[Unit]] = {}
             for one in units:
                 if wanted.get(one.unit) != one.wanted:
-                    rows.plan_unit(connection, one.unit, wanted.get(one.unit))
-                    changed = True
-            if changed:
+                    moves.setdefault(wanted.get(one.unit), []).append(one.unit)
+            for node, moved in moves.items():
+                rows.plan_units(connection, moved, node)
+            if changed or moves:
                 rows.count_up(connection)
             return rows.state_of_all(connection, now_ms, -1)
 
@@ -248,18 +250,12 @@ class PostgresMembership:
         return await self._run(work)
 
     async def release(self, units: Sequence[OwnedUnit]) -> None:
-        me, columns = self._mine(), cluster_unit.c
+        me = self._mine()
 
         def work(connection: Connection) -> None:
             rows.lock(connection)
             rows.check_me(connection, me)
-            for (kind, number), epoch in units:
-                connection.execute(
-                    update(cluster_unit)
-                    .where(columns.kind == kind, columns.number == number, columns.epoch == epoch)
-                    .where(columns.owner == me.node, columns.incarnation == me.incarnation)
-                    .values(owner=None, incarnation=None)
-                )
+            rows.release_units(connection, me, units)
             rows.count_up(connection)
 
         await self._run(work)

@@ -43,7 +43,7 @@ class _Held(Struct):
 
 
 class HeldUnits:
-    """`changed()` is called when a unit is served or was given up."""
+    """`changed()` is called when all units are served, and when one was given up."""
 
     def __init__(
         self, hosts: Mapping[str, UnitHost], clock: Clock, changed: Callable[[], None]
@@ -168,7 +168,8 @@ class HeldUnits:
                 log.exception("a unit cannot be served", unit=_name(unit))
             self.last_load_ms = self._clock.monotonic_ms() - started_ms
         held.served = True
-        self._changed()
+        if not self.loading:
+            self._changed()
 
     async def _give_up(self, unit: Unit, held: _Held, before: asyncio.Task[None] | None) -> None:
         if before is not None:

@@ -20,7 +20,7 @@ SECONDS = float(os.environ.get("GROUPD_CLUSTER_CHAOS_SECONDS", "100"))
 
 @pytest.mark.timeout(SECONDS + 600)
 def test_nothing_acknowledged_is_lost_whatever_happens_to_the_nodes(tmp_path: Path) -> None:
-    chaos = ClusterChaos(tmp_path, 11)
+    chaos = ClusterChaos(tmp_path, 11, ("confluent", "franz"))
     try:
         chaos.run(SECONDS)
     except AssertionError as error:

@@ -378,7 +378,7 @@ async def test_a_network_that_swallows_everything(
     server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_session, "SILENCE_S", 0.2)
-    monkeypatch.setattr(postgres, "WATCH_INTERVAL_S", 60)
+    monkeypatch.setattr(postgres.PostgresBackend, "watch_s", 60)
     async with Proxy(server.port) as proxy:
         url = server.url(database).replace(f":{server.port}/", f":{proxy.port}/")
         store = new_store(f"{url}?statement_timeout=300&connect_timeout=1")

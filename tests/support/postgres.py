@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -191,11 +193,12 @@ class PostgresServer:
     def logs(self) -> str:
         return self._log.read_text(errors="replace")[-3000:] if self._log.exists() else ""
 
-    def statements(self, database: str) -> int:
-        """How many statements of sessions of a database are in the log, with log_statement."""
-        lines = self._log.read_text(errors="replace").splitlines()
-        mine = [line for line in lines if f" {database} LOG:  " in line]
-        return sum("statement: " in line or "execute " in line for line in mine)
+    def statements(self, database: str) -> Counter[str]:
+        """How many statements of sessions of a database are in the log, with log_statement, by
+        their first words."""
+        log = self._log.read_text(errors="replace")
+        pattern = rf" {database} LOG:  (?:statement|execute [^:]*): (\w+)"
+        return Counter(re.findall(pattern, log))
 
     def url(self, database: str, *, user: str = USER, password: str = PASSWORD) -> str:
         """The address of a database, as `--store` takes it."""

@@ -119,7 +119,7 @@ def _cluster_run(cluster: BenchCluster, seconds: float) -> tuple[float, list[Res
 
 
 def _idle(plan: Plan) -> Iterator[Workload]:
-    runs, seconds = (1, 2.0) if plan.quick else (3, IDLE_S)
+    runs, seconds = (1, 2.0) if plan.quick else (2, IDLE_S)
     asked: dict[str, list[float]] = {}
     statements: dict[str, list[float]] = {}
     with running_postgres() as server:
@@ -130,20 +130,10 @@ def _idle(plan: Plan) -> Iterator[Workload]:
                 server.execute("postgres", "SELECT pg_reload_conf()")
                 time.sleep(3.0)
                 for _ in range(runs):
-                    per_s = 1 / seconds / count
-                    before = _transactions(cluster), server.statements(cluster.database)
+                    before = server.statements(cluster.database)
                     time.sleep(seconds)
-                    after = _transactions(cluster), server.statements(cluster.database)
-                    asked.setdefault(peer, []).append((after[0] - before[0]) * per_s)
-                    statements.setdefault(peer, []).append((after[1] - before[1]) * per_s)
+                    seen = server.statements(cluster.database) - before
+                    asked.setdefault(peer, []).append(seen["BEGIN"] / seconds / count)
+                    statements.setdefault(peer, []).append(seen.total() / seconds / count)
     yield Workload(IDLE, "transactions a second and node", asked)
     yield Workload(IDLE, "statements a second and node", statements, measure="statements")
-
-
-def _transactions(cluster: BenchCluster) -> int:
-    query = (
-        "SELECT xact_commit + xact_rollback AS n FROM pg_stat_database "
-        f"WHERE datname = '{cluster.database}'"
-    )
-    time.sleep(1.5)  # sessions tell of their transactions once a second
-    return int(cluster.server.execute("postgres", query)[0]["n"])

@@ -37,8 +37,9 @@ def measure(plan: Plan) -> Iterator[Workload]:
         from tests.bench.cluster.kafka import deaths
 
         first[f"{KAFKA}, 3 brokers"], last[f"{KAFKA}, 3 brokers"] = deaths(plan.runs)
-    yield Workload(NAME, "s", first, measure="the first group")
-    yield Workload(NAME, "s", last, measure="the last of ten groups")
+    for measure, samples in (("the first group", first), ("the last of ten groups", last)):
+        worst = {peer: f"worst {max(values):.2f} s" for peer, values in samples.items()}
+        yield Workload(f"{NAME}: {measure}", "s", samples, worst)
 
 
 def groups_of(cluster: BenchCluster, node: int, many: int = GROUPS_OF_A_NODE) -> list[str]:

@@ -49,9 +49,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
                         worst.append(_gap_ms(cluster, run % 3, event))
                         undo(cluster, run % 3)
                         cluster.shared()
-                    yield Workload(
-                        NAME, "ms", {PEER: worst}, measure=f"{what}, worst of ten groups"
-                    )
+                    yield Workload(f"{NAME}: {what}, worst of ten groups", "ms", {PEER: worst})
         if plan.wants(LARGE):
             yield from _large(server, runs, 2_000 if plan.quick else OFFSETS)
 

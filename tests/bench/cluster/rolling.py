@@ -104,9 +104,9 @@ def measure(plan: Plan) -> Iterator[Workload]:
             rebalances.append(float(changed))
             pauses.append(longest_s)
             cluster.shared()
-    yield Workload(NAME, "errors", {PEER: errors}, measure="errors that a client does not repeat")
-    yield Workload(NAME, "groups", {PEER: rebalances}, measure="groups that rebalanced")
-    yield Workload(NAME, "s", {PEER: pauses}, measure="longest time of a member without an answer")
+    yield Workload(f"{NAME}: errors that a client does not repeat", "errors", {PEER: errors})
+    yield Workload(f"{NAME}: groups that rebalanced", "groups", {PEER: rebalances})
+    yield Workload(f"{NAME}: longest time of a member without an answer", "s", {PEER: pauses})
 
 
 async def _run(cluster: BenchCluster, members: int, run: int) -> tuple[int, int, float]:

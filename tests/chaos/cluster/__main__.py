@@ -8,13 +8,14 @@ from pathlib import Path
 
 from tests.chaos.cluster.chaos import ClusterChaos
 from tests.chaos.cluster.events import KINDS
+from tests.clients.exactly_once import CLIENTS
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.cluster", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", default="", help="exactly-once loops: clients, by comma")
+    parser.add_argument("--workers", default=",".join(CLIENTS), help="exactly-once loops, by comma")
     parser.add_argument("--only", default="", help=f"some of {', '.join(KINDS)}, by comma")
     options = parser.parse_args()
     chosen = {name: KINDS[name] for name in options.only.split(",") if name}
