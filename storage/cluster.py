@@ -25,7 +25,7 @@ class LeaseLost(LogError):
 
 
 class NodeIdInUse(LogError):
-    """Another incarnation of the node has a lease. `left_ms`: how long that still lasts."""
+    """Another process has a lease with this node id. `left_ms`: how long that still lasts."""
 
     def __init__(self, node_id: int, left_ms: int) -> None:
         super().__init__(f"node id {node_id} is in use")
@@ -36,7 +36,8 @@ class NodeFacts(Struct, frozen=True):
     """What a node tells of itself. `listeners`: (name, host, port), the first one is the one that
     other nodes use unless `inter_broker` names another. `version`: of groupd. `level`: the newest
     level of the cluster's features that the node can work at. `admin`: the URL of its admin port,
-    empty where other machines do not reach that."""
+    empty where other machines do not reach that. `process`: differs from one process to the next,
+    so that a process knows the lease again that it got when the answer to a `join` was lost."""
 
     node_id: int
     listeners: tuple[tuple[str, str, int], ...] = ()
@@ -45,6 +46,7 @@ class NodeFacts(Struct, frozen=True):
     version: str = ""
     level: int = 1
     admin: str = ""
+    process: str = ""
 
 
 class NodeState(Struct, frozen=True):
@@ -99,7 +101,8 @@ class Membership(Protocol):
 
     async def join(self, facts: NodeFacts, lease_ms: int) -> int:
         """Become a member with a new incarnation, which is returned. Units of an earlier
-        incarnation of this node are free then. Raises NodeIdInUse."""
+        incarnation of this node are free then. Raises NodeIdInUse while another process has the
+        lease."""
         ...
 
     async def renew(self, lease_ms: int, applied: int, known_units: int) -> ClusterState:

@@ -193,3 +193,8 @@ def state_of_all(connection: Connection, now_ms: int, known_units: int) -> Clust
         timeline(connection),
         state.level,
     )
+
+
+def is_of(text: str, process: str) -> bool:
+    """Whether the facts of a member, as they are stored, are those of this process."""
+    return bool(process) and msgspec.json.decode(text, type=NodeFacts).process == process

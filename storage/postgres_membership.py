@@ -133,7 +133,8 @@ class PostgresMembership:
             query = select(cluster_node).where(cluster_node.c.node_id == node_id)
             known = connection.execute(query.with_for_update()).one_or_none()
             if known is not None and (known.lease_until_ms or 0) > now_ms:
-                raise NodeIdInUse(node_id, known.lease_until_ms - now_ms)
+                if not rows.is_of(known.facts, facts.process):
+                    raise NodeIdInUse(node_id, known.lease_until_ms - now_ms)
             incarnation = 1 if known is None else known.incarnation + 1
             row = {
                 "incarnation": incarnation,

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from secrets import token_hex
 
 import structlog
 
@@ -152,6 +153,7 @@ class ClusterMember:
                 version=self._version,
                 level=LEVEL,
                 admin=self.admin_url,
+                process=token_hex(8),
             )
         )
         await self.node.settled()

@@ -221,7 +221,6 @@ class ClusterNode:
                 await self._sleep(max(used.left_ms, 0) + AFTER_LEASE_MS)
             except LogUnavailable as error:
                 self._failed(error)
-                waits = 0  # it may have been done, and the lease that is there then is our own
                 await self._sleep(self._renew_ms)
             else:
                 log.info("joined", node=self.node_id, incarnation=incarnation)

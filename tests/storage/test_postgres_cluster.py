@@ -187,6 +187,16 @@ async def test_an_id_is_in_use_as_long_as_its_lease(
             await call
 
 
+async def test_a_process_knows_its_own_lease_again(nodes: list[ClusterStore]) -> None:
+    """As if the answer to its join had been lost."""
+    a, b = nodes
+    mine = NodeFacts(1, process="mine")
+    assert await a.membership.join(mine, LONG_MS) == 1
+    assert await a.membership.join(mine, LONG_MS) == 2
+    with pytest.raises(NodeIdInUse):
+        await b.membership.join(NodeFacts(1, process="another"), LONG_MS)
+
+
 # Units
 
 

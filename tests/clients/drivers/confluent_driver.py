@@ -24,6 +24,7 @@ class ConfluentMember:
             "group.protocol": options.protocol,
             "topic.metadata.refresh.interval.ms": 1000,
             "reconnect.backoff.max.ms": 500,
+            "metadata.recovery.strategy": "none",  # see docs/clients.md
             "log_level": 5,  # from 5 on it logs requests that timed out
             "max.poll.interval.ms": options.max_poll_interval_ms,
             **options.security("confluent-kafka"),

@@ -223,7 +223,8 @@ class Session:
     async def join(self, facts: NodeFacts, lease_ms: int) -> int:
         def work(database: Database) -> int:
             row = database.tables.nodes.get(self._node_id)
-            if row is not None and row.member and row.until_ms > database.now_ms():
+            in_use = row is not None and row.member and row.until_ms > database.now_ms()
+            if in_use and row.facts.process != facts.process:
                 raise NodeIdInUse(self._node_id, row.until_ms - database.now_ms())
             incarnation = 1 if row is None else row.incarnation + 1
             draining = row is not None and row.draining

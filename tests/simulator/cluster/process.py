@@ -178,7 +178,8 @@ class Process:
             {KIND: units},
             RENEW_MS,
         )
-        self.node.start(NodeFacts(self.node_id))
+        started = f"node {self.node_id} from {self.world.now_ms} on"
+        self.node.start(NodeFacts(self.node_id, process=started))
 
     async def _pause(self) -> None:
         slow = self.world.chance(self.slow_chance)
