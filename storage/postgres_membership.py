@@ -132,9 +132,9 @@ class PostgresMembership:
             now_ms, node_id = rows.clock_ms(connection), facts.node_id
             query = select(cluster_node).where(cluster_node.c.node_id == node_id)
             known = connection.execute(query.with_for_update()).one_or_none()
-            if known is not None and (known.lease_until_ms or 0) > now_ms:
-                if not rows.is_of(known.facts, facts.process):
-                    raise NodeIdInUse(node_id, known.lease_until_ms - now_ms)
+            left_ms = 0 if known is None else (known.lease_until_ms or 0) - now_ms
+            if known is not None and left_ms > 0 and not rows.is_of(known.facts, facts.process):
+                raise NodeIdInUse(node_id, left_ms)
             incarnation = 1 if known is None else known.incarnation + 1
             row = {
                 "incarnation": incarnation,
