@@ -31,7 +31,7 @@ from sqlalchemy.pool import NullPool
 
 from groupd.storage.batches import Advance, Rows
 from groupd.storage.checksums import end_moved
-from groupd.storage.log import LogError, LogFenced, LogUnavailable, StoreRefused, StoreTaken
+from groupd.storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
 from groupd.storage.migrate import migrate
 from groupd.storage.postgres_session import (
     Holder,
@@ -182,12 +182,18 @@ class PostgresBackend(DatabaseBackend):
     # Transactions
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        await self._append(lambda connection: append_rows(connection, advances, rows))
+        await self._append(lambda connection: append_rows(connection, advances, rows), single=True)
 
-    async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
+    async def _run(
+        self,
+        transactions: Transactions | None,
+        work: Callable[[Connection], T],
+        *,
+        single: bool = False,
+    ) -> T:
         if self._taken.is_set() and transactions is not None:
             raise self._taken_error()
-        return await super()._run(transactions, work)
+        return await super()._run(transactions, work, single=single)
 
     async def lost(self) -> str:
         await self._taken.wait()
@@ -203,7 +209,9 @@ class PostgresBackend(DatabaseBackend):
 # Appends ----------------------------------------------------------------------------------------
 
 # One statement, whatever the number of logs and batches: a statement a row would be a trip to the
-# server a row. Columns travel as arrays, so the statement is prepared once.
+# server a row, and BEGIN and COMMIT would be two more. So the statement must undo itself where a
+# log is not where its writer believes: it divides by a number that is 0 then, which fails it as a
+# whole. Columns travel as arrays, so the statement is prepared once.
 _BATCH_COLUMNS = (
     "log_id",
     "base_offset",
@@ -240,7 +248,7 @@ def _appending(*, fenced: bool) -> TextClause:
     SELECT * FROM unnest(
         :log_id, :base_offset, :last_offset, :max_timestamp_ms, :row_crc, :payload
     )
-    WHERE (SELECT count(*) FROM advanced) = cardinality(:of_log)
+    WHERE 1 / (SELECT (count(*) = cardinality(:of_log))::int FROM advanced) = 1
     """
     )
     arrays = ("of_log", "owner", "expected", "new_end", "difference", *_BATCH_COLUMNS[:-1])
@@ -264,10 +272,9 @@ class Fence(NamedTuple):
 def append_rows(
     connection: Connection, advances: Sequence[Advance], rows: Rows, fence: Fence | None = None
 ) -> None:
-    """Appends within a transaction of the caller. Raises LogFenced (of no log in particular) when a
-    log is not where its writer believes, or `fence` does not hold: the caller rolls back whatever
-    was done."""
-    inserted = connection.execute(
+    """The statement. It fails with SQLSTATE 22012, which `PostgresErrors` takes for LogFenced, when
+    a log is not where its writer believes, or `fence` does not hold."""
+    connection.execute(
         _APPEND if fence is None else _FENCED_APPEND,
         {
             **({} if fence is None else fence._asdict()),
@@ -281,9 +288,7 @@ def append_rows(
             ],
             **{name: [row[name] for row in rows] for name in _BATCH_COLUMNS},
         },
-    ).rowcount
-    if inserted != len(rows):
-        raise LogFenced([])
+    )
 
 
 # Connections ------------------------------------------------------------------------------------

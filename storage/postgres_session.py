@@ -15,7 +15,14 @@ from typing import Any, NamedTuple, Protocol
 import asyncpg
 from sqlalchemy.exc import DBAPIError
 
-from groupd.storage.log import LogCorrupt, LogError, LogUnavailable, LogUncertain, StoreRefused
+from groupd.storage.log import (
+    LogCorrupt,
+    LogError,
+    LogFenced,
+    LogUnavailable,
+    LogUncertain,
+    StoreRefused,
+)
 from groupd.storage.postgres_url import PostgresAddress
 
 SERVER_VERSION_MIN = 130_000
@@ -229,6 +236,10 @@ _LOST = ("08", "57P", "40003")
 SQLSTATE the transaction was rolled back."""
 
 
+_REFUSED_APPEND = "22012"
+"""Division by zero: the statement that appends does that on purpose, see `storage.postgres`."""
+
+
 class PostgresErrors:
     """See `storage.transactions.DatabaseErrors`."""
 
@@ -237,6 +248,8 @@ class PostgresErrors:
 
     def log_error(self, error: Exception) -> LogError:
         line, state = reason(error)
+        if state == _REFUSED_APPEND:
+            return LogFenced([])
         kind: type[LogError] = LogUnavailable if state else LogUncertain
         if state in _CORRUPT:
             kind = LogCorrupt

@@ -78,10 +78,12 @@ class Transactions:
         self._idle: list[OpenConnection] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def run(self, work: Callable[[Connection], T]) -> T:
-        """Runs `work` in a transaction: committed when it returns, rolled back when it raises."""
+    async def run(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
+        """Runs `work` in a transaction: committed when it returns, rolled back when it raises.
+        `single`: it is one statement, which a server commits by itself, without two more trips to
+        it; what `work` raises afterwards takes nothing back."""
         await self._turns.acquire()
-        task = asyncio.get_running_loop().create_task(self._transaction(work))
+        task = asyncio.get_running_loop().create_task(self._transaction(work, single))
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
@@ -93,10 +95,11 @@ class Transactions:
         if not task.cancelled():
             task.exception()  # seen here, because the caller may have been cancelled
 
-    async def _transaction(self, work: Callable[[Connection], T]) -> T:
+    async def _transaction(self, work: Callable[[Connection], T], single: bool) -> T:
         connection = await self._connection()
+        run = _execute if single else _transact
         try:
-            return await connection.run_sync(lambda sync: _transact(sync, work))
+            return await connection.run_sync(lambda sync: run(sync, work))
         finally:
             self._idle.append(connection)
 
@@ -126,6 +129,17 @@ def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
         # Its state is unknown; the next transaction gets another connection.
         connection.invalidate()
         raise
+
+
+def _execute(connection: Connection, work: Callable[[Connection], T]) -> T:
+    """`work` is one statement, which is committed by itself."""
+    connection.execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        return _transact(connection, work)
+    finally:
+        if not connection.invalidated:
+            usual = connection.default_isolation_level
+            connection.execution_options(isolation_level=usual)
 
 
 class DatabaseBackend:
@@ -173,10 +187,10 @@ class DatabaseBackend:
         """See `storage.sql_logs.Backend`; a store with one owner is all its own."""
         return True
 
-    async def _append(self, work: Callable[[Connection], None]) -> None:
+    async def _append(self, work: Callable[[Connection], None], *, single: bool = False) -> None:
         """Runs `work` without waiting for the turns of `write`, because every commit of every
-        client waits for appends."""
-        await self._run(self._writers, work)
+        client waits for appends. `single`: see `Transactions.run`."""
+        await self._run(self._writers, work, single=single)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._run(self._readers, work)
@@ -185,11 +199,17 @@ class DatabaseBackend:
         """See `storage.sql_logs.Backend`; this is for a database that is only read."""
         raise LogUnavailable(f"{self._where}: open for reading")
 
-    async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
+    async def _run(
+        self,
+        transactions: Transactions | None,
+        work: Callable[[Connection], T],
+        *,
+        single: bool = False,
+    ) -> T:
         if transactions is None:
             raise LogUnavailable(f"{self._where}: not open")
         try:
-            return await transactions.run(work)
+            return await transactions.run(work, single=single)
         except FAILURES as error:
             raise self._errors.log_error(error) from error
 
