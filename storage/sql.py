@@ -303,6 +303,7 @@ class SqlStore(SqlLogs, SqlCatalogue):
         return await self._backend.lost()
 
     async def close(self) -> None:
+        await self._opening.settled()
         await self._backend.close()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -58,6 +58,7 @@ from groupd.storage.log import (
     StoreTaken,
 )
 from groupd.storage.tables import log, log_batch
+from groupd.storage.together import Together
 from groupd.storage.units import OwnedUnit
 
 T = TypeVar("T")
@@ -134,6 +135,13 @@ class Backend(Protocol):
     async def close(self) -> None: ...
 
 
+class _ToOpen(NamedTuple):
+    """Logs of one call, and the unit that they belong to."""
+
+    names: list[str]
+    owned: OwnedUnit | None
+
+
 class SqlLogs:
     """See `storage.log.PartitionLogs`."""
 
@@ -141,6 +149,7 @@ class SqlLogs:
         self._backend = backend
         # Ids of the logs that were opened here; `append` fences all others.
         self._log_ids: dict[str, int] = {}
+        self._opening: Together[_ToOpen, list[LogRow]] = Together(self._open)
 
     async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name], owned))[name]
@@ -148,22 +157,34 @@ class SqlLogs:
     async def open_many(
         self, names: Sequence[str], owned: OwnedUnit | None = None
     ) -> dict[str, LogState]:
-        """The states of the logs, in the order of `names`."""
+        """The states of the logs, in the order of `names`. A node that takes over many units opens
+        their logs in few transactions, since each has to wait for the disk."""
         wanted = list(dict.fromkeys(names))
-
-        def work(connection: Connection) -> list[LogRow]:
-            if owned is not None and not self._backend.owns(connection, owned):
-                raise LogFenced(wanted)
-            rows: list[LogRow] = []
-            for start in range(0, len(wanted), _NAMES_MAX):
-                rows += _take(connection, wanted[start : start + _NAMES_MAX])
-            return rows
-
         states = {}
-        for row in await self._backend.write(work):
+        for row in await self._opening.ask(_ToOpen(wanted, owned)):
             self._log_ids[row.name] = row.log_id
             states[row.name] = row.state
         return {name: states[name] for name in wanted}
+
+    async def _open(self, asked: Sequence[_ToOpen]) -> list[list[LogRow] | Exception]:
+        # In the order of the units, so that transactions that lock several of them do not block
+        # each other.
+        in_order = sorted(range(len(asked)), key=lambda at: (asked[at].owned or (), at))
+
+        def work(connection: Connection) -> dict[int, list[LogRow] | Exception]:
+            return {at: self._take(connection, asked[at]) for at in in_order}
+
+        taken = await self._backend.write(work)
+        return [taken[at] for at in range(len(asked))]
+
+    def _take(self, connection: Connection, asked: _ToOpen) -> list[LogRow] | Exception:
+        names, owned = asked
+        if owned is not None and not self._backend.owns(connection, owned):
+            return LogFenced(names)
+        rows: list[LogRow] = []
+        for start in range(0, len(names), _NAMES_MAX):
+            rows += _take(connection, names[start : start + _NAMES_MAX])
+        return rows
 
     async def append(self, batches: Sequence[Append]) -> None:
         if not batches:

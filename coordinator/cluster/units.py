@@ -25,8 +25,8 @@ from groupd.storage.units import (
 
 log = structlog.get_logger("groupd.cluster")
 
-LOADS_AT_ONCE = 4
-"""Units that are loaded at a time; the others wait for their turn."""
+LOADS_AT_ONCE = 16
+"""Units that are loaded at a time, their logs opened together; the others wait for their turn."""
 
 
 class _Held(Struct):
