@@ -181,8 +181,8 @@ class BrokerConfigs(Overrides):
         if str(node.node_id) != self._own:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"Node {node.node_id} is a worker of node {self._own} and has no configs of its "
-                "own: alter those of the cluster (empty name).",
+                f"Unexpected broker id, expected {self._own} or empty string, but received "
+                f"{node.node_id}.",
             )
 
     def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
