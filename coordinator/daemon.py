@@ -19,7 +19,7 @@ import structlog
 
 from groupd.coordinator.advertised import advertised_address
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
-from groupd.coordinator.cluster.node_id import NodeIdTaken
+from groupd.coordinator.cluster.node_id import CannotJoin
 from groupd.coordinator.config import ConfigError
 from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.daemon_parts import DaemonParts, Others
@@ -167,7 +167,7 @@ class Daemon:
             parts.cleaner.start()
         except BaseException as error:  # also a cancelled start, and our own bugs
             await self._abandon()
-            if isinstance(error, CannotListen | StoreRefused | ConfigError | NodeIdTaken):
+            if isinstance(error, CannotListen | StoreRefused | ConfigError | CannotJoin):
                 raise CannotStart(str(error)) from error
             if isinstance(error, LogError):
                 raise CannotStart(f"the store cannot be {trouble}: {error}") from error

@@ -32,6 +32,10 @@ class NodeIdInUse(LogError):
         self.left_ms = left_ms
 
 
+class NodeTooOld(LogError):
+    """The cluster works at a level that this node does not know. `str()` is one line."""
+
+
 class NodeFacts(Struct, frozen=True):
     """What a node tells of itself. `listeners`: (name, host, port), the first one is the one that
     other nodes use unless `inter_broker` names another. `version`: of groupd. `level`: the newest
@@ -102,7 +106,7 @@ class Membership(Protocol):
     async def join(self, facts: NodeFacts, lease_ms: int) -> int:
         """Become a member with a new incarnation, which is returned. Units of an earlier
         incarnation of this node are free then. Raises NodeIdInUse while another process has the
-        lease."""
+        lease, and NodeTooOld."""
         ...
 
     async def renew(self, lease_ms: int, applied: int, known_units: int) -> ClusterState:
@@ -111,7 +115,8 @@ class Membership(Protocol):
         ...
 
     async def plan(self, decide: Plan, counts: Mapping[str, int]) -> ClusterState:
-        """Fence every node whose lease is over, free its units, and write what `decide` wants.
+        """Fence every node whose lease is over, free its units, and write what `decide` wants. Once
+        all members know a newer level, it is that of the cluster, for good.
         Nodes do this one at a time. `counts`: how many units of each kind there are to be; missing
         ones are made."""
         ...

@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, insert, select, text, tuple_, update
 
-from groupd.storage.cluster import ClusterState, LeaseLost, NodeFacts, NodeState, UnitState
+from groupd.storage.cluster import (
+    ClusterState,
+    LeaseLost,
+    NodeFacts,
+    NodeState,
+    NodeTooOld,
+    UnitState,
+)
 from groupd.storage.postgres import Fence
 from groupd.storage.tables import cluster_node, cluster_state, cluster_unit
 from groupd.storage.units import OwnedUnit, Unit
@@ -192,6 +199,24 @@ def state_of_all(connection: Connection, now_ms: int, known_units: int) -> Clust
         state.catalogue_version,
         timeline(connection),
         state.level,
+    )
+
+
+def check_level(connection: Connection, facts: NodeFacts) -> None:
+    """Raises NodeTooOld."""
+    level = connection.execute(_STATE).one().level
+    if facts.level < level:
+        raise NodeTooOld(
+            f"the cluster works at level {level} of its features, and groupd "
+            f"{facts.version} knows {facts.level}: start a newer version"
+        )
+
+
+def raise_level(connection: Connection, nodes: Sequence[NodeState]) -> None:
+    """All members know a newer level: it is that of the cluster."""
+    level = min(one.facts.level for one in nodes)
+    connection.execute(
+        update(cluster_state).where(cluster_state.c.level < level).values(level=level)
     )
 
 

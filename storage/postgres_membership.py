@@ -129,6 +129,7 @@ class PostgresMembership:
 
         def work(connection: Connection) -> int:
             rows.lock(connection)
+            rows.check_level(connection, facts)
             now_ms, node_id = rows.clock_ms(connection), facts.node_id
             query = select(cluster_node).where(cluster_node.c.node_id == node_id)
             known = connection.execute(query.with_for_update()).one_or_none()
@@ -216,6 +217,7 @@ class PostgresMembership:
             changed = rows.fence_dead(connection, now_ms)
             changed = rows.make_missing(connection, counts) or changed
             nodes, units = rows.all_members(connection, now_ms), rows.all_units(connection)
+            rows.raise_level(connection, nodes)
             wanted = decide(nodes, units)
             moves: dict[int | None, list[Unit]] = {}
             for one in units:

@@ -143,7 +143,7 @@ class ClusterMember:
         self._seen()
 
     async def start(self) -> None:
-        """Join, and wait until this node serves its share. Raises NodeIdTaken."""
+        """Join, and wait until this node serves its share. Raises CannotJoin."""
         self.node.start(
             NodeFacts(
                 self.node_id,

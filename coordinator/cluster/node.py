@@ -14,7 +14,7 @@ from contextlib import suppress
 import structlog
 
 from groupd.coordinator.cluster.lease import Moment, NodeLease
-from groupd.coordinator.cluster.node_id import NodeIdTaken
+from groupd.coordinator.cluster.node_id import CannotJoin
 from groupd.coordinator.cluster.plan import plan
 from groupd.coordinator.cluster.renewals import FollowedCatalogue, Renewals
 from groupd.coordinator.cluster.told import Told
@@ -28,6 +28,7 @@ from groupd.storage.cluster import (
     Membership,
     NodeFacts,
     NodeIdInUse,
+    NodeTooOld,
     UnitState,
 )
 from groupd.storage.log import LogError, LogUnavailable
@@ -87,7 +88,7 @@ class ClusterNode:
         self._states, self._unanswered = Told(clock), Told(clock)
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._retired = self._settled = False
-        self._taken: NodeIdTaken | None = None
+        self._refused: CannotJoin | None = None
         self._settling = asyncio.Event()
 
     # Ownership ----------------------------------------------------------------------------
@@ -123,10 +124,10 @@ class ClusterNode:
 
     async def settled(self) -> None:
         """Wait until this node is a member and serves its share for the first time. Raises
-        NodeIdTaken."""
+        CannotJoin."""
         await self._settling.wait()
-        if self._taken is not None:
-            raise self._taken
+        if self._refused is not None:
+            raise self._refused
 
     @property
     def not_ready(self) -> str | None:
@@ -183,8 +184,8 @@ class ClusterNode:
             try:
                 await self._join()
                 await self._stay()
-            except NodeIdTaken as taken:
-                self._taken = taken
+            except CannotJoin as refused:
+                self._refused = refused
                 self._settling.set()
                 return
             except LeaseLost:
@@ -216,9 +217,11 @@ class ClusterNode:
                 incarnation = await self._membership.join(self._facts, self.lease.lease_ms)
             except NodeIdInUse as used:
                 if self._clock.monotonic_ms() > given_up_ms and not self._settled:
-                    raise NodeIdTaken(f"node.id={self.node_id}: another node has it") from used
+                    raise CannotJoin(f"node.id={self.node_id}: another node has it") from used
                 log.info("waiting for an earlier lease to end", node=self.node_id, ms=used.left_ms)
                 await self._sleep(max(used.left_ms, 0) + AFTER_LEASE_MS)
+            except NodeTooOld as old:
+                raise CannotJoin(str(old)) from old
             except LogUnavailable as error:
                 self._failed(error)
                 await self._sleep(self._renew_ms)

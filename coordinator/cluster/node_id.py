@@ -19,8 +19,9 @@ NODES_MAX = 64
 _LENGTH_MAX = 128
 
 
-class NodeIdTaken(Exception):
-    """Another process is the node of that id. `str()` is one line."""
+class CannotJoin(Exception):
+    """This process cannot be a node of the cluster: another one has its id, or the cluster has gone
+    on to what this version does not know. `str()` is one line."""
 
 
 class NodeIdFile:

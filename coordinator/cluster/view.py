@@ -68,7 +68,7 @@ class ClusterView:
     @property
     def is_planned(self) -> bool:
         """Whether the plan in the database is that of the present members."""
-        if self.missing:
+        if self.missing or self.level < min((one.facts.level for one in self._live()), default=1):
             return False
         wanted = plan(self._live(), tuple(self.units.values()))
         return all(wanted.get(one.unit) == one.wanted for one in self.units.values())

@@ -17,6 +17,7 @@ from groupd.storage.cluster import (
     NodeFacts,
     NodeIdInUse,
     NodeState,
+    NodeTooOld,
     UnitState,
 )
 from groupd.storage.log import (
@@ -195,6 +196,19 @@ async def test_a_process_knows_its_own_lease_again(nodes: list[ClusterStore]) ->
     assert await a.membership.join(mine, LONG_MS) == 2
     with pytest.raises(NodeIdInUse):
         await b.membership.join(NodeFacts(1, process="another"), LONG_MS)
+
+
+async def test_a_newer_level_counts_once_all_members_know_it(nodes: list[ClusterStore]) -> None:
+    a, b = nodes
+    await a.membership.join(NodeFacts(1, level=2), LONG_MS)
+    await b.membership.join(NodeFacts(2, level=1), LONG_MS)
+    assert (await a.membership.plan(all_on(1), {})).level == 1
+    await b.membership.leave()
+    assert (await a.membership.plan(all_on(1), {})).level == 2
+    with pytest.raises(NodeTooOld, match="works at level 2 of its features"):
+        await b.membership.join(NodeFacts(2, level=1, version="0.1.0"), LONG_MS)
+    await b.membership.join(NodeFacts(2, level=2), LONG_MS)
+    assert (await look(a)).level == 2
 
 
 # Units
