@@ -77,6 +77,8 @@ class CatalogueChanges:
     def __init__(self, journal: CatalogueJournal | None = None) -> None:
         self.spread: Callable[[int], Awaitable[None]] = _alone
         """Waits until all other nodes work with a version. Replaced in a cluster."""
+        self.on_forget: list[Callable[[], None]] = []
+        """What else is in memory that the store may have lost."""
         self._journal = journal or NoJournal()
         self._counted = journal is not None
         self._keepers: dict[Place, Keeper] = {}
@@ -145,6 +147,8 @@ class CatalogueChanges:
         self._stale = True
         self._forgotten += 1
         self._journal.forget()
+        for forget in self.on_forget:
+            forget()
 
     async def _catch_up(self) -> None:
         forgotten = self._forgotten

@@ -1,10 +1,11 @@
 """The daemon: its options and its life. It makes what touches the world outside: the store, the
 ports, the worker processes. What lies between them is made in `coordinator.daemon_parts`.
 
-Order of a start: workers, store (lock, schema), parts, ports, shards, transactions, topics of the
-command line. Shards load while the port is already open, so early clients get
-COORDINATOR_LOAD_IN_PROGRESS. Order of a stop: no new requests, markers under way, long polls end,
-what is under way becomes durable and is answered, store.
+Order of a start: workers, store (lock, schema), in a cluster the node's id, parts, ports, shards,
+transactions, joining the cluster, topics of the command line. Shards load while the port is already
+open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a stop: in a cluster hand-over, no
+new requests, markers under way, long polls end, what is under way becomes durable and is answered,
+store.
 """
 
 from __future__ import annotations
@@ -230,9 +231,7 @@ class Daemon:
         used = inter_broker_listener(config, listeners)
         security = peer_security(config, used, self._tls.get(used.name))
         assert self._store is not None
-        self._member = member_of(
-            config, self._store, self.parts.clock, self.options.data_dir, used.name, security
-        )
+        self._member = member_of(config, self._store, self.options.data_dir, used.name, security)
         await self._member.connect()
 
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
@@ -296,10 +295,12 @@ class Daemon:
         if self._stopping:
             return
         self._stopping = True
-        if self._member is not None:
-            # First of all: clients are told where to go as long as their connections are there.
-            await self._member.stop()
-        self._refuse_clients()
+        try:
+            if self._member is not None:
+                # First of all: clients are told where to go as long as they have connections.
+                await self._member.stop()
+        finally:
+            self._refuse_clients()
         try:
             await self._finish()
         finally:
@@ -344,4 +345,4 @@ class Daemon:
         """Waits until another process has taken over the store, and with it the groups. Returns one
         line that says so."""
         assert self._store is not None
-        return await self._store.lost()
+        return await (self._store if self._member is None else self._member).lost()

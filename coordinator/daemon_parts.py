@@ -130,6 +130,7 @@ class DaemonParts:
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
         self.data_plane = self._make_data_plane(store)
+        self.catalogue_changes.on_forget.append(self.data_plane.producer_ids.forget)
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
         self.broker.expiry.logs.append(self.data_plane.partitions.producers)

@@ -155,7 +155,7 @@ class PostgresBackend(DatabaseBackend):
 
     async def _connected(self, *, writes: bool) -> Session:
         try:
-            return await connect(self._address, writes=writes)
+            return await connect(self._address, writes=writes, shared=self.shares)
         except StoreRefused as refused:
             if self._owner_epoch is None:
                 raise

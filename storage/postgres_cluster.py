@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, insert, select, text, update
 from groupd.storage.batches import Advance, Rows
 from groupd.storage.cluster import CatalogueBehind, Changes, LeaseLost
 from groupd.storage.log import LogFenced, StoreRefused
-from groupd.storage.membership_rows import notify
+from groupd.storage.membership_rows import notify, timeline
 from groupd.storage.migrate import migrate
 from groupd.storage.postgres import (
     Fence,
@@ -90,6 +90,8 @@ class ClusterBackend(PostgresBackend):
         super().__init__(address)
         self.address = address
         self.applied = self.written = 0
+        self.timeline = ""
+        """The server's timeline when the store was opened."""
         self._fence: Fence | None = None
         self._member = False
 
@@ -107,7 +109,9 @@ class ClusterBackend(PostgresBackend):
         await self._prepare(once, self._bring_up_to_date)
         await once.close()
         await super().start()
-        self.applied = await self.read(lambda connection: _catalogue_version(connection))
+        self.applied, self.timeline = await super().write(
+            lambda connection: (_catalogue_version(connection), timeline(connection))
+        )
 
     def _bring_up_to_date(self, connection: Connection) -> None:
         """Create or migrate the tables, one node at a time. Only a node that is alone changes a
@@ -176,13 +180,16 @@ class ClusterBackend(PostgresBackend):
     ) -> T:
         # Not in the transaction, which may begin late: what was asked for holds for the memory of
         # now.
-        version = max(self.applied, self.written) + 1
+        version, fence = max(self.applied, self.written) + 1, self._held()
 
         def change(connection: Connection) -> T:
+            # Locks in the order in which members take them: the cluster's row, then their own.
             _count_up(connection, version, entries)
+            if fence is not None:
+                _hold(connection, fence)
             return work(connection)
 
-        result = await self.write(change)
+        result = await super().write(change)
         self.written = version
         return result
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 import msgspec
+import structlog
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
@@ -21,13 +21,15 @@ from groupd.storage.cluster import (
     Plan,
     UnitState,
 )
-from groupd.storage.log import LogError, LogUnavailable, StoreRefused
+from groupd.storage.log import LogUnavailable, StoreRefused
 from groupd.storage.postgres import Fence, connecting, is_dead
 from groupd.storage.postgres_session import PostgresErrors, Session, connect, take_lock
 from groupd.storage.postgres_url import PostgresAddress
 from groupd.storage.tables import cluster_node, cluster_unit
 from groupd.storage.transactions import FAILURES, Transactions
 from groupd.storage.units import OwnedUnit, Unit
+
+log = structlog.get_logger("groupd.cluster")
 
 T = TypeVar("T")
 
@@ -52,7 +54,9 @@ class PostgresMembership:
         self._listening: asyncio.Task[None] | None = None
 
     async def _session(self) -> Session:
-        session = await connect(self._address, writes=True, statement_timeout_ms=ANSWER_MS)
+        session = await connect(
+            self._address, writes=True, statement_timeout_ms=ANSWER_MS, shared=True
+        )
         try:
             holder = await take_lock(session, shared=True)
             if holder is not None:
@@ -273,8 +277,10 @@ class PostgresMembership:
 
     async def _listen(self) -> None:
         while True:
-            with suppress(StoreRefused, *FAILURES, LogError, TimeoutError):
+            try:
                 await self._listen_once()
+            except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again
+                log.info("notifications cannot be heard now", reason=str(error))
             self._notified()
             await asyncio.sleep(LISTEN_AGAIN_S)
 

@@ -107,10 +107,20 @@ _HOLDER = f"""
 """
 
 
+IDLE_MS, SHARED_IDLE_MS = 60_000, 2000
+"""After such a time in the middle of a transaction the server ends the session: its process stands
+still, or the network is cut, and its locks keep others waiting."""
+
+
 async def connect(
-    address: PostgresAddress, *, writes: bool, statement_timeout_ms: int | None = None
+    address: PostgresAddress,
+    *,
+    writes: bool,
+    statement_timeout_ms: int | None = None,
+    shared: bool = False,
 ) -> Session:
-    """A session with our settings. `statement_timeout_ms`: instead of the address's. Raises
+    """A session with our settings. `statement_timeout_ms`: instead of the address's. `shared`: one
+    of several nodes, none of which may keep the others from a row for long. Raises
     StoreRefused for a server that cannot serve as a store, errors of the driver and of the
     system."""
     limit_ms = statement_timeout_ms or address.statement_timeout_ms
@@ -126,7 +136,7 @@ async def connect(
             "application_name": f"groupd {socket.gethostname()[:40]} {os.getpid()}",
             "statement_timeout": str(limit_ms),
             "lock_timeout": str(min(limit_ms, LOCK_TIMEOUT_MS)),
-            "idle_in_transaction_session_timeout": "60000",
+            "idle_in_transaction_session_timeout": str(SHARED_IDLE_MS if shared else IDLE_MS),
             **_KEEPALIVE,
             **_PLANS,
         },

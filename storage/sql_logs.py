@@ -182,8 +182,11 @@ class SqlLogs:
         if owned is not None and not self._backend.owns(connection, owned):
             return LogFenced(names)
         rows: list[LogRow] = []
-        for start in range(0, len(names), _NAMES_MAX):
-            rows += _take(connection, names[start : start + _NAMES_MAX])
+        try:
+            for start in range(0, len(names), _NAMES_MAX):
+                rows += _take(connection, names[start : start + _NAMES_MAX])
+        except LogCorrupt as corrupt:
+            return corrupt  # of this question only: the others get their logs
         return rows
 
     async def append(self, batches: Sequence[Append]) -> None:

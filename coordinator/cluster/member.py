@@ -24,7 +24,7 @@ from groupd.coordinator.cluster.renewals import FollowedCatalogue
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.frontend.groups import KEY_GROUP
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Clock, SystemClock
 from groupd.coordinator.runtime.ownership import UnitHost
 from groupd.coordinator.security.inter_broker import UNPROTECTED, PeerSecurity
 from groupd.coordinator.server.admin_groups import Elsewhere
@@ -128,6 +128,7 @@ class ClusterMember:
             config.cluster_renew_ms,
             self._seen,
         )
+        self.node.view.timeline = self.store.journal.timeline
         return self.node
 
     def _address_of(self, node_id: int) -> PeerAddress | None:
@@ -157,6 +158,20 @@ class ClusterMember:
             )
         )
         await self.node.settled()
+
+    async def lost(self) -> str:
+        """Waits until this process cannot be a node any more, or until another daemon has the
+        database to itself; one line that says so."""
+        waiting = [
+            asyncio.ensure_future(self.store.lost()),
+            asyncio.ensure_future(self.node.refused()),
+        ]
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+        return done.pop().result()
 
     async def stop(self) -> None:
         """Hand everything over and leave; then another process may have the node's id."""
@@ -224,12 +239,12 @@ def _node(facts: NodeFacts) -> Node:
 def member_of(
     config: CoordinatorConfig,
     store: Store,
-    clock: Clock,
     directory: Path,
     inter_broker: str,
     security: PeerSecurity,
 ) -> ClusterMember:
-    """The member for a store that was opened as a shared one."""
+    """The member for a store that was opened as a shared one. Leases last in real time, also while
+    the process stands still: their clock is not the one of groups."""
     assert isinstance(store, ClusterStore)
     version = installed_version("groupd")
-    return ClusterMember(config, store, clock, directory, inter_broker, security, version)
+    return ClusterMember(config, store, SystemClock(), directory, inter_broker, security, version)

@@ -89,7 +89,7 @@ class ClusterNode:
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._retired = self._settled = False
         self._refused: CannotJoin | None = None
-        self._settling = asyncio.Event()
+        self._settling, self._is_refused = asyncio.Event(), asyncio.Event()
 
     # Ownership ----------------------------------------------------------------------------
 
@@ -169,7 +169,10 @@ class ClusterNode:
                 return
 
     def _behind(self, version: int) -> bool:
-        return any(one.applied < version for one in self.view.others)
+        # Others may have joined between this node's last look and the change.
+        return self.view.catalogue < version or any(
+            one.applied < version for one in self.view.others
+        )
 
     async def drain(self, node_id: int, draining: bool) -> bool:
         """See `Membership.drain`. Raises LogError."""
@@ -182,11 +185,13 @@ class ClusterNode:
     async def _run(self) -> None:
         while not self._stopping:
             try:
-                await self._join()
-                await self._stay()
+                if await self._join():
+                    await self._stay()
             except CannotJoin as refused:
+                log.error("this process cannot be a node any more", reason=str(refused))
                 self._refused = refused
                 self._settling.set()
+                self._is_refused.set()
                 return
             except LeaseLost:
                 self.fenced += 1
@@ -209,7 +214,13 @@ class ClusterNode:
         self._renewals.forget()
         self.view.forget()
 
-    async def _join(self) -> None:
+    async def refused(self) -> str:
+        """Waits until this process cannot be a node; one line that says why."""
+        await self._is_refused.wait()
+        return str(self._refused)
+
+    async def _join(self) -> bool:
+        """False: this node was to stop before."""
         given_up_ms = self._clock.monotonic_ms() + LEASES_MAX * self.lease.lease_ms
         while not self._stopping:
             self._wake.clear()
@@ -228,7 +239,8 @@ class ClusterNode:
             else:
                 log.info("joined", node=self.node_id, incarnation=incarnation)
                 self._retired = False
-                return
+                return True
+        return False
 
     async def _stay(self) -> None:
         while True:

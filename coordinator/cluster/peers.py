@@ -216,6 +216,10 @@ class _Peer:
         self._idle.cancel()
         if self._connecting is not None:
             self._connecting.cancel()
+        if self._ready is not None and not self._ready.done():
+            # A task that is cancelled before its first step tells nobody.
+            self._ready.set_exception(PeerUnavailable(f"{self._where}: {reason}"))
+            self._ready.exception()  # there may be nobody who waits
         for connection in (self._connection, self._old):
             if connection is not None:
                 connection.close(reason)

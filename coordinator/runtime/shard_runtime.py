@@ -163,8 +163,9 @@ class ShardRuntime:
 
     def _handle(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
-        if self.state is not CoordinatorState.ACTIVE:
-            waiter.fail(REFUSALS[self.state])
+        if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
+            # Without a lease: the process stood still in the middle of a long request.
+            waiter.fail(REFUSALS.get(self.state, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
         try:
             outcome = self.shard.handle(context, request, self.clock.now())

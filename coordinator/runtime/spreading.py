@@ -53,7 +53,7 @@ def _spreading(handler: DataHandler, changes: CatalogueChanges) -> DataHandler:
         before = changes.made
         reply = await handler(context, request)
         # Another request may have made it meanwhile: to wait for it, too, does no harm.
-        if changes.made > before:
+        if changes.made != before:
             await changes.spread(changes.made)
         return reply
 

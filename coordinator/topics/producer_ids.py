@@ -39,6 +39,10 @@ class ProducerIds:
         self._end = 0
         self._lock = asyncio.Lock()
 
+    def forget(self) -> None:
+        """The store may have lost what was reserved, and may give it to another node."""
+        self._next = self._end = 0
+
     async def next(self) -> int:
         """An id that was never given before. Raises LogError."""
         async with self._lock:

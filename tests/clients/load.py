@@ -17,7 +17,14 @@ class Load:
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.written: set[Place] = set()
         self._errors: list[str] = []
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0})
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "linger.ms": 20,
+                "log_level": 0,
+                "metadata.recovery.strategy": "none",  # see docs/clients.md
+            }
+        )
         self.topic, self._partitions = topic, partitions
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -78,7 +78,8 @@ def peer(nodes: ClusterOfDaemons) -> ClusterOfDaemons:
 
 def owner_of(peer: ClusterOfDaemons, group: str) -> Daemon:
     """The node that serves a group."""
-    with WireClient("127.0.0.1", peer.daemons[0].port) as client:
+    running = next(daemon for daemon in peer.daemons if daemon.process.running)
+    with WireClient("127.0.0.1", running.port) as client:
         reply = client.call("FindCoordinator", 4, key_type=0, coordinator_keys=[group])
     port = reply["coordinators"][0]["port"]
     (owner,) = [daemon for daemon in peer.daemons if daemon.port == port]

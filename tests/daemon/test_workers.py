@@ -482,22 +482,6 @@ def server() -> Iterator[PostgresServer]:
         yield server
 
 
-def test_on_postgresql(make_daemon: MakeDaemon, server: PostgresServer) -> None:
-    daemon = make_daemon(arguments=["--store", server.url(server.emptied_database())])
-    for node_id in (1, 2):
-        with at_node(daemon, node_id) as client:
-            assert commit(client, group_at(daemon, node_id), node_id) == NONE
-    os.kill(worker_pids(daemon.pid)[1], signal.SIGKILL)
-    wait_until(lambda: not ready(daemon), RESTART_S, "news of it", daemon.logs)
-    wait_ready(daemon)
-    daemon.stop()
-    daemon.restart()
-    for node_id in (1, 2):
-        with at_node(daemon, node_id) as client:
-            assert fetched(client, group_at(daemon, node_id)) == (NONE, node_id)
-    daemon.stop()
-
-
 def test_in_memory_a_worker_finds_what_its_predecessor_wrote(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon(arguments=["--store", "memory://"])
     group = group_at(daemon, 1)

@@ -333,13 +333,13 @@ async def test_a_coordinator_ends_what_leaders_elsewhere_hold(tmp_path: Path) ->
                 ended = await coordinator.end(EndTxnRequest("y", *producer, True), client_version=0)
                 assert ended.error is NONE
                 if leader_is_away:
-                    while not coordinator.markers.retries:
+                    while not coordinator.marker_counts.retries:
                         await asyncio.sleep(0.02)
                     await asyncio.to_thread(made.restart)
                 async with asyncio.timeout(30):
                     while coordinator.counts["committed"] < 1 + leader_is_away:
                         await asyncio.sleep(0.02)
-            assert coordinator.markers.written == 6
+            assert coordinator.marker_counts.written == 6
             await coordinator.close()
             await writer.close()
             await store.close()

@@ -18,12 +18,14 @@ from msgspec.structs import replace
 
 from groupd.coordinator.cli.parse import host_port
 from groupd.coordinator.cli.serve_flags import ServeFlags, words_of
-from groupd.coordinator.daemon import Daemon
+from groupd.coordinator.daemon import CannotStart, Daemon
 from groupd.coordinator.daemon_options import DaemonOptions
 
 log = structlog.get_logger("groupd.cluster")
 
 PORT_MAX = 65_535
+USAGE = 2
+"""The exit code of a start that cannot work."""
 RESTART_S = 1.0
 STOP_S = 4.0
 """How long the others may take to hand over and end; then they are killed."""
@@ -47,8 +49,10 @@ class SiblingsDaemon(Daemon):
                 one.launch()
             for one in self._siblings:
                 await one.ready.wait()
+                if one.refused:
+                    raise CannotStart("--workers: a further node cannot start, see its line above")
         except BaseException:
-            await self._stop_siblings()
+            await self.stop()
             raise
 
     async def stop(self) -> None:
@@ -59,10 +63,12 @@ class SiblingsDaemon(Daemon):
 
 
 class _Sibling:
-    """A process that is started again when it ends. `ready`: it has served."""
+    """A process that is started again when it ends. `ready`: it has served, or `refused` to: then
+    it would refuse again."""
 
     def __init__(self, index: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.ready = asyncio.Event()
+        self.refused = False
         self._index = index
         self._command = command
         self._environment = environment
@@ -79,6 +85,10 @@ class _Sibling:
             except OSError as error:
                 log.warning("a node cannot be started", number=self._index, reason=str(error))
             else:
+                if code == USAGE and not self.ready.is_set():
+                    self.refused = True
+                    self.ready.set()
+                    return
                 log.warning("a node has ended: it is started again", number=self._index, code=code)
             await asyncio.sleep(RESTART_S)
 
