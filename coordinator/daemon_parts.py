@@ -98,7 +98,7 @@ class DaemonParts:
         self.config = replace(config, consumer_assignors=tuple(self._assignors))
         self.clock = host.clock(clock)
         self.nodes: list[Node] = []
-        """This node and its workers, as Metadata shows them."""
+        """This node and its workers, or all nodes of its cluster, as Metadata shows them."""
         self.assembled = False
         """Whether there is something to `finish`."""
         self._host = host
@@ -271,7 +271,8 @@ class DaemonParts:
 
     async def load(self, topics: Iterable[tuple[str, int]]) -> None:
         """Read the shards, then the transactions, whose markers they take; then create those of
-        `topics` (name, partitions) that are missing. Raises LogError, ConfigError, DaemonFailed."""
+        `topics` (name, partitions) that are missing. Raises LogError, ConfigError, DaemonFailed,
+        CannotJoin."""
         await self.broker.load()
         if self._hosting is not None:
             await self._hosting.cluster.start()

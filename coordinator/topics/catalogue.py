@@ -288,9 +288,8 @@ class TopicCatalogue:
         self._only_read = {topic.topic_id for topic in topics}
 
     async def read(self, names: Sequence[str]) -> None:
-        """`names`: topic ids in hex. In a cluster the rows may be newer than the version whose
-        changes are read, and that which has made a topic come later. Nobody knows which one it is,
-        so what comes first for a topic that was only read counts as its creation."""
+        """`names`: topic ids in hex. In a cluster a row may be read before the change that made it.
+        Then the next change of this topic counts as its creation."""
         ids = [bytes.fromhex(name) for name in names]
         stored = {row.topic_id: _topic(row) for row in await self._store.topics_by_id(ids)}
         changes: dict[str, tuple[Topic | None, Topic | None]] = {}
