@@ -10,6 +10,11 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that nobody can connect to, and the loopback addresses in their place."""
 
 
+def address_text(host: str, port: int) -> str:
+    """HOST:PORT, with brackets around an IPv6 host."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def advertised_address(
     bound: tuple[str, int], advertised: tuple[str, int] | None
 ) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from groupd.coordinator.advertised import WILDCARDS
+from groupd.coordinator.advertised import WILDCARDS, address_text
 from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
@@ -116,8 +116,7 @@ class DaemonAdmin:
             host = node_host
         elif is_loopback(host) and not is_loopback(node_host):
             return ""
-        place = f"[{host}]" if ":" in host else host
-        return f"{'http' if self._tls is None else 'https'}://{place}:{port}"
+        return f"{'http' if self._tls is None else 'https'}://{address_text(host, port)}"
 
     def _names(self) -> tuple[str, ...]:
         advertised = self._options.advertised

@@ -113,7 +113,7 @@ class SqlCatalogue:
             .where(columns.name == bindparam("of_name"))
             .where(columns.key == bindparam("of_key"))
         )
-        # Of several changes of one override the last one counts.
+        # If an override is changed several times, the last change counts.
         rows = {(one.resource_type, one.name, one.key): one for one in changes}
         places = [{"of_type": kind, "of_name": name, "of_key": key} for kind, name, key in rows]
         new = [

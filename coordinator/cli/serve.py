@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from groupd.coordinator.advertised import address_text
 from groupd.coordinator.cli import stop_signals
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import (
@@ -232,7 +233,7 @@ def _ready_line(daemon: Served) -> str:
     (_, first), *more = daemon.kafka_addresses.items()
     places = [("kafka", first), *((name.lower(), place) for name, place in more)]
     places.append(("admin", daemon.admin_address))
-    return " ".join(["groupd ready", *(f"{name}={_address(place)}" for name, place in places)])
+    return " ".join(["groupd ready", *(f"{name}={address_text(*place)}" for name, place in places)])
 
 
 async def _in_time(stopping: asyncio.Future[None]) -> None:
@@ -287,8 +288,3 @@ async def _started(daemon: Served, stop: asyncio.Event) -> bool:
             return False
     await starting
     return True
-
-
-def _address(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -70,7 +70,7 @@ class ClusterMember:
         self.nodes: list[Node] = []
         """All members, this node too, by id."""
         self.closing: list[Callable[[], Awaitable[None]]] = []
-        """What is called once everything is handed over, before the calls to other nodes end."""
+        """`stop` calls these after the hand-over, then it closes the connections to other nodes."""
         self.store = store
         self._config = config
         self._clock = clock
@@ -188,14 +188,12 @@ class ClusterMember:
     def find_node(self, key_type: int, key: str) -> Node | None:
         """The coordinator of a group or transactional id; None while there is none. A node that has
         died is named until another one takes its place: a client that cannot connect asks again."""
-        kind = GROUPS if key_type == KEY_GROUP else TRANSACTIONS
-        leader = self.node.leader(Unit(kind, partition_for(key, self._counts[kind])))
+        leader = self._leader(GROUPS if key_type == KEY_GROUP else TRANSACTIONS, key)
         return None if leader is None else self.node_of(leader)
 
     def elsewhere(self, group_id: str) -> Elsewhere | None:
         """Who serves a group, if it is another node."""
-        unit = Unit(GROUPS, partition_for(group_id, self._counts[GROUPS]))
-        leader = self.node.leader(unit)
+        leader = self._leader(GROUPS, group_id)
         if leader == self.node_id:
             return None
         facts = next(
@@ -206,6 +204,9 @@ class ClusterMember:
         address = "{1}:{2}".format(*facts.listeners[0])
         told = f"group {group_id} is served by node {leader} at {address}"
         return Elsewhere(told if facts.admin else f"{told}: ask there", facts.admin)
+
+    def _leader(self, kind: str, key: str) -> int | None:
+        return self.node.leader(Unit(kind, partition_for(key, self._counts[kind])))
 
     def node_of(self, node_id: int) -> Node | None:
         """A member by its id."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from groupd.coordinator.advertised import address_text
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config_keys import ConfigKey, ConfigTable
 from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, ValueRule
@@ -120,10 +121,7 @@ def default_text(key: str) -> str | None:
 def node_keys(node: Node) -> tuple[BrokerKey, ...]:
     """What differs from node to node, beside `node.id`."""
     places = node.listeners or (("PLAINTEXT", node.host, node.port),)
-    address = ",".join(
-        f"{name}://[{host}]:{port}" if ":" in host else f"{name}://{host}:{port}"
-        for name, host, port in places
-    )
+    address = ",".join(f"{name}://{address_text(host, port)}" for name, host, port in places)
     doc = "The address that clients are told."
     return (
         BrokerKey("advertised.listeners", address, STRING, doc, is_default=False),

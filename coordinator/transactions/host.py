@@ -19,7 +19,7 @@ class TransactionHost:
         await self._coordinator.take(unit.number, OwnedUnit(unit, epoch)).log.load_first()
 
     async def give_up(self, unit: Unit) -> None:
-        """What was accepted becomes durable and is answered."""
+        """Changes that were accepted become durable, and their requests are answered."""
         shard = self._coordinator.shard(unit.number)
         if shard is not None:
             await shard.give_up()

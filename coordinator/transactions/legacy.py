@@ -57,7 +57,7 @@ class LegacyLog:
         if not await self.epochs():
             return []
         async with self._lock:
-            # Whoever asks again has not written them, or its writes were lost.
+            # A shard that asks again has not written its ids, or the store has lost them.
             if shard not in self._unasked:
                 await self._read()
             self._unasked.remove(shard)

@@ -262,7 +262,7 @@ class StateLog:
         self._wake()
 
     def _lose(self) -> None:
-        """What is not durable yet never will be."""
+        """Changes that are not durable yet are given up."""
         for batch in self._journal.failed():
             for completion in batch.completions:
                 _, future = completion.data

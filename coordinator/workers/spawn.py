@@ -52,6 +52,11 @@ class _Process:
         return await self._process.wait()
 
 
+def module_path() -> str:
+    """The path of modules of this process, as PYTHONPATH for another one."""
+    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+
+
 async def spawn_process(node_id: int, bound: socket.socket, channel: Channel) -> WorkerProcess:
     """A `Spawn`: the same interpreter with the same path of modules. Its log goes where ours
     goes."""
@@ -60,13 +65,12 @@ async def spawn_process(node_id: int, bound: socket.socket, channel: Channel) ->
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
         fds = theirs.fileno(), bound.fileno()
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "groupd.coordinator.workers"),
             *(str(number) for number in (node_id, *fds, os.getpid())),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": module_path()},
             pass_fds=fds,
         )
     except BaseException:

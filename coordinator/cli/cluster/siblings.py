@@ -16,14 +16,16 @@ from contextlib import suppress
 import structlog
 from msgspec.structs import replace
 
+from groupd.coordinator.advertised import address_text
 from groupd.coordinator.cli.parse import host_port
 from groupd.coordinator.cli.serve_flags import ServeFlags, words_of
 from groupd.coordinator.daemon import CannotStart, Daemon
 from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.workers.spawn import module_path
+from groupd.coordinator.workers.worker_nodes import PORT_MAX
 
 log = structlog.get_logger("groupd.cluster")
 
-PORT_MAX = 65_535
 USAGE = 2
 """The exit code of a start that cannot work."""
 RESTART_S = 1.0
@@ -145,11 +147,9 @@ def _command(flags: ServeFlags, options: DaemonOptions, index: int) -> list[str]
 
 def _environment(flags: ServeFlags) -> dict[str, str]:
     """The URL may have a password, which nobody is to see in a list of processes."""
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**os.environ, "GROUPD_STORE": flags.store or "", "PYTHONPATH": path}
+    return {**os.environ, "GROUPD_STORE": flags.store or "", "PYTHONPATH": module_path()}
 
 
 def _beside(address: tuple[str, int], index: int) -> str:
     host, port = address
-    beside = port + index if port and port + index <= PORT_MAX else 0
-    return f"[{host}]:{beside}" if ":" in host else f"{host}:{beside}"
+    return address_text(host, port + index if port and port + index <= PORT_MAX else 0)
