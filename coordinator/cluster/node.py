@@ -96,9 +96,9 @@ class ClusterNode:
     def may_answer(self) -> bool:
         return self.lease.valid()
 
-    async def answering(self) -> bool:
+    async def answering(self, since_ms: int) -> bool:
         if not self.lease.valid() and not self._stopping:
-            await self._unanswered.wait(self._clock.monotonic_ms() + self.lease.lease_ms)
+            await self._unanswered.wait(since_ms + self.lease.lease_ms)
         return self.lease.valid()
 
     def serves(self, unit: Unit) -> bool:

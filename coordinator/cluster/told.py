@@ -16,6 +16,8 @@ class Told:
 
     async def wait(self, until_ms: int) -> None:
         """Returns when `tell` is called, at `until_ms` (monotonic) at the latest."""
+        if until_ms <= self._clock.monotonic_ms():
+            return
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self._clock.call_at(until_ms, lambda: _wake(told))
         self._waiting.add(told)

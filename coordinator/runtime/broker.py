@@ -28,6 +28,7 @@ from groupd.coordinator.producers.transactions import NoTransactions, Transactio
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.event_log import log_event, weight
 from groupd.coordinator.runtime.fresh_shards import MakeShard
+from groupd.coordinator.runtime.held_back import HeldBack
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.pace import is_long_produce
@@ -126,6 +127,7 @@ class Broker:
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reads: dict[Waiter, asyncio.Task[None]] = {}
+        self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
         self._around = self._surroundings()
         partitions = range(config.offsets_topic_num_partitions)
         self.shards: list[ShardRuntime] = []
@@ -205,6 +207,7 @@ class Broker:
         """Refuse what is new, make durable and answer what is under way, then stop."""
         self.started = False
         await self.expiry.close()
+        self._held_back.close()
         for shard in self.shards:
             shard.close()
         for shard in self.shards:
@@ -228,7 +231,10 @@ class Broker:
             context = context.asking_once(type(request))
         route = self._routes.get(type(request))
         if route is None:
-            self._start_data(context, request)
+            if self._held_back.queue or not self.ownership.may_answer():
+                self._held_back.add(context, request)
+            else:
+                self._start_data(context, request)
             return
         waiter.failure = route.failure or waiter.failure
         if not self.ownership.may_answer():
@@ -343,9 +349,6 @@ class Broker:
 
     def _start_data(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
-        if not self.ownership.may_answer():
-            self.run(waiter, self._once_it_may_answer(context, request))
-            return
         if isinstance(request, ProduceRequest):
             if request.acks == 0:
                 waiter.failure = no_reply
@@ -361,14 +364,6 @@ class Broker:
             task.add_done_callback(lambda _: self._reads.pop(waiter, None))
             # Cancelled before its first step, a task never looks at its work.
             task.add_done_callback(lambda _: work.close())
-
-    async def _once_it_may_answer(self, context: RequestContext, request: Any) -> None:
-        if await self.ownership.answering():
-            self._start_data(context, request)
-            return
-        # Few of these replies can say: ask another node. A closed connection always does.
-        context.token.forget()
-        context.token.hang_up()
 
     async def _answer_with(
         self, handler: DataHandler, context: RequestContext, request: Any

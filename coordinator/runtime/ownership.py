@@ -26,8 +26,9 @@ class Ownership(Protocol):
         memory."""
         ...
 
-    async def answering(self) -> bool:
-        """Wait until this node may answer, but no longer than a lease. Returns whether it may."""
+    async def answering(self, since_ms: int) -> bool:
+        """Wait until this node may answer, but no longer than a lease after `since_ms`, by the
+        monotonic clock. Returns whether it may."""
         ...
 
     def leader(self, unit: Unit) -> int | None:
@@ -74,7 +75,7 @@ class Alone:
     def may_answer(self) -> bool:
         return True
 
-    async def answering(self) -> bool:
+    async def answering(self, since_ms: int) -> bool:
         return True
 
     def leader(self, unit: Unit) -> int | None:

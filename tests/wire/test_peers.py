@@ -98,7 +98,7 @@ class AllElsewhere:
     def may_answer(self) -> bool:
         return True
 
-    async def answering(self) -> bool:
+    async def answering(self, since_ms: int) -> bool:
         return True
 
     def leader(self, unit: Unit) -> int | None:

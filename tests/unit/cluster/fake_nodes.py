@@ -37,7 +37,7 @@ class Ownership:
     def may_answer(self) -> bool:
         return True
 
-    async def answering(self) -> bool:
+    async def answering(self, since_ms: int) -> bool:
         return True
 
     def epoch(self, unit: Unit) -> int:

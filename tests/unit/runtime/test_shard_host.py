@@ -43,7 +43,7 @@ class ManualLease(Alone):
     def may_answer(self) -> bool:
         return self.valid
 
-    async def answering(self) -> bool:
+    async def answering(self, since_ms: int) -> bool:
         return self.valid
 
 
