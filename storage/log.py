@@ -166,8 +166,9 @@ class PartitionLogs(Protocol):
         """The earliest batch that has the log's largest timestamp."""
         ...
 
-    async def truncate_before(self, name: str, offset: int) -> None:
-        """Move the start offset up to `offset` and drop whole batches below it."""
+    async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
+        """Move the start offset up to `offset` and drop whole batches below it. Raises LogFenced if
+        the log has another owner epoch than the caller's; None: it may have any."""
         ...
 
     async def replace(self, change: Replacement) -> None:
@@ -175,8 +176,8 @@ class PartitionLogs(Protocol):
         range begins behind the log's end), LogUnavailable, ValueError (the range cuts a row)."""
         ...
 
-    async def delete(self, names: Sequence[str]) -> None:
-        """Drop logs and all their batches."""
+    async def delete(self, names: Sequence[str], owned: OwnedUnit | None = None) -> None:
+        """Drop logs and all their batches. `owned` as in `open`."""
         ...
 
 

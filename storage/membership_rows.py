@@ -21,11 +21,16 @@ from groupd.storage.cluster import (
     UnitState,
 )
 from groupd.storage.postgres import Fence
+from groupd.storage.producer_ids import take_producer_ids
 from groupd.storage.tables import cluster_node, cluster_state, cluster_unit
 from groupd.storage.units import OwnedUnit, Unit
 
 CHANNEL = "groupd_cluster"
 """What changes is told on this channel of the database; the payload is the schema's name."""
+
+PRODUCER_IDS_LOST = 1_000_000
+"""Producer ids that are passed over when a standby takes over, which may not know of the last
+blocks that were given out: far more than those of the writes that it can have missed."""
 
 _NOW_MS = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 _TIMELINE = text("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)")
@@ -155,6 +160,8 @@ def may_give_out(connection: Connection, state: Row[Any], now_ms: int, lease_ms:
     now = timeline(connection)
     if now != state.timeline:
         first = not state.timeline
+        if not first:
+            take_producer_ids(connection, PRODUCER_IDS_LOST)
         connection.execute(
             update(cluster_state).values(timeline=now, timeline_since_ms=0 if first else now_ms)
         )

@@ -217,10 +217,12 @@ class MemoryStore:
         rows = self._readable(name).live()
         return sum(len(row.payload) for row in rows if row.last_offset < end_offset)
 
-    async def truncate_before(self, name: str, offset: int) -> None:
+    async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
         """Never beyond the log end and never backwards; nothing for an unknown log."""
         self._check_open()
         log = self._logs.get(name)
+        if log is not None and owner_epoch not in (None, log.owner_epoch):
+            raise LogFenced([name])
         if log is not None:
             log.start_offset = max(log.start_offset, min(offset, log.next_offset))
             log.batches = log.live()
@@ -254,7 +256,7 @@ class MemoryStore:
         log.next_offset = max(log.next_offset, change.to_offset)
         log.clean_offset = change.clean_offset
 
-    async def delete(self, names: Sequence[str]) -> None:
+    async def delete(self, names: Sequence[str], owned: OwnedUnit | None = None) -> None:
         self._check_open()
         for name in names:
             self._logs.pop(name, None)

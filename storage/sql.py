@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
 from groupd.storage.checksums import check_row, row_crc
 from groupd.storage.log import ConfigEntry, LogError, SecurityEntry, StoredTopic, StoreRefused
+from groupd.storage.producer_ids import check_producer_ids, take_producer_ids
 from groupd.storage.sql_logs import Backend, SqlLogs
 from groupd.storage.tables import (
     config_override,
     log,
     log_batch,
     meta,
-    producer_id,
     security_entry,
     topic,
 )
 
 _KEYS_MAX = 500
 """Keys that one query asks for."""
-
-_PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
 _CONFIGS = select(
     config_override.c.row_crc,
@@ -201,25 +200,7 @@ class SqlCatalogue:
         if count < 1:
             raise ValueError(f"{count} producer ids")
 
-        def work(connection: Connection) -> int:
-            first, crc = connection.execute(_PRODUCER_IDS.with_for_update()).one()
-            check_row("producer_id", crc, first)
-            following = first + count
-            connection.execute(
-                update(producer_id).values(next_id=following, row_crc=row_crc(following))
-            )
-            return int(first)
-
-        return await self._backend.write(work)
-
-    async def _check_producer_ids(self) -> None:
-        """Raises LogCorrupt. The other rows are read at each start anyway."""
-
-        def work(connection: Connection) -> None:
-            next_id, crc = connection.execute(_PRODUCER_IDS).one()
-            check_row("producer_id", crc, next_id)
-
-        await self._backend.write(work)
+        return await self._backend.write(partial(take_producer_ids, count=count))
 
 
 def _topics(connection: Connection, query: Select[Any]) -> list[StoredTopic]:
@@ -293,7 +274,8 @@ class SqlStore(SqlLogs, SqlCatalogue):
         await self._backend.start()
         try:
             await self._check_logs()
-            await self._check_producer_ids()
+            # The other rows are read at each start anyway.
+            await self._backend.write(check_producer_ids)
             await self._drop_deleted()
         except LogError as error:
             await self._backend.close()

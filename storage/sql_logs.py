@@ -248,7 +248,7 @@ class SqlLogs:
 
         return await self._backend.read(work)
 
-    async def truncate_before(self, name: str, offset: int) -> None:
+    async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
         """Never beyond the log end and never backwards; nothing for an unknown log."""
 
         def work(connection: Connection) -> tuple[int, int] | None:
@@ -256,6 +256,8 @@ class SqlLogs:
             if not found:
                 return None
             row = found[0]
+            if owner_epoch not in (None, row.owner_epoch):
+                raise LogFenced([name])
             start_offset = max(row.start_offset, min(offset, row.next_offset))
             difference = start_moved(row.log_id, row.start_offset, start_offset)
             connection.execute(
@@ -280,10 +282,12 @@ class SqlLogs:
         ):
             raise LogFenced([change.name])
 
-    async def delete(self, names: Sequence[str]) -> None:
+    async def delete(self, names: Sequence[str], owned: OwnedUnit | None = None) -> None:
         """The logs are gone with the first transaction; their batches follow bit by bit."""
 
         def work(connection: Connection) -> None:
+            if owned is not None and not self._backend.owns(connection, owned):
+                raise LogFenced(names)
             for start in range(0, len(names), _NAMES_MAX):
                 for row in _rows(connection, names[start : start + _NAMES_MAX]):
                     difference = name_dropped(row.log_id, row.name)

@@ -99,14 +99,14 @@ class OutsideStore:
     async def size(self, name: str, end_offset: int) -> int:
         return await self._do("size", lambda: self._store.size(name, end_offset))
 
-    async def truncate_before(self, name: str, offset: int) -> None:
-        await self._do("truncate", lambda: self._store.truncate_before(name, offset))
+    async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
+        await self._do("truncate", lambda: self._store.truncate_before(name, offset, owner_epoch))
 
     async def replace(self, change: Replacement) -> None:
         await self._do("replace", lambda: self._store.replace(change))
 
-    async def delete(self, names: Sequence[str]) -> None:
-        await self._do("delete", lambda: self._store.delete(names))
+    async def delete(self, names: Sequence[str], owned: OwnedUnit | None = None) -> None:
+        await self._do("delete", lambda: self._store.delete(names, owned))
 
     async def cluster_id(self) -> str:
         return await self._do("cluster-id", self._store.cluster_id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +53,8 @@ from groupd.storage.units import OwnedUnit
 log = structlog.get_logger("groupd.broker")
 
 CLOSE_TASKS_TIMEOUT_S = 1.0
+DELETED_TOPICS_MAX = 1000
+"""Topics, deleted last, whose offsets a shard forgets that this node takes over."""
 
 READS = frozenset({FetchRequest})
 """Data requests that may be dropped with their asker; others run to their end."""
@@ -128,6 +130,7 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._reads: dict[Waiter, asyncio.Task[None]] = {}
         self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
+        self._deleted: deque[tuple[str, bytes]] = deque(maxlen=DELETED_TOPICS_MAX)
         self._around = self._surroundings()
         partitions = range(config.offsets_topic_num_partitions)
         self.shards: list[ShardRuntime] = []
@@ -143,6 +146,7 @@ class Broker:
     def take(self, partition: int, owned: OwnedUnit | None = None) -> ShardRuntime:
         """A shard that this process serves from now on; it is not loaded yet."""
         shard = ShardRuntime(partition, self.config, self._around, owned)
+        shard.missed.extend(self._deleted)
         self.places[partition] = shard
         insort(self.shards, shard, key=lambda one: one.partition)
         return shard
@@ -298,6 +302,7 @@ class Broker:
     def on_metadata(self, delta: MetadataDelta) -> None:
         """New topics, grown or deleted ones: every shard gets the image."""
         self.image = delta.image
+        self._deleted.extend(delta.deleted)
         now = self.clock.now()
         for shard in self.shards:
             shard.on_metadata(delta, now)

@@ -157,8 +157,8 @@ class Cleaner:
         more."""
         opened.damaged = True
         name = opened.compacted.name
-        await self._logs.delete([name])
-        state = await self._logs.open(name)
+        await self._logs.delete([name], opened.owned)
+        state = await self._logs.open(name, opened.owned)
         opened.compacted = OwnedLog(name, state.owner_epoch, state.start_offset, state.clean_offset)
         opened.damaged = False
 

@@ -32,11 +32,13 @@ class OwnedLog(Struct):
 
 
 class ShardLog(Struct):
-    """Both logs as they were opened. `next_offset`: where the history ended then."""
+    """Both logs as they were opened. `next_offset`: where the history ended then; `owned`: the
+    shard's unit in a cluster."""
 
     history: OwnedLog
     compacted: OwnedLog
     next_offset: int
+    owned: OwnedUnit | None = None
     damaged: bool = False
     """The compacted log cannot be used and is to be made again."""
 
@@ -56,7 +58,7 @@ async def open_shard_logs(
     opened = await logs.open_many(names, owned)
     return {
         partition: shard_log(
-            opened[offsets_log_name(partition)], opened[compacted_log_name(partition)]
+            opened[offsets_log_name(partition)], opened[compacted_log_name(partition)], owned
         )
         for partition in partitions
     }
@@ -68,8 +70,8 @@ async def open_shard_log(
     return (await open_shard_logs(logs, [partition], owned))[partition]
 
 
-def shard_log(history: LogState, compacted: LogState) -> ShardLog:
-    return ShardLog(_owned(history), _owned(compacted), history.next_offset)
+def shard_log(history: LogState, compacted: LogState, owned: OwnedUnit | None = None) -> ShardLog:
+    return ShardLog(_owned(history), _owned(compacted), history.next_offset, owned)
 
 
 def _owned(state: LogState) -> OwnedLog:

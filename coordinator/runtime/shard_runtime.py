@@ -87,7 +87,8 @@ class ShardRuntime:
             clock, config.offsets_commit_timeout_ms, partition, lambda: self._journal
         )
         self._reload = Reload(clock, self, "shard", shard=partition)
-        self._missed: list[tuple[str, TopicId]] = []
+        self.missed: list[tuple[str, TopicId]] = []
+        """Topics, deleted while nobody served the shard, whose offsets it forgets once loaded."""
 
     # Loading ------------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class ShardRuntime:
         self.load_ms = self.clock.now().monotonic_ms - started.monotonic_ms
         self.state = CoordinatorState.ACTIVE
         self._take_in(loaded.outcome)
-        missed, self._missed = self._missed, []
+        missed, self.missed = self.missed, []
         if missed:
             self.input(lambda: shard.offsets.on_topics_deleted(missed))
         self._around.on_progress(self.partition)
@@ -200,7 +201,7 @@ class ShardRuntime:
         """The new image. A shard that is loading gets it when it is made (`make_shard`), and
         forgets the offsets of deleted topics once it is loaded."""
         if self.state in (CoordinatorState.LOADING, CoordinatorState.FAILED):
-            self._missed.extend(delta.deleted)
+            self.missed.extend(delta.deleted)
         self.input(lambda: self.shard.on_metadata(delta, now))
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:

@@ -164,7 +164,7 @@ class Partitions:
         `open`."""
         log = await self.open(topic, partition)
         try:
-            await self._logs.truncate_before(log.name, offset)
+            await self._logs.truncate_before(log.name, offset, log.owner_epoch)
         except LogError:
             self.drop(log)  # only the store knows whether it was done
             raise

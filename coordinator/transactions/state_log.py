@@ -68,7 +68,8 @@ class StateLog:
         the log changes hands, so that markers of a former owner are fenced."""
         self.start_offset = 0
         self.load_ms = self.loaded_records = 0
-        self._owner_epoch = -1
+        self.owner_epoch = -1
+        """That of the log; the store refuses what is written with an older one."""
         self._owned = owned
         self._around = around
         self._config = around.config
@@ -129,7 +130,7 @@ class StateLog:
     def _serve(self, opened: LogState, table: TransactionTable, journal: Journal) -> None:
         self.table = table
         self.start_offset = opened.start_offset
-        self._owner_epoch = opened.owner_epoch
+        self.owner_epoch = opened.owner_epoch
         self._journal = journal
         self.state = CoordinatorState.ACTIVE
         self._wake()
@@ -230,7 +231,7 @@ class StateLog:
         if self.state is CoordinatorState.FAILED:
             return []
         self._taken_from = self._journal
-        return self._taken(self._journal, self._owner_epoch)
+        return self._taken(self._journal, self.owner_epoch)
 
     def _taken(self, journal: Journal, owner_epoch: int) -> list[Append]:
         return [

@@ -56,6 +56,7 @@ class Trimmer:
 
     async def _trim(self) -> None:
         table, keep_from = self._log.table, self._log.durable_offset
+        owner_epoch = self._log.owner_epoch
         old = [name for name, entry in table.entries.items() if entry.offset < keep_from]
         for start in range(0, len(old), CHUNK):
             if not self._log.serves(table):
@@ -67,7 +68,7 @@ class Trimmer:
             await asyncio.sleep(0)
         if not self._log.serves(table) or not await self._log.flushed():
             return
-        await self._logs.truncate_before(self._log.name, keep_from)
+        await self._logs.truncate_before(self._log.name, keep_from, owner_epoch)
         if self._log.serves(table):
             self._log.start_offset = keep_from
         log.info("log trimmed", log=self._log.name, from_offset=keep_from, ids=len(table.entries))

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import Any
 
-from groupd.coordinator.workers.messages import LogPlace, LogRead, WorkerOperation
+from groupd.coordinator.workers.messages import LogPlace, LogRead, LogStart, WorkerOperation
 from groupd.storage.log import (
     Append,
     LogFenced,
@@ -71,9 +71,9 @@ class LogService:
         self._check(name)
         return await self._logs.with_max_timestamp(name)
 
-    async def _truncate_before(self, place: LogPlace) -> None:
-        self._check(place.name)
-        await self._logs.truncate_before(place.name, place.number)
+    async def _truncate_before(self, start: LogStart) -> None:
+        self._check(start.name)
+        await self._logs.truncate_before(start.name, start.offset, start.owner_epoch)
 
     async def _replace(self, change: Replacement) -> None:
         self._check(change.name)

@@ -50,6 +50,14 @@ class LogRead(Struct, frozen=True):
     min_one: bool
 
 
+class LogStart(Struct, frozen=True):
+    """Where a log is to start; see `PartitionLogs.truncate_before`."""
+
+    name: str
+    offset: int
+    owner_epoch: int | None
+
+
 class LogPlace(Struct, frozen=True):
     """A log, and an offset or a timestamp in milliseconds."""
 
@@ -197,7 +205,7 @@ CALLS: Mapping[WorkerOperation, CallTypes] = {
     WorkerOperation.READ: CallTypes(LogRead, list[StoredBatch]),
     WorkerOperation.FIRST_AT_OR_AFTER: CallTypes(LogPlace, StoredBatch | None),
     WorkerOperation.WITH_MAX_TIMESTAMP: CallTypes(str, StoredBatch | None),
-    WorkerOperation.TRUNCATE_BEFORE: CallTypes(LogPlace, None),
+    WorkerOperation.TRUNCATE_BEFORE: CallTypes(LogStart, None),
     WorkerOperation.REPLACE: CallTypes(Replacement, None),
     WorkerOperation.DELETE: CallTypes(list[str], None),
     # Worker -> main: what only the main process can answer. FORWARD gives the frame of the reply,

@@ -13,6 +13,7 @@ from groupd.coordinator.workers.messages import (
     Codes,
     LogPlace,
     LogRead,
+    LogStart,
     Verify,
     WorkerOperation,
     decode_answer,
@@ -63,14 +64,15 @@ class RemoteLogs:
         found: StoredBatch | None = await self._call(WorkerOperation.WITH_MAX_TIMESTAMP, name)
         return found
 
-    async def truncate_before(self, name: str, offset: int) -> None:
-        await self._call(WorkerOperation.TRUNCATE_BEFORE, LogPlace(name, offset))
+    async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
+        start = LogStart(name, offset, owner_epoch)
+        await self._call(WorkerOperation.TRUNCATE_BEFORE, start)
 
     async def replace(self, change: Replacement) -> None:
         change.check()
         await self._call(WorkerOperation.REPLACE, change)
 
-    async def delete(self, names: Sequence[str]) -> None:
+    async def delete(self, names: Sequence[str], owned: OwnedUnit | None = None) -> None:
         await self._call(WorkerOperation.DELETE, names)
 
 

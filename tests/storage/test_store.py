@@ -252,6 +252,18 @@ async def test_truncate(disk: Disk) -> None:
     assert await offsets(store, "unknown") == []
 
 
+async def test_only_its_owner_cuts_a_log(store: Store) -> None:
+    await store.open("a")
+    await store.append([batch("a", base) for base in range(4)])
+    assert (await store.open("a")).owner_epoch == 2
+    with pytest.raises(LogFenced):
+        await store.truncate_before("a", 3, 1)
+    assert await offsets(store, "a") == [0, 1, 2, 3]
+    await store.truncate_before("a", 3, 2)
+    assert await offsets(store, "a") == [3]
+    await store.truncate_before("unknown", 3, 2)
+
+
 async def test_delete(disk: Disk) -> None:
     store = disk.store
     await store.open_many(["a", "b", "c"])

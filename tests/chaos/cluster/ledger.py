@@ -117,14 +117,8 @@ class Ledger:
     def _sort_in(self) -> None:
         for key, new in self._late.items():
             known = self._acknowledged[key]
-            known.extend(new)
-            known.sort()
-            greatest, kept = -1, []
-            for at, offset in known:
-                if offset > greatest:
-                    greatest = offset
-                    kept.append((at, offset))
-            self._acknowledged[key] = kept
+            for one in new:
+                _add(known, one)
         self._late.clear()
 
     def last(self) -> Mapping[Key, int]:
@@ -132,6 +126,18 @@ class Ledger:
         with self._lock:
             self._sort_in()
             return {key: known[-1][1] for key, known in self._acknowledged.items() if known}
+
+
+def _add(known: list[tuple[float, int]], new: tuple[float, int]) -> None:
+    """Put an (answered, offset) in its place among those whose times and offsets both grow. Almost
+    always that is the end: all of them must not be looked at each time."""
+    at = bisect_left(known, new)
+    if at and known[at - 1][1] >= new[1]:
+        return
+    end = at
+    while end < len(known) and known[end][1] <= new[1]:
+        end += 1
+    known[at:end] = [new]
 
 
 def wrong_in_log(commits: Sequence[Commit], logged: Sequence[Logged]) -> list[str]:

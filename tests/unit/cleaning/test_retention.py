@@ -175,9 +175,9 @@ async def test_many_batches_go_some_at_a_time(bench):
     cuts = []
     truncate = bench.store.truncate_before
 
-    async def noted(name, offset):
+    async def noted(name, offset, owner_epoch):
         cuts.append(offset)
-        await truncate(name, offset)
+        await truncate(name, offset, owner_epoch)
 
     bench.store.truncate_before = noted
     await bench.retain()
@@ -191,9 +191,9 @@ async def test_a_topic_that_is_deleted_meanwhile_is_gone(bench):
     bench.time.advance(30 * DAY_MS)
     truncate = bench.store.truncate_before
 
-    async def deleted_first(name, offset):
+    async def deleted_first(name, offset, owner_epoch):
         await bench.ask(DeleteTopicsRequest((("t", bytes(16)),)))
-        await truncate(name, offset)
+        await truncate(name, offset, owner_epoch)
 
     name = bench.log("t").name
     bench.store.truncate_before = deleted_first

@@ -224,3 +224,19 @@ async def test_a_stored_reply_ends_with_the_lease(nodes: Nodes) -> None:
     assert renew[-1]()
     a.lease.valid = False
     assert not renew[-1]()
+
+
+async def test_offsets_of_a_topic_go_that_was_deleted_while_nobody_served_the_shard(
+    nodes: Nodes,
+) -> None:
+    a, b = nodes
+    await a.host.serve(a.unit, 1)
+    assert await a.commit(7) == OK
+    await a.host.give_up(a.unit)
+    await b.host.serve(b.unit, 2)
+    assert list(b.broker.shard_of("g").topics_of("g")) == ["t"]
+    await b.host.give_up(b.unit)
+    b.bench.change_topics(deleted=("t",))
+    await b.host.serve(b.unit, 3)
+    await settle()
+    assert list(b.broker.shard_of("g").topics_of("g")) == []

@@ -572,7 +572,7 @@ async def test_a_cut_that_fails_is_not_tried_at_every_change(
     bench.shard.trimmer.records_min = 20
     cuts: list[int] = []
 
-    async def fail(_: str, offset: int) -> None:
+    async def fail(_: str, offset: int, __: int | None) -> None:
         cuts.append(offset)
         raise LogUnavailable("full")
 

@@ -340,9 +340,9 @@ async def test_a_cut_of_the_log_is_waited_for(
     shard = nodes.first.coordinator.shards[UNIT.number]
     truncate, open_again = nodes.store.truncate_before, asyncio.Event()
 
-    async def slow(name: str, offset: int) -> None:
+    async def slow(name: str, offset: int, owner_epoch: int | None) -> None:
         await open_again.wait()
-        await truncate(name, offset)
+        await truncate(name, offset, owner_epoch)
 
     monkeypatch.setattr(nodes.store, "truncate_before", slow)
     shard.spawn(shard.trimmer.trim())
