@@ -89,7 +89,7 @@ class ClusterOfDaemons:
     def settled(self) -> None:
         """Wait until every unit has an owner that is where the plan wants it, as every running node
         sees it."""
-        wait_until(self._is_settled, SETTLE_S, "a settled cluster", self.logs)
+        wait_until(self.is_settled, SETTLE_S, "a settled cluster", self.logs)
 
     def taken_over(self, node_id: int) -> None:
         """Wait until nothing belongs to a node that has died, as every running node sees it."""
@@ -103,7 +103,7 @@ class ClusterOfDaemons:
             for unit in self.page(daemon)["units"]
         )
 
-    def _is_settled(self) -> bool:
+    def is_settled(self) -> bool:
         running = [daemon for daemon in self.daemons if daemon.process.running]
         pages = [self.page(daemon) for daemon in running]
         return all(

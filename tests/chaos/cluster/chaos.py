@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -17,12 +17,13 @@ from tests.chaos.cluster.database import Database
 from tests.chaos.cluster.events import KINDS, Events
 from tests.chaos.cluster.ledger import Commit, Ledger, two_owners, wrong_in_log
 from tests.chaos.cluster.log_witness import install, logged, tails
+from tests.chaos.cluster.machine import Patience, StandStills
 from tests.chaos.cluster.raw_group import RawGroup
 from tests.clients.exactly_once import Feeder, Reader, Topology, compare
 from tests.clients.group import BY_NAME, Group
 from tests.support.cluster import NODES, ClusterOfDaemons
 from tests.support.peer import FAST_SETTINGS
-from tests.support.process import wait_until
+from tests.support.process import POLL_S, WaitTimeout, wait_until
 from tests.support.raw_member import topic_ids
 
 PARTITIONS = 6
@@ -79,6 +80,8 @@ class ClusterChaos:
         self._feeder: Feeder | None = None
         self._reader: Reader | None = None
         self._topology: Topology | None = None
+        self._stills = StandStills()
+        self._stills.start()
         self._began = self._fed_at = 0.0
         self._said: list[str] = []
 
@@ -140,7 +143,9 @@ class ClusterChaos:
     def run(self, seconds: float) -> None:
         """Fails unless the ledger is without fault and all is served in the end."""
         self.start()
-        events = Events(self._cluster, self._database, self._random, self._wait, self._say)
+        events = Events(
+            self._cluster, self._database, self._random, self._wait, self._say, self._stills
+        )
         first = self._random.sample(
             list(self._kinds), len(self._kinds)
         )  # each once, then by weight
@@ -150,7 +155,7 @@ class ClusterChaos:
             kind = first.pop() if first else drawn
             events.happen(kind)
             self.happened[kind] += 1
-        self._finish()
+        self._finish(events.before_s)
 
     def _tails(self) -> str:
         try:
@@ -192,22 +197,27 @@ class ClusterChaos:
 
     # The end ------------------------------------------------------------------------------
 
-    def _finish(self) -> None:
+    def _until(self, condition: Callable[[], bool], patience: Patience, what: str) -> None:
+        while not condition():
+            if patience.over:
+                raise WaitTimeout(f"not within {SERVED_S} s: {what}\n{self.logs()}")
+            self._wait(POLL_S)
+
+    def _finish(self, before_s: float) -> None:
+        """`before_s`: how long the machine had stood still before the last event but one."""
         assert self._feeder is not None
         assert self._reader is not None
-        over = time.monotonic()
+        over, patience = time.monotonic(), Patience(self._stills, SERVED_S, before_s)
         counts = [raw.commits for raw in self._raw]
-        self._cluster.settled()
-        wait_until(
+        self._until(self._cluster.is_settled, patience, "settled nodes")
+        self._until(
             lambda: all(raw.commits > count for raw, count in zip(self._raw, counts, strict=True)),
-            SERVED_S,
+            patience,
             "commits of all raw groups",
-            self.logs,
         )
-        self._feeder.flush()
-        self._caught_up()
+        self._caught_up(patience)
         self.served_s = time.monotonic() - over
-        assert self.served_s < SERVED_S, f"served after {self.served_s:.1f} s"
+        self._feeder.flush()
         for raw in self._raw:
             raw.stop()
         faults = compare(self._feeder.expected(), self._reader.read_to_the_end(FINISH_S))
@@ -231,7 +241,7 @@ class ClusterChaos:
                 faults.append(f"node {number} has a traceback in its log")
         assert faults == [], "\n".join(faults[:40])
 
-    def _caught_up(self) -> None:
+    def _caught_up(self, patience: Patience) -> None:
         """Waits until each group has committed all that was given, as the auditor is told: members
         need not know of a commit whose answer was lost."""
         assert self._feeder is not None
@@ -245,7 +255,7 @@ class ClusterChaos:
                 for part, end in wanted.items()
             )
 
-        wait_until(done, SERVED_S, f"commits up to {wanted}", self.logs)
+        self._until(done, patience, f"commits up to {wanted}")
 
     def _stop_clients(self) -> None:
         for group in self._groups:
@@ -278,7 +288,8 @@ class ClusterChaos:
         return (
             f"{self._feeder.given} records, {commits} commits of clients, "
             f"{len(self.ledger.commits)} of raw members, {self.ledger.fetches} offsets asked for; "
-            f"{happened}; served {self.served_s:.1f} s after the last event"
+            f"{happened}; served {self.served_s:.1f} s after the last event; the machine stood "
+            f"still for {self._stills.total_s:.1f} s"
         )
 
     def logs(self) -> str:
@@ -290,6 +301,7 @@ class ClusterChaos:
         )
 
     def close(self) -> None:
+        self._stills.stop()
         for raw in self._raw:
             raw.stop()
         if self._auditor is not None:

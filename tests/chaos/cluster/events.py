@@ -8,6 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.chaos.cluster.database import Database
+from tests.chaos.cluster.machine import Patience, StandStills
 from tests.support.cluster import ClusterOfDaemons
 from tests.support.daemon import Daemon
 from tests.support.process import POLL_S, WaitTimeout
@@ -30,7 +31,8 @@ KINDS = {
 
 
 class Events:
-    """`wait(seconds)` lets time go by; it raises if something is wrong."""
+    """`wait(seconds)` lets time go by; it raises if something is wrong. What is to be done in time
+    may take longer if the machine stands still, which `stills` measures."""
 
     def __init__(
         self,
@@ -39,12 +41,17 @@ class Events:
         random: Random,
         wait: Callable[[float], None],
         say: Callable[[str], None],
+        stills: StandStills,
     ) -> None:
         self._cluster, self._database = cluster, database
         self._random, self._wait, self._say = random, wait, say
+        self._stills = stills
+        self.before_s = self._began_s = stills.total_s
 
     def happen(self, kind: str) -> None:
         """One event, from its beginning to its end."""
+        # What happened during the last event may still have consequences.
+        self.before_s, self._began_s = self._began_s, self._stills.total_s
         number = self._random.randrange(len(self._cluster.daemons))
         getattr(self, "_" + kind.replace(" ", "_").replace("-", "_"))(number)
 
@@ -65,10 +72,18 @@ class Events:
 
     def _again(self, number: int) -> None:
         daemon = self._daemon(number)
-        daemon.process.close()
-        daemon.launch()
-        self._until(lambda: daemon.process.stdout_lines or not daemon.process.running, READY_S)
+        while True:
+            daemon.process.close()
+            daemon.launch()
+            self._until(lambda: daemon.process.stdout_lines or not daemon.process.running, READY_S)
+            if daemon.process.running or not self._stood_still:
+                break
+            self._say(f"the machine stood still: node {number} is started once more")
         daemon.wait_ready(1)
+
+    @property
+    def _stood_still(self) -> bool:
+        return self._stills.total_s > self.before_s
 
     def _freeze(self, number: int) -> None:
         for_s = self._uniform(1.1 * LEASE_S, 3.5 * LEASE_S)
@@ -109,7 +124,7 @@ class Events:
             daemon = self._daemon(one % count)
             daemon.process.send_signal(signal.SIGTERM)
             self._until(lambda daemon=daemon: not daemon.process.running, READY_S)  # type: ignore[misc]
-            assert daemon.process.popen.returncode == 0, daemon.logs()
+            assert daemon.process.popen.returncode == 0 or self._stood_still, daemon.logs()
             self._again(one % count)
 
     def _drain(self, number: int) -> None:
@@ -155,9 +170,8 @@ class Events:
         self._database.add_standby()
 
     def _until(self, condition: Callable[[], object], timeout_s: float) -> None:
-        left_s = timeout_s
+        patience = Patience(self._stills, timeout_s, self.before_s)
         while not condition():
             self._wait(POLL_S)
-            left_s -= POLL_S
-            if left_s < 0:
+            if patience.over:
                 raise WaitTimeout(f"not within {timeout_s} s\n{self._cluster.logs()}")
