@@ -198,10 +198,11 @@ class ClusterChaos:
     # The end ------------------------------------------------------------------------------
 
     def _until(self, condition: Callable[[], bool], patience: Patience, what: str) -> None:
+        """Waits, and gives no more records meanwhile."""
         while not condition():
             if patience.over:
                 raise WaitTimeout(f"not within {SERVED_S} s: {what}\n{self.logs()}")
-            self._wait(POLL_S)
+            time.sleep(POLL_S)
 
     def _finish(self, before_s: float) -> None:
         """`before_s`: how long the machine had stood still before the last event but one."""
@@ -215,9 +216,9 @@ class ClusterChaos:
             patience,
             "commits of all raw groups",
         )
+        self._feeder.flush()
         self._caught_up(patience)
         self.served_s = time.monotonic() - over
-        self._feeder.flush()
         for raw in self._raw:
             raw.stop()
         faults = compare(self._feeder.expected(), self._reader.read_to_the_end(FINISH_S))
