@@ -72,6 +72,7 @@ class Reader:
                 "group.id": "reader",
                 "isolation.level": isolation,
                 "enable.auto.commit": False,
+                "metadata.recovery.strategy": "none",  # see docs/clients.md
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
             }
@@ -130,6 +131,7 @@ class Feeder:
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
+                "metadata.recovery.strategy": "none",  # see docs/clients.md
                 "reconnect.backoff.max.ms": 500,
                 "linger.ms": 5,
                 "log_level": 0,

@@ -113,6 +113,8 @@ def consumer_config(options: argparse.Namespace) -> dict[str, Any]:
         # (docs/clients.md). With "earliest" it would read everything twice.
         "auto.offset.reset": "error",
         "enable.auto.commit": False,
+        # Else it can stand still for good when all connections are lost at once (docs/clients.md).
+        "metadata.recovery.strategy": "none",
         "reconnect.backoff.max.ms": 500,
         "log_level": 3,
     }
