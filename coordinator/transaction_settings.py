@@ -48,7 +48,7 @@ class TransactionSettings:
         high=2,
     )
     max_transactional_ids: int = setting(
-        "groupd.max.transactional.ids", 100000, "Most transactional ids.", low=1
+        "groupd.max.transactional.ids", 100000, "Most transactional ids of one node.", low=1
     )
     max_transaction_partitions: int = setting(
         "groupd.max.transaction.partitions",

@@ -32,9 +32,7 @@ from groupd.storage.cluster import (
     UnitState,
 )
 from groupd.storage.log import LogError, LogUnavailable
-from groupd.storage.units import (
-    Unit,
-)
+from groupd.storage.units import Unit
 
 log = structlog.get_logger("groupd.cluster")
 
@@ -277,10 +275,10 @@ class ClusterNode:
             if any(self._can_take(one) for one in units):
                 self.held.take(await self._membership.acquire())
                 self._tell()
-        over = self.held.given_up
-        if over:
-            await self._membership.release(over)
-            self.held.forget([one.unit for one in over])
+        releasable = self.held.releasable
+        if releasable:
+            await self._membership.release(releasable)
+            self.held.forget([one.unit for one in releasable])
         self._settle()
 
     async def _left(self) -> bool:
@@ -327,7 +325,7 @@ class ClusterNode:
             if one.unit in self.held
             and (one.owner, one.epoch) != (self.node_id, self.held.epoch(one.unit))
         ]
-        if set(gone) - {one.unit for one in self.held.given_up}:
+        if set(gone) - {one.unit for one in self.held.releasable}:
             raise LeaseLost(f"units of node {self.node_id} have another owner")
         # They were released, and the answer was lost.
         self.held.forget(gone)
@@ -370,15 +368,14 @@ class ClusterNode:
         for one in self.view.others:
             over_ms = self._clock.monotonic_ms() + self.view.left_ms(one)
             due_ms = min(due_ms, over_ms + AFTER_LEASE_MS)
-        await self._sleep(self._asked_ms + LEAST_PAUSE_MS - self._clock.monotonic_ms(), alone=True)
+        early_ms = self._asked_ms + LEAST_PAUSE_MS - self._clock.monotonic_ms()
+        if early_ms > 0:
+            await pause(self._clock, early_ms)
         await self._sleep(due_ms - self._clock.monotonic_ms())
 
-    async def _sleep(self, delay_ms: int, *, alone: bool = False) -> None:
-        """Wait by the clock; unless `alone`, `_wake` ends it."""
+    async def _sleep(self, delay_ms: int) -> None:
+        """Wait by the clock, or until `_wake`."""
         if delay_ms <= 0:
-            return
-        if alone:
-            await pause(self._clock, delay_ms)
             return
         timer = self._clock.call_at(self._clock.monotonic_ms() + delay_ms, self._wake.set)
         try:

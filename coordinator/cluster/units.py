@@ -15,13 +15,8 @@ from msgspec import Struct
 
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.ownership import UnitHost
-from groupd.storage.cluster import (
-    UnitState,
-)
-from groupd.storage.units import (
-    OwnedUnit,
-    Unit,
-)
+from groupd.storage.cluster import UnitState
+from groupd.storage.units import OwnedUnit, Unit
 
 log = structlog.get_logger("groupd.cluster")
 
@@ -32,14 +27,14 @@ LOADS_AT_ONCE = 16
 class _Held(Struct):
     """A unit of this node. `task`: its last call; `served`: its host has loaded it;
     `suspended`: it is owned and not served while the lease is over; `leaving`: it is being given
-    up; `over`: nothing of it is under way any more."""
+    up; `given_up`: nothing of it is under way any more."""
 
     epoch: int
     task: asyncio.Task[None] | None = None
     served: bool = False
     suspended: bool = False
     leaving: bool = False
-    over: bool = False
+    given_up: bool = False
 
 
 class HeldUnits:
@@ -87,9 +82,9 @@ class HeldUnits:
         return sum(not held.served and not held.leaving for held in self._held.values())
 
     @property
-    def given_up(self) -> list[OwnedUnit]:
-        """The units that can be released."""
-        return [OwnedUnit(unit, held.epoch) for unit, held in self._held.items() if held.over]
+    def releasable(self) -> list[OwnedUnit]:
+        """The units that were given up and are not released yet."""
+        return [OwnedUnit(unit, held.epoch) for unit, held in self._held.items() if held.given_up]
 
     def take(self, owned: Sequence[UnitState]) -> None:
         """Serve those of `owned` that are not held yet."""
@@ -97,7 +92,7 @@ class HeldUnits:
             held = self._held.get(one.unit)
             if held is not None and held.epoch == one.epoch:
                 continue
-            assert held is None or held.over, f"{one} while {held.epoch} is served"
+            assert held is None or held.given_up, f"{one} while {held.epoch} is served"
             held = self._held[one.unit] = _Held(one.epoch)
             self.taken[one.unit.kind] += 1
             held.task = self._start("serve", one.unit, self._serve(one.unit, held))
@@ -183,7 +178,7 @@ class HeldUnits:
             # The log is opened anew by the next owner, which fences whatever is left of this one.
             log.exception("a unit cannot be given up in order", unit=_name(unit))
             host.drop(unit)
-        held.over = True
+        held.given_up = True
         self._changed()
 
 

@@ -8,6 +8,7 @@ tasks of the old one end, for the new one has tasks of its own.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 
 import structlog
@@ -132,7 +133,7 @@ class MarkerSender:
         transactional_id: str,
         codes: Mapping[TopicPartition, ErrorCode],
     ) -> None:
-        done = []
+        done, failed = [], Counter[str]()
         for partition, code in sorted(codes.items()):
             if code is ErrorCode.NONE:
                 self._counts.written += 1
@@ -146,12 +147,11 @@ class MarkerSender:
                 )
                 done.append(partition)
             else:
-                log.warning(
-                    "marker is tried again",
-                    id=transactional_id,
-                    partition=f"{partition[0]}-{partition[1]}",
-                    error=code.name,
-                )
+                failed[code.name] += 1
+        for error, partitions in sorted(failed.items()):
+            log.warning(
+                "markers are tried again", id=transactional_id, partitions=partitions, error=error
+            )
         table.marked(transactional_id, done)
 
     async def _pause(self, delay_ms: int) -> None:

@@ -54,10 +54,10 @@ def counted_from_the_answer(patch: pytest.MonkeyPatch) -> None:
 def released_at_once(patch: pytest.MonkeyPatch) -> None:
     """A unit is released while it is still being given up."""
 
-    def given_up(self: HeldUnits) -> list[OwnedUnit]:
+    def releasable(self: HeldUnits) -> list[OwnedUnit]:
         return [OwnedUnit(unit, one.epoch) for unit, one in self._held.items() if one.leaving]
 
-    patch.setattr(HeldUnits, "given_up", property(given_up))
+    patch.setattr(HeldUnits, "releasable", property(releasable))
     patch.setattr(HeldUnits, "owns", HeldUnits.__contains__)
 
 

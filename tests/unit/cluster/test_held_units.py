@@ -47,4 +47,4 @@ async def test_a_unit_that_waits_for_its_turn_is_given_up_like_any_other() -> No
     await settle()
     assert host.calls[-1] == ("give up", last.number)
     assert ("serve", last.number) not in host.calls
-    assert [one.unit for one in held.given_up] == [last]
+    assert [one.unit for one in held.releasable] == [last]
