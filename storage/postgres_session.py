@@ -109,7 +109,8 @@ _HOLDER = f"""
 
 IDLE_MS, SHARED_IDLE_MS = 60_000, 2000
 """After such a time in the middle of a transaction the server ends the session: its process stands
-still, or the network is cut, and its locks keep others waiting."""
+still, or the network is cut, and its locks keep others waiting. Readers have no locks, and what
+they read may take long to arrive."""
 
 
 async def connect(
@@ -136,7 +137,9 @@ async def connect(
             "application_name": f"groupd {socket.gethostname()[:40]} {os.getpid()}",
             "statement_timeout": str(limit_ms),
             "lock_timeout": str(min(limit_ms, LOCK_TIMEOUT_MS)),
-            "idle_in_transaction_session_timeout": str(SHARED_IDLE_MS if shared else IDLE_MS),
+            "idle_in_transaction_session_timeout": str(
+                SHARED_IDLE_MS if shared and writes else IDLE_MS
+            ),
             **_KEEPALIVE,
             **_PLANS,
         },

@@ -88,8 +88,7 @@ class Database:
         standby.start()
         self.primary.wait_for_standbys()
         for links in self.links:
-            links[place].target = standby.port
-            links[place].mend()
+            links[place].mend(standby.port)
 
     def end_sessions(self, random: Random) -> int:
         """Some sessions end, as an administrator would end them; how many."""
