@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http import HTTPStatus
 from random import Random
 
 from tests.chaos.cluster.database import Database
@@ -131,20 +133,27 @@ class Events:
         daemon = self._daemon(number)
         node_id = number + 1
         self._say(f"node {number} is drained")
-        self._post(daemon, f"/cluster/drain?node={node_id}")
+        self._until(lambda: self._post(daemon, f"/cluster/drain?node={node_id}"), DRAINED_S)
         self._until(
             lambda: all(unit["owner"] != node_id for unit in self._cluster.page(daemon)["units"]),
             DRAINED_S,
         )
         self._wait(self._uniform(0.2, 3))
-        self._post(daemon, f"/cluster/resume?node={node_id}")
+        self._until(lambda: self._post(daemon, f"/cluster/resume?node={node_id}"), DRAINED_S)
 
-    def _post(self, daemon: Daemon, path: str) -> None:
+    def _post(self, daemon: Daemon, path: str) -> bool:
+        """False: the database does not answer the node."""
         request = urllib.request.Request(
             daemon.admin_url + path, method="POST", headers={"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            answer.read()
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            return False
+        return True
 
     # The database -------------------------------------------------------------------------
 
