@@ -40,8 +40,9 @@ class NodeFacts(Struct, frozen=True):
     """What a node tells of itself. `listeners`: (name, host, port), the first one is the one that
     other nodes use unless `inter_broker` names another. `version`: of groupd. `level`: the newest
     level of the cluster's features that the node can work at. `admin`: the URL of its admin port,
-    empty where other machines do not reach that. `process`: differs from one process to the next,
-    so that a process knows the lease again that it got when the answer to a `join` was lost."""
+    empty where other machines do not reach that. `lease_ms`: how long its leases last. `process`:
+    differs from one process to the next, so that a process knows the lease again that it got when
+    the answer to a `join` was lost."""
 
     node_id: int
     listeners: tuple[tuple[str, str, int], ...] = ()
@@ -51,6 +52,7 @@ class NodeFacts(Struct, frozen=True):
     level: int = 1
     admin: str = ""
     process: str = ""
+    lease_ms: int = 0
 
 
 class NodeState(Struct, frozen=True):
@@ -96,8 +98,8 @@ missing in the result are wanted on no node."""
 
 
 class Membership(Protocol):
-    """One node's side of the shared tables. All methods raise LogUnavailable; those that take no
-    `NodeFacts` also raise LeaseLost."""
+    """One node's side of the shared tables. All methods but `start`, `close` and `listen` raise
+    LogUnavailable; `renew` and those below it, but for `drain`, also raise LeaseLost."""
 
     async def draw_node_id(self) -> int:
         """The lowest node id from 1 on that no node has ever had; no other node gets it."""

@@ -166,7 +166,9 @@ def may_give_out(connection: Connection, state: Row[Any], now_ms: int, lease_ms:
             update(cluster_state).values(timeline=now, timeline_since_ms=0 if first else now_ms)
         )
         return first
-    return bool(now_ms >= state.timeline_since_ms + lease_ms)
+    # Nodes may have leases of different length while the setting is being changed.
+    longest_ms = max([lease_ms, *(one.facts.lease_ms for one in all_members(connection, now_ms))])
+    return bool(now_ms >= state.timeline_since_ms + longest_ms)
 
 
 def all_members(connection: Connection, now_ms: int) -> tuple[NodeState, ...]:

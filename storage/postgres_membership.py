@@ -34,7 +34,7 @@ log = structlog.get_logger("groupd.cluster")
 T = TypeVar("T")
 
 ANSWER_MS = 1000
-"""How long an answer may take before this node asks again: well below any lease."""
+"""How long an answer may take before this node asks again: below the default of a lease."""
 
 LISTEN_AGAIN_S = 0.5
 
@@ -219,6 +219,7 @@ class PostgresMembership:
             if not rows.may_give_out(connection, state, now_ms, lease_ms):
                 return rows.state_of_all(connection, now_ms, -1)
             changed = rows.fence_dead(connection, now_ms)
+            rows.check_me(connection, me)  # its own lease may be over, too
             changed = rows.make_missing(connection, counts) or changed
             nodes, units = rows.all_members(connection, now_ms), rows.all_units(connection)
             rows.raise_level(connection, nodes)

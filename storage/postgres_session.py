@@ -28,8 +28,8 @@ from groupd.storage.postgres_url import PostgresAddress
 SERVER_VERSION_MIN = 130_000
 LOCK_TIMEOUT_MS = 3000
 """How long to wait for the lock on the database, which is longer than the server needs to end a
-killed owner's session on the same machine. It also holds for locks on rows, which only a foreign
-program could have."""
+killed owner's session on the same machine. It also holds for locks on rows: other nodes of a
+cluster have them for a moment, and foreign programs may."""
 
 SILENCE_S = 5.0
 """How much longer than the server's own limit a statement may take until the network is blamed."""

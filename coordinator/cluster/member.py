@@ -155,6 +155,7 @@ class ClusterMember:
                 level=LEVEL,
                 admin=self.admin_url,
                 process=token_hex(8),
+                lease_ms=self.node.lease.lease_ms,
             )
         )
         await self.node.settled()

@@ -16,10 +16,10 @@ import structlog
 from groupd.coordinator.cluster.lease import Moment, NodeLease
 from groupd.coordinator.cluster.node_id import CannotJoin
 from groupd.coordinator.cluster.plan import plan
-from groupd.coordinator.cluster.renewals import FollowedCatalogue, Renewals
+from groupd.coordinator.cluster.renewals import CannotFollow, FollowedCatalogue, Renewals
 from groupd.coordinator.cluster.told import Told
 from groupd.coordinator.cluster.units import HeldUnits
-from groupd.coordinator.cluster.view import ClusterView
+from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView
 from groupd.coordinator.runtime.clock import Alarm, Clock, pause
 from groupd.coordinator.runtime.ownership import UnitHost
 from groupd.storage.cluster import (
@@ -75,7 +75,7 @@ class ClusterNode:
         self.held = HeldUnits(hosts, clock, self._wake_up)
         self._membership = membership
         self._catalogue = catalogue
-        self._renewals = Renewals(catalogue, self._renewed, self._wake_up)
+        self._renewals = Renewals(lease.lease_ms, catalogue, self._renewed, self._wake_up)
         self._clock = clock
         self._renew_ms = renew_ms
         self._tell = seen
@@ -159,18 +159,15 @@ class ClusterNode:
     async def spread(self, version: int) -> None:
         """Wait until every other member works with this version of the catalogue or a newer one. A
         member that does not get there has no valid lease by the end of this."""
-        until_ms = self._clock.monotonic_ms() + self.lease.lease_ms
-        while self._behind(version) and self._clock.monotonic_ms() < until_ms:
+        longest_ms = max([self.lease.lease_ms, *(one.facts.lease_ms for one in self.view.others)])
+        until_ms, pause_ms = self._clock.monotonic_ms() + longest_ms, 0
+        while self.view.behind(version) and self._clock.monotonic_ms() < until_ms:
             self._wake.set()
             await self._states.wait(until_ms)
             if self._stopping:
                 return
-
-    def _behind(self, version: int) -> bool:
-        # Others may have joined between this node's last look and the change.
-        return self.view.catalogue < version or any(
-            one.applied < version for one in self.view.others
-        )
+            await pause(self._clock, pause_ms)
+            pause_ms = min(2 * pause_ms + LEAST_PAUSE_MS, self._renew_ms)
 
     async def drain(self, node_id: int, draining: bool) -> bool:
         """See `Membership.drain`. Raises LogError."""
@@ -194,17 +191,23 @@ class ClusterNode:
             except LeaseLost:
                 self.fenced += 1
                 log.warning("this node was fenced: it begins anew", node=self.node_id)
-            except _AnotherTimeline as other:
+            except CannotFollow:
+                log.error("the catalogue cannot be followed: others are to serve the units")
+                await self._begin_anew()
+            except AnotherTimeline as other:
                 log.warning("the database was replaced: all is read again", timeline=str(other))
-                self._forget()
                 self._catalogue.forget()
-                with suppress(LogError):
-                    await self._membership.leave()
+                await self._begin_anew()
             except Exception:
                 log.exception("the cluster's protocol failed: this node begins anew")
                 self._forget()
                 await pause(self._clock, self._renew_ms)
             self._forget()
+
+    async def _begin_anew(self) -> None:
+        self._forget()
+        with suppress(LogError):
+            await self._membership.leave()
 
     def _forget(self) -> None:
         self.lease.end()
@@ -223,6 +226,7 @@ class ClusterNode:
         while not self._stopping:
             self._wake.clear()
             try:
+                await self._catalogue.catch_up()
                 incarnation = await self._membership.join(self._facts, self.lease.lease_ms)
             except NodeIdInUse as used:
                 if self._clock.monotonic_ms() > given_up_ms and not self._settled:
@@ -265,7 +269,8 @@ class ClusterNode:
         if self._stopping and not self._retired:
             await self._membership.retire()
             self._retired = True
-            self._see(await self._membership.plan(plan, self.view.counts))
+            if self._may_fence():
+                self._see(await self._membership.plan(plan, self.view.counts))
             self.held.give_up_all()
         elif self._must_plan():
             self._see(await self._membership.plan(plan, self.view.counts))
@@ -299,19 +304,18 @@ class ClusterNode:
         return one.owner == self.node_id or (one.owner is None and one.wanted == self.node_id)
 
     def _must_plan(self) -> bool:
-        if self.view.has_dead:
-            # If the database was away for everybody, the others get time to come back.
-            return self.lease.held_ms >= self.lease.lease_ms
-        return not self.view.is_planned
+        return self._may_fence() if self.view.has_dead else not self.view.is_planned
+
+    def _may_fence(self) -> bool:
+        """Whether those whose leases are over may be fenced, if there are any. If the database was
+        away for everybody, they get time to come back."""
+        return not self.view.has_dead or self.lease.held_ms >= self.lease.lease_ms
 
     # What the database says ---------------------------------------------------------------
 
     def _see(self, state: ClusterState) -> None:
-        """Raises LeaseLost."""
-        before = self.view.timeline
+        """Raises LeaseLost, AnotherTimeline."""
         changed = self.view.see(state)
-        if before and state.timeline != before:
-            raise _AnotherTimeline(state.timeline)
         if state.units is not None:
             self._check_owned()
         if changed:
@@ -365,7 +369,7 @@ class ClusterNode:
     async def _wait(self) -> None:
         """Until the next renewal is due, another's lease may be over, or something has changed."""
         due_ms = self._asked_ms + self._renew_ms
-        for one in self.view.others:
+        for one in self.view.live_others:
             over_ms = self._clock.monotonic_ms() + self.view.left_ms(one)
             due_ms = min(due_ms, over_ms + AFTER_LEASE_MS)
         early_ms = self._asked_ms + LEAST_PAUSE_MS - self._clock.monotonic_ms()
@@ -388,9 +392,6 @@ class ClusterNode:
 
     def _failed(self, error: LogUnavailable) -> None:
         self.failures += 1
+        self._renewals.failed()
         level = log.warning if self.failures == 1 or not self.lease.valid() else log.info
         level("the database does not answer", node=self.node_id, reason=str(error))
-
-
-class _AnotherTimeline(Exception):
-    """The database server has been replaced by a standby. `str()`: its timeline."""

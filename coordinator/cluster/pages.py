@@ -11,7 +11,8 @@ from groupd.storage.log import LogError
 from groupd.storage.units import UNIT_KINDS, Unit
 
 _ACTIONS = {"drain": True, "resume": False}
-_DIGITS_MAX = 10
+_ID_MAX = 2**31 - 1
+_DIGITS_MAX = len(str(_ID_MAX))
 
 
 class ClusterPages:
@@ -76,7 +77,9 @@ class ClusterPages:
         if not (number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX):
             return text("node: must be the id of a node", 400)
         try:
-            known = await self._member.node.drain(int(number), _ACTIONS[action])
+            known = int(number) <= _ID_MAX and await self._member.node.drain(
+                int(number), _ACTIONS[action]
+            )
         except LogError as error:
             return text(f"the database does not answer: {error}", 503)
         if not known:

@@ -1,4 +1,4 @@
-"""Calls to the other nodes of a cluster: at most one connection to each, made when it is needed.
+"""Calls to the other nodes of a cluster: one connection to each, made when it is needed.
 
 A connection is closed when it was not used for `IDLE_MS`, when a request on it has no reply in
 time, when its login is about to end (the next call makes a new one), and when its node leaves the
@@ -287,15 +287,17 @@ class _Peer:
             self._ready = self._connecting = None
         if error is None:
             self._connection, self._failing = connection, None
-            ready.set_result(connection)
+            if not ready.done():
+                ready.set_result(connection)
             return
         connection.close(str(error))
         self._not_before_ms = self._clock.monotonic_ms() + RECONNECT_MS
         if self._failing is None:
             log.warning("no connection to another node", reason=str(error))
         self._failing = str(error)
-        ready.set_exception(error)
-        ready.exception()  # seen here, because every caller may have been cancelled
+        if not ready.done():  # `close` may have told already
+            ready.set_exception(error)
+            ready.exception()  # seen here, because every caller may have been cancelled
 
     async def _open(self, connection: PeerConnection) -> None:
         tls = self._security.tls

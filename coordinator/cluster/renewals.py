@@ -18,6 +18,13 @@ log = structlog.get_logger("groupd.cluster")
 KEPT_MAX = 100
 """Answered renewals that wait for changes to be applied; the oldest of more are of no use."""
 
+BEHIND_LEASES = 3
+"""After so many leases without a renewal that counts, others had better serve the units."""
+
+
+class CannotFollow(Exception):
+    """The database answers, but what has changed in the catalogue cannot be applied here."""
+
 
 class FollowedCatalogue(Protocol):
     """The catalogue of this node, which follows that of the cluster."""
@@ -42,10 +49,14 @@ class Renewals:
 
     def __init__(
         self,
+        lease_ms: int,
         catalogue: FollowedCatalogue,
         renewed: Callable[[Moment], None],
         caught_up: Callable[[], None],
     ) -> None:
+        self._behind_ns_max = BEHIND_LEASES * lease_ms * 1_000_000
+        self._behind: Moment | None = None
+        """Since when no renewal has counted, although they are answered."""
         self._catalogue = catalogue
         self._renewed = renewed
         self._caught_up = caught_up
@@ -53,18 +64,29 @@ class Renewals:
         self._task: asyncio.Task[None] | None = None
 
     def answered(self, version: int, sent: Moment) -> None:
-        """A renewal that was sent then has told of this version of the catalogue."""
+        """A renewal that was sent then has told of this version of the catalogue. Raises
+        CannotFollow."""
         self._answered.append((version, sent))
         del self._answered[:-KEPT_MAX]
         self._count()
-        if self._answered and (self._task is None or self._task.done()):
+        if not self._answered:
+            return
+        self._behind = self._behind or sent
+        if sent.elapsed_ns - self._behind.elapsed_ns > self._behind_ns_max:
+            raise CannotFollow
+        if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(
                 self._catch_up(), name="cluster-catalogue"
             )
 
+    def failed(self) -> None:
+        """The database does not answer, so nobody can say that this node is behind for long."""
+        self._behind = None
+
     def forget(self) -> None:
         """None of the renewals so far counts any more."""
         self._answered.clear()
+        self._behind = None
 
     def close(self) -> None:
         """Stop to catch up."""
@@ -76,6 +98,7 @@ class Renewals:
         answered, self._answered = self._answered, []
         for version, sent in answered:
             if version <= applied:
+                self._behind = None
                 self._renewed(sent)
             else:
                 self._answered.append((version, sent))

@@ -168,7 +168,11 @@ class HeldUnits:
 
     async def _give_up(self, unit: Unit, held: _Held, before: asyncio.Task[None] | None) -> None:
         if before is not None:
-            await asyncio.wait([before])
+            try:
+                await asyncio.wait([before])
+            except asyncio.CancelledError:
+                before.cancel()  # the unit was dropped, while it is still being loaded
+                raise
         host = self._hosts[unit.kind]
         try:
             # Also if its turn has not come yet: a unit that is owned may be used before it is

@@ -12,9 +12,11 @@ from groupd.storage.cluster import (
     NodeState,
     UnitState,
 )
-from groupd.storage.units import (
-    Unit,
-)
+from groupd.storage.units import Unit
+
+
+class AnotherTimeline(Exception):
+    """The database server has been replaced by a standby. `str()`: its timeline."""
 
 
 class ClusterView:
@@ -34,7 +36,12 @@ class ClusterView:
         self._seen_ms = 0
 
     def see(self, state: ClusterState) -> bool:
-        """Take a newer state in; returns whether members or units have changed."""
+        """Take a newer state in; returns whether members or units have changed. Raises
+        AnotherTimeline."""
+        # The same number with older contents: two standbys were promoted from one timeline.
+        other = self.timeline and (
+            state.timeline != self.timeline or state.units_version < self.units_version
+        )
         changed = state.units is not None or _facts(state.nodes) != _facts(self.members)
         self._seen_ms = self._clock.monotonic_ms()
         self.members, self.timeline, self.level = state.nodes, state.timeline, state.level
@@ -42,6 +49,8 @@ class ClusterView:
         if state.units is not None:
             self.units = {one.unit: one for one in state.units}
             self.units_version = state.units_version
+        if other:
+            raise AnotherTimeline(state.timeline)
         return changed
 
     def forget(self) -> None:
@@ -54,11 +63,21 @@ class ClusterView:
 
     @property
     def others(self) -> list[NodeState]:
+        """The other members: those that have neither left nor been fenced."""
+        return [one for one in self.members if one.facts.node_id != self._node_id]
+
+    @property
+    def live_others(self) -> list[NodeState]:
         """The other members whose leases last."""
-        return [one for one in self._live() if one.facts.node_id != self._node_id]
+        return [one for one in self.others if self.left_ms(one) > 0]
 
     def _live(self) -> list[NodeState]:
         return [one for one in self.members if self.left_ms(one) > 0]
+
+    def behind(self, version: int) -> bool:
+        """Whether another member may work with an older version of the catalogue."""
+        # Others may have joined between this node's last look and the change.
+        return self.catalogue < version or any(one.applied < version for one in self.others)
 
     @property
     def has_dead(self) -> bool:
@@ -79,7 +98,8 @@ class ClusterView:
         return max(0, sum(self.counts.values()) - len(self.units))
 
     def leader(self, unit: Unit) -> int | None:
-        """The node that owns the unit, or is about to get it from nobody, or from this node."""
+        """The node that owns the unit. If nobody owns it, or this node gives it up: the node that
+        is to have it next."""
         known = self.units.get(unit)
         if known is None:
             return None

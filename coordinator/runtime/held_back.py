@@ -7,12 +7,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import structlog
+
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.runtime.pace import Pace, is_long_produce
 from groupd.protocol.messages.data import ProduceRequest
+
+log = structlog.get_logger("groupd.cluster")
 
 _Held = tuple[int, RequestContext, Any]
 """(since when, in monotonic ms; context; request)."""
@@ -50,18 +54,31 @@ class HeldBack:
             self._task.cancel()
 
     async def _run(self) -> None:
+        try:
+            await self._all()
+        finally:
+            self._task = None
+
+    async def _all(self) -> None:
         pace = Pace(self._work)
         while self.queue:
             since_ms, context, request = self.queue[0]
             may_answer = await self._ownership.answering(since_ms)
             # Not before: whatever has come meanwhile had to wait behind it.
             self.queue.popleft()
-            if may_answer:
-                self._start(context, request)
-            else:
-                # Few of these replies can say: ask another node. A closed connection always does.
-                context.token.forget()
-                context.token.hang_up()
+            try:
+                self._next(may_answer, context, request)
+            except Exception:
+                # All others wait behind it.
+                log.exception("a request that had to wait cannot be started")
+                context.token.lose()
             if pace.due():
                 await pace.turn()
-        self._task = None
+
+    def _next(self, may_answer: bool, context: RequestContext, request: Any) -> None:
+        if may_answer:
+            self._start(context, request)
+        else:
+            # Few of these replies can say: ask another node. A closed connection always does.
+            context.token.forget()
+            context.token.hang_up()

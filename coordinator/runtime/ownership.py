@@ -49,7 +49,7 @@ class UnitHost(Protocol):
 
     async def serve(self, unit: Unit, epoch: int) -> None:
         """Load the unit and serve it. Returns when it is served, or when it cannot be loaded for
-        now and is tried again later; a call of `give_up` ends that too."""
+        now and is tried again later; `give_up` and `drop` end those attempts."""
         ...
 
     async def give_up(self, unit: Unit) -> None:

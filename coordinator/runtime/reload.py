@@ -59,7 +59,8 @@ class Reload:
         try:
             await self._try(load)
         except LogError:
-            self.start(BACKOFF_MS)
+            if self._owner.state is not CoordinatorState.CLOSED:
+                self.start(BACKOFF_MS)
 
     def start(self, delay_ms: int) -> None:
         """Load in a task of its own, after `delay_ms`, until it works or cannot work."""

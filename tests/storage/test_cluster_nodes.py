@@ -14,8 +14,8 @@ from groupd.coordinator.cluster.lease import NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.storage import postgres_membership
-from groupd.storage.cluster import NodeFacts
-from groupd.storage.log import Append, ConfigEntry, LogFenced
+from groupd.storage.cluster import ClusterState, NodeFacts
+from groupd.storage.log import Append, ConfigEntry, LogFenced, LogUnavailable
 from groupd.storage.postgres_cluster import ClusterStore, cluster_store
 from groupd.storage.units import GROUPS, PARTITIONS, OwnedUnit, Unit
 from tests.support.postgres import PostgresServer, running_postgres
@@ -270,3 +270,49 @@ def following(primary: PostgresServer) -> Iterator[PostgresServer]:
         yield standby
     finally:
         standby.close()
+
+
+async def test_a_member_that_cannot_follow_the_catalogue_leaves_until_it_can(
+    member: StartMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await member(1), await member(2)
+    await until(shared_by(first, second))
+
+    async def away() -> None:
+        raise LogUnavailable("too many connections")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(second.changes, "catch_up", away)
+        entry = ConfigEntry(4, "", "log.retention.ms", "5")
+        await first.changes.make(lambda: first.store.put_configs([entry]))
+        await until(shared_by(first))
+        assert second.units == set()
+    await until(shared_by(first, second))
+    assert second.store.journal.applied == 1
+
+
+async def test_a_member_that_stops_fences_nobody_at_once(
+    member: StartMember, server: PostgresServer
+) -> None:
+    """The others may come back, if the server was away for all of them."""
+    first, second = await member(1), await member(2)
+    await until(shared_by(first, second))
+    incarnations = {one.facts.node_id: one.incarnation for one in first.node.view.members}
+    server.stop()
+    await until(lambda: not first.node.may_answer() and not second.node.may_answer())
+    assert second.node._task is not None
+    monitor = second.store.membership
+    renew = monitor.renew
+
+    async def late(*args: int) -> ClusterState:
+        await gone.wait()
+        return await renew(*args)
+
+    gone = asyncio.Event()
+    monitor.renew = late  # type: ignore[method-assign]
+    server.start()
+    await first.node.stop(20_000)
+    gone.set()
+    await until(shared_by(second))
+    members = {one.facts.node_id: one.incarnation for one in second.node.view.members}
+    assert members == {2: incarnations[2]}

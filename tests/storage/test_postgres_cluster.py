@@ -298,6 +298,20 @@ async def test_a_node_whose_lease_is_over_is_fenced(
     assert (taken.owner_epoch, taken.base_offset) == (2, 2)
 
 
+async def test_a_node_whose_own_lease_is_over_plans_nothing(
+    nodes: list[ClusterStore], end_lease: Callable[[int], None]
+) -> None:
+    a, b = nodes
+    await join(a, 1)
+    await join(b, 2)
+    end_lease(1)
+    with pytest.raises(LeaseLost):
+        await a.membership.plan(all_on(1), COUNTS)
+    # Neither has it fenced anybody.
+    state = await b.membership.renew(LONG_MS, 0, -1)
+    assert {one.facts.node_id for one in state.nodes} == {1, 2}
+
+
 async def test_a_plan_waits_for_the_writes_of_whom_it_fences(
     new_node: MakeNode,
     end_lease: Callable[[int], None],

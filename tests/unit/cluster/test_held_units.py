@@ -48,3 +48,19 @@ async def test_a_unit_that_waits_for_its_turn_is_given_up_like_any_other() -> No
     assert host.calls[-1] == ("give up", last.number)
     assert ("serve", last.number) not in host.calls
     assert [one.unit for one in held.releasable] == [last]
+
+
+async def test_a_unit_that_is_dropped_is_not_loaded_any_longer() -> None:
+    """Also if it is being given up, which waits for the end of the load."""
+    host = Host()
+    held = HeldUnits({PARTITIONS: host}, SystemClock(), lambda: None)
+    unit = Unit(PARTITIONS, 0)
+    held.take([UnitState(unit, 1, 1, 1)])
+    await settle()
+    held.give_up([unit])
+    await settle()
+    held.drop_all()
+    await settle()
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert not names & {"serve partitions-0", "give-up partitions-0"}
+    assert host.calls == [("serve", 0), ("drop", 0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -166,6 +167,22 @@ async def test_a_caller_that_gives_up_while_it_connects(world: World) -> None:
     node.silent = False
     world.clock.advance(RECONNECT_MS)
     assert await ask(world) == 7
+
+
+async def test_a_node_that_is_gone_while_it_is_connected_to(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = world.add(2, written)
+    node.silent = True
+    call = start(world)
+    await settle()
+    del world.addresses[2]
+    world.peers.look()
+    assert await outcome(call) == "failed"
+    await settle()
+    gc.collect()
+    await settle()
+    assert caplog.records == []
 
 
 async def test_a_connection_that_is_lost(world: World) -> None:

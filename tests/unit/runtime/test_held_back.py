@@ -41,7 +41,7 @@ class Asked(Waiter):
 
     def __init__(self, request: ProduceRequest) -> None:
         super().__init__(request, lambda *_: None)
-        self.hung_up = self.held = False
+        self.hung_up = self.held = self.lost = False
 
     def send(self, reply: Any) -> None:
         pass
@@ -51,6 +51,9 @@ class Asked(Waiter):
 
     def hang_up(self) -> None:
         self.hung_up = True
+
+    def lose(self) -> None:
+        self.lost = True
 
 
 class Held:
@@ -134,3 +137,21 @@ async def test_a_lease_that_ends_again_holds_back_the_rest(held: Held) -> None:
 async def test_a_long_request_holds_its_client_from_the_start(held: Held) -> None:
     assert held.ask(0, partitions=101).held
     assert not held.ask(1).held
+
+
+async def test_one_that_cannot_be_started_costs_no_other_anything(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = [held.ask(number) for number in range(3)]
+    await settle()
+
+    def start(context: RequestContext, request: ProduceRequest) -> None:
+        if request.timeout_ms == 1:
+            raise MemoryError
+        held.started.append(request.timeout_ms)
+
+    monkeypatch.setattr(held.bench.broker._held_back, "_start", start)
+    held.begin_lease()
+    await settle()
+    assert held.started == [0, 2]
+    assert [one.lost for one in waiting] == [False, True, False]

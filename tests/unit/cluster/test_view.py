@@ -1,0 +1,43 @@
+"""What a node makes of the states that the database tells of."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView
+from groupd.storage.cluster import ClusterState, NodeFacts, NodeState
+from groupd.testing.clock import ManualClock
+
+
+def state(*nodes: NodeState, version: int = 1, timeline: str = "1") -> ClusterState:
+    return ClusterState(nodes, (), version, 5, timeline)
+
+
+def node(node_id: int, left_ms: int, applied: int) -> NodeState:
+    return NodeState(NodeFacts(node_id), 1, left_ms, applied)
+
+
+@pytest.fixture
+def view() -> ClusterView:
+    return ClusterView(1, ManualClock(), {})
+
+
+def test_a_member_is_behind_until_it_is_fenced(view: ClusterView) -> None:
+    """Its renewal may be on its way to the database, and its answer on the way back."""
+    view.see(state(node(1, 100, 0), node(2, 0, 4)))
+    assert view.live_others == []
+    assert view.behind(5)
+    assert not view.behind(4)
+    view.see(state(node(1, 100, 0)))
+    assert not view.behind(5)
+    assert view.behind(6)  # this node has not seen it itself
+
+
+@pytest.mark.parametrize(("timeline", "version"), [("2", 3), ("1", 1)])
+def test_another_server_is_noticed(view: ClusterView, timeline: str, version: int) -> None:
+    """By its timeline, or because it lacks what was there: the number may be the same."""
+    view.see(state(version=2))
+    with pytest.raises(AnotherTimeline):
+        view.see(state(version=version, timeline=timeline))
+    view.forget()
+    view.see(state(version=version, timeline=timeline))
