@@ -13,6 +13,13 @@ from tests.support.postgres import PASSWORD, USER, PostgresServer
 RETRY = "ALTER SYSTEM SET wal_retrieve_retry_interval = '200ms'"
 """A standby asks for a primary that restarts this often; the default of 5 s is for people."""
 
+TELL = (
+    "ALTER SYSTEM SET log_min_duration_statement = '500ms'",
+    "ALTER SYSTEM SET log_lock_waits = on",
+    "ALTER SYSTEM SET deadlock_timeout = '300ms'",
+)
+"""The server's log tells what was slow, and who waited for whom."""
+
 SESSIONS = (
     "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid() ORDER BY pid"
 )
@@ -39,7 +46,7 @@ class Database:
         primary = PostgresServer()
         self._servers.append(primary)
         primary.start()
-        primary.execute("postgres", RETRY, "SELECT pg_reload_conf()")
+        primary.execute("postgres", RETRY, *TELL, "SELECT pg_reload_conf()")
         self.name = primary.new_database()
         self._servers.append(PostgresServer(primary))
         self._servers[1].start()
