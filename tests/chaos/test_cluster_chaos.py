@@ -15,7 +15,7 @@ from tests.chaos.cluster.events import KINDS
 
 pytestmark = pytest.mark.crash
 
-SECONDS = float(os.environ.get("GROUPD_CLUSTER_CHAOS_SECONDS", "100"))
+SECONDS = float(os.environ.get("GROUPD_CLUSTER_CHAOS_SECONDS", "180"))
 
 
 @pytest.mark.timeout(SECONDS + 600)

@@ -150,6 +150,11 @@ class Feeder:
             self.given += count
             self._producer.poll(0)
 
+    @property
+    def waiting(self) -> int:
+        """Records that were given and are not acknowledged yet."""
+        return len(self._producer)
+
     def _delivered(self, error: object, _: object) -> None:
         if error is not None:
             self._errors.append(str(error))
