@@ -30,9 +30,9 @@ PARTITIONS = 6
 TOPICS = {"in": PARTITIONS, "out": PARTITIONS, "raw": 12}
 RECORDS_PER_S = 60
 RECORDS_WAITING = 9
-"""With so many that are not acknowledged no more are given for now: an idempotent librdkafka producer
-with many may take the processors away from everybody (docs/clients.md). So many are still three
-requests for each node."""
+"""With so many that are not acknowledged no more are given for now: an idempotent producer of
+librdkafka with many may take the processors away from everybody (docs/clients.md). So many are
+still three requests for each node."""
 
 SESSION_MS, TRANSACTION_MS = 12_000, 15_000
 SETTINGS = {
