@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.cluster.chaos import ClusterChaos
+from tests.chaos.cluster.chaos import RECORDS_PER_S, ClusterChaos
 from tests.chaos.cluster.events import KINDS
 
 pytestmark = pytest.mark.crash
@@ -32,3 +32,4 @@ def test_nothing_acknowledged_is_lost_whatever_happens_to_the_nodes(tmp_path: Pa
     assert set(chaos.happened) == set(KINDS)
     assert len(chaos.ledger.commits) > 500
     assert chaos.ledger.fetches > 500
+    assert chaos.given > SECONDS * RECORDS_PER_S / 10

@@ -153,6 +153,7 @@ class Feeder:
     @property
     def waiting(self) -> int:
         """Records that were given and are not acknowledged yet."""
+        self._producer.poll(0)
         return len(self._producer)
 
     def _delivered(self, error: object, _: object) -> None:

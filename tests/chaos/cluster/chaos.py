@@ -88,6 +88,7 @@ class ClusterChaos:
         self._stills = StandStills()
         self._stills.start()
         self._began = self._fed_at = 0.0
+        self._feeding = True
         self._said: list[str] = []
 
     # Start --------------------------------------------------------------------------------
@@ -162,6 +163,11 @@ class ClusterChaos:
             self.happened[kind] += 1
         self._finish(events.before_s)
 
+    @property
+    def given(self) -> int:
+        """Records for the exactly-once loops and the groups of clients."""
+        return self._feeder.given if self._feeder is not None else 0
+
     def _tails(self) -> str:
         try:
             return tails(self._database)
@@ -176,8 +182,9 @@ class ClusterChaos:
             assert self._reader is not None
             now = time.monotonic()
             due = int((now - self._fed_at) * RECORDS_PER_S)
-            if due and self._feeder.waiting < RECORDS_WAITING:
-                self._feeder.feed(due)
+            if due:
+                if self._feeding and self._feeder.waiting < RECORDS_WAITING:
+                    self._feeder.feed(due)
                 self._fed_at += due / RECORDS_PER_S
             self._reader.read(0)
             if self._topology is not None:
@@ -203,7 +210,7 @@ class ClusterChaos:
     # The end ------------------------------------------------------------------------------
 
     def _until(self, condition: Callable[[], bool], patience: Patience, what: str) -> None:
-        """Waits, and gives no more records meanwhile."""
+        """Waits while nothing more happens."""
         while not condition():
             if patience.over:
                 raise WaitTimeout(f"not within {SERVED_S} s: {what}\n{self.logs()}")
@@ -211,6 +218,7 @@ class ClusterChaos:
 
     def _finish(self, before_s: float) -> None:
         """`before_s`: how long the machine had stood still before the last event but one."""
+        self._feeding = False
         assert self._feeder is not None
         assert self._reader is not None
         over, patience = time.monotonic(), Patience(self._stills, SERVED_S, before_s)
