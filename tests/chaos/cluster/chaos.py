@@ -17,7 +17,7 @@ from tests.chaos.cluster.database import Database
 from tests.chaos.cluster.events import KINDS, Events
 from tests.chaos.cluster.ledger import Commit, Ledger, two_owners, wrong_in_log
 from tests.chaos.cluster.log_witness import install, logged, tails
-from tests.chaos.cluster.machine import Patience, StandStills
+from tests.chaos.cluster.machine import CalmThreads, Patience, StandStills
 from tests.chaos.cluster.raw_group import RawGroup
 from tests.clients.exactly_once import Feeder, Reader, Topology, compare
 from tests.clients.group import BY_NAME, Group
@@ -87,6 +87,8 @@ class ClusterChaos:
         self._topology: Topology | None = None
         self._stills = StandStills()
         self._stills.start()
+        self._calm = CalmThreads()
+        self._calm.start()
         self._began = self._fed_at = 0.0
         self._feeding = True
         self._said: list[str] = []
@@ -218,7 +220,6 @@ class ClusterChaos:
 
     def _finish(self, before_s: float) -> None:
         """`before_s`: how long the machine had stood still before the last event but one."""
-        self._feeding = False
         assert self._feeder is not None
         assert self._reader is not None
         over, patience = time.monotonic(), Patience(self._stills, SERVED_S, before_s)
@@ -229,6 +230,10 @@ class ClusterChaos:
             patience,
             "commits of all raw groups",
         )
+        # A client that could not commit may do so only with its next record.
+        self._until(lambda: self._feeder.waiting < RECORDS_WAITING, patience, "room for records")
+        self._wait(1.0)
+        self._feeding = False
         self._feeder.flush()
         self._caught_up(patience)
         self.served_s = time.monotonic() - over
@@ -316,6 +321,7 @@ class ClusterChaos:
 
     def close(self) -> None:
         self._stills.stop()
+        self._calm.stop()
         for raw in self._raw:
             raw.stop()
         if self._auditor is not None:
