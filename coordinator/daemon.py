@@ -315,7 +315,7 @@ class Daemon:
             await self._finish()
         finally:
             if self._hosting is not None:
-                await self._hosting.cluster.stop()
+                await self._hosting.stop()
             if self._member is not None:
                 await self._member.stop()
             await self._close()

@@ -303,7 +303,6 @@ class DaemonParts:
         await self.topic_cleaner.close()
         await self.transactions.close()
         if self._hosting is not None:
-            await self._hosting.cluster.stop()
-            self._hosting.frontend.close()
+            await self._hosting.stop()
         await self.data_plane.close()
         await self.broker.close()

@@ -65,7 +65,7 @@ class Hosting:
         """The handlers of what a worker asks, by node id."""
         self._data_plane: DataPlane
         self._verifier: TransactionVerifier
-        self.frontend: MainFrontend
+        self._frontend: MainFrontend | None = None
         self.cluster = Cluster(
             workers,
             config.node_id,
@@ -88,21 +88,29 @@ class Hosting:
         requests of the main process's own clients."""
         self._data_plane = data_plane
         self._verifier = verifier
-        self.frontend = MainFrontend(broker, data_plane.catalogue.cluster_id, self.cluster)
+        frontend = self._frontend = MainFrontend(
+            broker, data_plane.catalogue.cluster_id, self.cluster
+        )
         for link in self.cluster.links:
             shards = link.worker.shards
             own = {name(shard) for shard in shards for name in _LOGS}
             service = LogService(logs, broker.writer.append, own)
             self._operations[link.node_id] = {
                 **service.operations,
-                WorkerOperation.FORWARD: self.frontend.forwarded,
+                WorkerOperation.FORWARD: frontend.forwarded,
                 WorkerOperation.VERIFY: self._verify,
             }
         broker.find_node = self.cluster.find_node
         data_plane.catalogue.add_listener(self.cluster.on_metadata)
         data_plane.group_overrides.add_listener(self.cluster.on_group_configs)
         data_plane.broker_configs.follow(self.cluster.on_broker_configs)
-        return self.frontend
+        return frontend
+
+    async def stop(self) -> None:
+        """Stops the workers in order, and what speaks for them to clients; also before `attach`."""
+        await self.cluster.stop()
+        if self._frontend is not None:
+            self._frontend.close()
 
     def add_routes(self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends, work: LongWork) -> None:
         """Adds the routes of the admin port that speak for all nodes."""

@@ -91,6 +91,8 @@ class WorkerLink:
         self._channel: Channel | None = None
         self._process: WorkerProcess | None = None
         self._start_sent = False
+        self._heard = False
+        """Whether the process has answered: until then it loads its modules, and has no clients."""
         self._stopping = asyncio.Event()
         self._backoff_ms = 0
         self._served_once = False
@@ -119,7 +121,7 @@ class WorkerLink:
     async def launch(self) -> None:
         """Start the process; it waits for `supervise`. Raises OSError."""
         self._channel = Channel(self._serve)
-        self._start_sent = False
+        self._start_sent = self._heard = False
         self._process = await self._spawn(self.node_id, self.worker.bound, self._channel)
         self.pid = self._process.pid
 
@@ -207,7 +209,7 @@ class WorkerLink:
         channel, process = self._channel, self._process
         self._channel = self._process = self.pid = None
         self.health = Health()
-        self._start_sent = False
+        self._start_sent = self._heard = False
         if channel is not None:
             channel.abort()
         if process is not None:
@@ -228,10 +230,11 @@ class WorkerLink:
                 one.cancel()
 
     async def stop(self, timeout_s: float) -> None:
-        """Stops the worker in order: what is under way is answered. Kills it if it takes longer."""
+        """Stops the worker in order: what is under way is answered. Kills it if it takes longer,
+        and at once if it has not answered anything yet."""
         self._stopping.set()
         channel = self._channel
-        if channel is not None and self._start_sent:
+        if channel is not None and self._heard:
             try:
                 async with asyncio.timeout(timeout_s):
                     await channel.call(WorkerOperation.STOP)
@@ -269,7 +272,7 @@ class WorkerLink:
     def _answered(self, future: asyncio.Future[bytes]) -> None:
         if future.cancelled() or future.exception() is not None:
             return
-        self._unanswered = 0
+        self._unanswered, self._heard = 0, True
         self.health = decode_answer(WorkerOperation.PING, future.result())
 
     # Asking -------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.crash.stores import STORES
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("GROUPD_CRASH_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("GROUPD_CRASH_ROUNDS", "50"))
 ROUND_TIMEOUT_S = 6
 
 

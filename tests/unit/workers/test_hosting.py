@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from socket import socket
+from typing import Any, cast
 
 import pytest
 
@@ -25,7 +28,7 @@ from groupd.coordinator.workers.link import WorkerState
 from groupd.coordinator.workers.messages import LogRead, WorkerOperation, encode
 from groupd.coordinator.workers.worker import Worker
 from groupd.protocol.errors import ErrorCode
-from groupd.storage.log import Append, LogFenced, LogUnavailable
+from groupd.storage.log import Append, LogFenced, LogUnavailable, Store
 from groupd.storage.memory import MemoryStore
 from tests.support.remote_store import connect
 from tests.support.wire_client import WireClient
@@ -89,16 +92,18 @@ async def store() -> MemoryStore:
     return MemoryStore()
 
 
+OPTIONS = DaemonOptions(
+    listen=("127.0.0.1", 0),
+    admin=None,
+    topics=(("orders", 4),),
+    config=CONFIG,
+    workers=WorkerOptions(2),
+)
+
+
 @pytest.fixture
 async def daemon(spawned: Spawned, store: MemoryStore) -> AsyncIterator[Daemon]:
-    options = DaemonOptions(
-        listen=("127.0.0.1", 0),
-        admin=None,
-        topics=(("orders", 4),),
-        config=CONFIG,
-        workers=WorkerOptions(2),
-    )
-    made = Daemon(options, store=store)
+    made = Daemon(OPTIONS, store=store)
     await made.start()
     yield made
     await made.stop()
@@ -153,6 +158,47 @@ async def test_shards_are_spread_and_write_to_the_one_store(
         assert len(await store.read(offsets_log_name(shard), 0, 1 << 20)) == 1
     assert daemon.broker.shards == []
     assert daemon.broker.writer.transactions >= 1
+
+
+class Halting:
+    """A store that does not answer its call number `at` before `go_on`."""
+
+    def __init__(self, store: MemoryStore, at: int) -> None:
+        self._store, self._left = store, at
+        self.halted, self.go_on = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def call(*given: Any, **named: Any) -> Any:
+            self._left -= 1
+            if self._left == 0:
+                self.halted.set()
+                await self.go_on.wait()
+            return await found(*given, **named)
+
+        return call
+
+
+async def test_a_start_is_given_up_wherever_it_waits_for_the_store(spawned: Spawned) -> None:
+    """It ends as cancelled, whatever is there by then, and not by an error of its own."""
+    for at in count(1):
+        store = Halting(MemoryStore(), at)
+        starting = asyncio.create_task((made := Daemon(OPTIONS, store=cast(Store, store))).start())
+        halted = asyncio.create_task(store.halted.wait())
+        await asyncio.wait({starting, halted}, return_when=asyncio.FIRST_COMPLETED)
+        halted.cancel()
+        if starting.done():
+            store.go_on.set()
+            await starting
+            await made.stop()
+            break
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+    assert at > 10
 
 
 async def test_a_worker_reaches_its_own_logs_only(daemon: Daemon, spawned: Spawned) -> None:

@@ -295,11 +295,23 @@ async def test_stop_before_it_was_supervised(make: Make) -> None:
     assert lives.worker.asked == []
 
 
+async def test_stop_before_it_has_answered_anything_kills_it_at_once(make: Make) -> None:
+    """Its process still loads modules, which may take seconds, and has no clients."""
+    lives = make(lambda: StubWorker(deaf=True))
+    lives.link.supervise()
+    await until(lambda: lives.workers and WorkerOperation.PING in lives.worker.asked)
+    await lives.link.stop(3600)
+    assert lives.worker.killed
+    assert WorkerOperation.STOP not in lives.worker.asked
+    assert lives.link.state is WorkerState.STOPPED
+
+
 async def test_stop_while_it_starts_waits_for_its_answer(make: Make) -> None:
     """A worker gives up its start when it is to stop, which is no reason to kill it."""
     lives = make(lambda: StubWorker(slow_start=True))
     lives.link.supervise()
-    await until(lambda: lives.workers and WorkerOperation.START in lives.worker.asked)
+    await until(lambda: lives.workers and WorkerOperation.PING in lives.worker.asked)
+    await until(lambda: lives.link._unanswered == 0)
     worker = lives.worker
     worker.on_stop = asyncio.get_running_loop().create_future()
     stopping = asyncio.ensure_future(lives.link.stop(5))
