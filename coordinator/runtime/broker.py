@@ -223,7 +223,7 @@ class Broker:
         await self.writer.close()
         if len(self.waiting):
             log.warning("requests without an answer at shutdown", count=len(self.waiting))
-            self.waiting.fail_all(ErrorCode.NOT_COORDINATOR)
+            self.waiting.end_all(ErrorCode.NOT_COORDINATOR, self._data)
 
     # Requests -----------------------------------------------------------------------------
 

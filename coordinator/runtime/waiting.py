@@ -12,7 +12,7 @@ names the request (`RequestContext.token`), so an answer needs no look-up. Rules
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -51,10 +51,15 @@ class WaitingRequests(dict["Waiter", bool]):
         waiter.waiting = self
         self[waiter] = True
 
-    def fail_all(self, code: ErrorCode) -> None:
-        """Answer every request that still waits with `code`."""
+    def end_all(self, code: ErrorCode, without_reply: Container[type]) -> None:
+        """Answer every request that still waits with `code`. Those of the types `without_reply`
+        have no use for it: their connections are closed, which clients take for a lost node."""
         for waiter in list(self):
-            waiter.fail(code)
+            if type(waiter.request) in without_reply:
+                waiter.forget()
+                waiter.hang_up()
+            else:
+                waiter.fail(code)
 
 
 _NOWHERE = WaitingRequests()

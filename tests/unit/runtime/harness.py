@@ -122,11 +122,13 @@ class Bench:
         request: Any,
         version: int | None = None,
         allows: Callable[..., bool] = allow_all,
+        lost: Callable[[], None] | None = None,
     ) -> list[Any]:
-        """Sends a request; the list that the reply will be in, exactly one if all is well."""
+        """Sends a request; the list that the reply will be in, exactly one if all is well. `lost`
+        is called if there will be none."""
         api = APIS[type(request)]
         replies: list[Any] = []
-        waiter = Callback(request, api.failure, replies.append)
+        waiter = Callback(request, api.failure, replies.append, lost)
         version = api.max_version if version is None else version
         self.broker.submit(
             RequestContext(waiter, version, "client", access=ByRule(allows)), request

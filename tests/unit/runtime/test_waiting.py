@@ -61,12 +61,16 @@ def test_a_receiver_that_fails_is_logged_and_not_heard_of_elsewhere() -> None:
     assert len(waiting) == 0
 
 
-def test_all_can_be_refused_oldest_first() -> None:
-    waiting, seen = WaitingRequests(), []
-    for name in ("a", "b"):
-        waiting.add(Callback(name, lambda request, code, _: (request, code), seen.append))
-    waiting.fail_all(ErrorCode.NOT_COORDINATOR)
+def test_all_end_oldest_first_with_an_error_or_with_their_connection() -> None:
+    waiting, seen, lost = WaitingRequests(), [], []
+    for request in ("a", 7, "b"):
+        waiter = Callback(
+            request, lambda request, code, _: (request, code), seen.append, lambda: lost.append(1)
+        )
+        waiting.add(waiter)
+    waiting.end_all(ErrorCode.NOT_COORDINATOR, {int})
     assert seen == [("a", ErrorCode.NOT_COORDINATOR), ("b", ErrorCode.NOT_COORDINATOR)]
+    assert lost == [1]
     assert len(waiting) == 0
 
 
