@@ -80,5 +80,4 @@ class HeldBack:
             self._start(context, request)
         else:
             # Few of these replies can say: ask another node. A closed connection always does.
-            context.token.forget()
-            context.token.hang_up()
+            context.token.end_without_reply()

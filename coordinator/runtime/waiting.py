@@ -52,12 +52,11 @@ class WaitingRequests(dict["Waiter", bool]):
         self[waiter] = True
 
     def end_all(self, code: ErrorCode, without_reply: Container[type]) -> None:
-        """Answer every request that still waits with `code`. Those of the types `without_reply`
-        have no use for it: their connections are closed, which clients take for a lost node."""
+        """Answer every request that still waits with `code`; end those of the types `without_reply`
+        as `Waiter.end_without_reply` does."""
         for waiter in list(self):
             if type(waiter.request) in without_reply:
-                waiter.forget()
-                waiter.hang_up()
+                waiter.end_without_reply()
             else:
                 waiter.fail(code)
 
@@ -124,10 +123,15 @@ class Waiter:
             self.lose()
         else:
             if reply is None:
-                self.forget()
-                self.hang_up()
+                self.end_without_reply()
             else:
                 self.answer(reply)
+
+    def end_without_reply(self) -> None:
+        """No reply would fit: the connection is closed, and the client asks again, elsewhere if it
+        must."""
+        self.forget()
+        self.hang_up()
 
     def hang_up(self) -> None:
         """The request has failed, and its client waits for no reply that could say so: the

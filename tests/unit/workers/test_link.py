@@ -310,8 +310,7 @@ async def test_stop_while_it_starts_waits_for_its_answer(make: Make) -> None:
     """A worker gives up its start when it is to stop, which is no reason to kill it."""
     lives = make(lambda: StubWorker(slow_start=True))
     lives.link.supervise()
-    await until(lambda: lives.workers and WorkerOperation.PING in lives.worker.asked)
-    await until(lambda: lives.link._unanswered == 0)
+    await until(lambda: lives.link._heard)
     worker = lives.worker
     worker.on_stop = asyncio.get_running_loop().create_future()
     stopping = asyncio.ensure_future(lives.link.stop(5))
