@@ -17,10 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.clients.drivers.confluent_processor import STUCK_EXIT
 from tests.clients.group import JVM_FLAGS, JVM_LOG
+from tests.clients.topic_reader import Reader, Values
 from tests.support.admin import commit
 from tests.support.process import ChildProcess, wait_until
 from tests.support.toolchain import driver_classpath, go_driver, java
@@ -39,9 +40,6 @@ PROGRAMS: dict[str, Callable[[], list[str]]] = {
 """The workers' commands by client. Those that are not asked for need not be built."""
 CLIENTS = tuple(PROGRAMS)
 
-Values = dict[int, list[int]]
-"""The records of each partition in the order of their offsets, as numbers."""
-
 
 def compare(given: Values, found: Values) -> list[str]:
     """What is wrong with the output `found` of the input `given`: lost, doubled, out of order."""
@@ -58,65 +56,6 @@ def compare(given: Values, found: Values) -> list[str]:
             at = next(n for n, pair in enumerate(zip(its, values, strict=True)) if len({*pair}) > 1)
             faults.append(f"partition {part}: out of order from {at}: {its[at : at + 10]}")
     return faults
-
-
-class Reader:
-    """Reads a topic from its beginning, on and on, across restarts of the daemon."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int, isolation: str) -> None:
-        self.values: Values = {part: [] for part in range(partitions)}
-        self._topic = topic
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "reader",
-                "isolation.level": isolation,
-                "enable.auto.commit": False,
-                "metadata.recovery.strategy": "none",  # see docs/clients.md
-                "reconnect.backoff.max.ms": 500,
-                "log_level": 0,
-            }
-        )
-        self._consumer.assign([TopicPartition(topic, part, 0) for part in range(partitions)])
-
-    def read(self, timeout_s: float = 0.2) -> int:
-        """Reads what comes within the time; how many records there are by now."""
-        for message in self._consumer.consume(500, timeout_s):
-            error = message.error()
-            if error is None:
-                self.values[message.partition()].append(int(message.value()))
-            else:
-                assert error.retriable() or error.code() in RESTARTING, error
-        return sum(map(len, self.values.values()))
-
-    def ends(self) -> dict[int, int]:
-        """The ends of the partitions, as this isolation level is told them. Raises
-        KafkaException."""
-        return {
-            part: self._consumer.get_watermark_offsets(
-                TopicPartition(self._topic, part), REQUEST_S
-            )[1]
-            for part in self.values
-        }
-
-    def read_to_the_end(self, timeout_s: float) -> Values:
-        """Everything up to the ends of now."""
-        ends = self.ends()
-
-        def at_the_ends() -> bool:
-            self.read()
-            places = self._consumer.position(self._consumer.assignment())
-            at = {place.partition: place.offset for place in places}
-            return all(end == 0 or at[part] >= end for part, end in ends.items())
-
-        wait_until(at_the_ends, timeout_s, f"the ends {ends}", lambda: str(self._topic))
-        return self.values
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-RESTARTING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE)
 
 
 class Feeder:

@@ -7,7 +7,7 @@ import contextlib
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench import frames
@@ -18,6 +18,7 @@ from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import Result, repeat
 from tests.bench.plan import Plan
 from tests.bench.proc import cpu_seconds
+from tests.support.cluster import NODES
 from tests.support.postgres import PostgresServer, running_postgres
 
 COST = "Processor time for a commit on PostgreSQL"
@@ -26,6 +27,9 @@ CONNECTIONS = 96
 WARMUP_S = 1.0
 IDLE_S = 20.0
 ONE, NODE, THREE = "groupd, one daemon", "groupd, a cluster of one", "groupd, 3 nodes"
+FULL = "groupd, 3 nodes, as many connections for each"
+"""With the connections of one node spread over three, each writes smaller batches, in more
+transactions. This peer shows the cluster without that: each node has as many as the one."""
 
 
 def measure(plan: Plan) -> Iterator[Workload]:
@@ -36,27 +40,30 @@ def measure(plan: Plan) -> Iterator[Workload]:
 
 
 def _costs(plan: Plan) -> Iterator[Workload]:
-    rates: dict[str, list[float]] = {ONE: [], NODE: [], THREE: []}
+    rates: dict[str, list[float]] = {ONE: [], NODE: [], THREE: [], FULL: []}
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(running_postgres())
-        clusters = {
-            NODE: stack.enter_context(running_cluster(server, 1)),
-            THREE: stack.enter_context(running_cluster(server, 3)),
-        }
+        alone = stack.enter_context(running_cluster(server, 1))
+        three = stack.enter_context(running_cluster(server, NODES))
         daemon = stack.enter_context(_alone(server))
+        runs: dict[str, Callable[[], tuple[float, list[Result]]]] = {
+            ONE: lambda: _alone_run(daemon, plan.seconds),
+            NODE: lambda: _cluster_run(alone, plan.seconds, CONNECTIONS),
+            THREE: lambda: _cluster_run(three, plan.seconds, CONNECTIONS // NODES),
+            FULL: lambda: _cluster_run(three, plan.seconds, CONNECTIONS),
+        }
 
         def cost_us(peer: str) -> float:
-            if peer == ONE:
-                used_s, results = _alone_run(daemon, plan.seconds)
-            else:
-                used_s, results = _cluster_run(clusters[peer], plan.seconds)
+            used_s, results = runs[peer]()
             rates[peer].append(sum(one.count / one.seconds for one in results))
             return used_s / sum(one.count for one in results) * 1e6
 
-        samples = interleaved(plan.runs, [ONE, NODE, THREE], cost_us)
-    name = f"{COST}, {CONNECTIONS} connections"
-    yield Workload(name, "us of CPU of all nodes", samples)
-    yield Workload(name, "commits a second", rates, measure="the rate", higher_is_better=True)
+        samples = interleaved(plan.runs, list(runs), cost_us)
+    for spread, peer in (("in all", THREE), ("for each node", FULL)):
+        name = f"{COST}, {CONNECTIONS} connections {spread}"
+        costs, done = ({ONE: by[ONE], NODE: by[NODE], THREE: by[peer]} for by in (samples, rates))
+        yield Workload(name, "us of CPU of all nodes", costs)
+        yield Workload(name, "commits a second", done, measure="the rate", higher_is_better=True)
 
 
 @contextlib.contextmanager
@@ -86,9 +93,9 @@ def _alone_run(daemon: DaemonProcess, seconds: float) -> tuple[float, list[Resul
     return result.peer_cpu_us * result.count / 1e6, [result]
 
 
-def _cluster_run(cluster: BenchCluster, seconds: float) -> tuple[float, list[Result]]:
-    """The same load, on the nodes that have the groups: a generator for each, all at once."""
-    each = CONNECTIONS // len(cluster.daemons)
+def _cluster_run(cluster: BenchCluster, seconds: float, each: int) -> tuple[float, list[Result]]:
+    """The same load, on the nodes that have the groups: a generator with `each` connections for
+    each of them, all at once."""
     loads = []
     for node, address in enumerate(cluster.addresses):
         shards = groups_of(cluster, node, each)

@@ -19,8 +19,9 @@ from tests.chaos.cluster.ledger import Commit, Ledger, two_owners, wrong_in_log
 from tests.chaos.cluster.log_witness import install, logged, tails
 from tests.chaos.cluster.machine import CalmThreads, Patience, StandStills
 from tests.chaos.cluster.raw_group import RawGroup
-from tests.clients.exactly_once import Feeder, Reader, Topology, compare
+from tests.clients.exactly_once import Feeder, Topology, compare
 from tests.clients.group import BY_NAME, Group
+from tests.clients.topic_reader import Reader
 from tests.support.cluster import NODES, ClusterOfDaemons
 from tests.support.peer import FAST_SETTINGS
 from tests.support.process import POLL_S, WaitTimeout, wait_until
