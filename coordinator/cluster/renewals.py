@@ -19,7 +19,8 @@ KEPT_MAX = 100
 """Answered renewals that wait for changes to be applied; the oldest of more are of no use."""
 
 BEHIND_LEASES = 3
-"""After so many leases without a renewal that counts, others had better serve the units."""
+"""After so many leases without a renewal that counts, others had better serve the units. Time in
+which this process stood still does not count: it could not catch up then."""
 
 
 class CannotFollow(Exception):
@@ -54,9 +55,11 @@ class Renewals:
         renewed: Callable[[Moment], None],
         caught_up: Callable[[], None],
     ) -> None:
-        self._behind_ns_max = BEHIND_LEASES * lease_ms * 1_000_000
+        self._lease_ns = lease_ms * 1_000_000
         self._behind: Moment | None = None
         """Since when no renewal has counted, although they are answered."""
+        self._last_ns = 0
+        """When the last renewal was sent that was answered."""
         self._catalogue = catalogue
         self._renewed = renewed
         self._caught_up = caught_up
@@ -71,8 +74,11 @@ class Renewals:
         self._count()
         if not self._answered:
             return
-        self._behind = self._behind or sent
-        if sent.elapsed_ns - self._behind.elapsed_ns > self._behind_ns_max:
+        stood_still = sent.elapsed_ns - self._last_ns > self._lease_ns
+        self._last_ns = sent.elapsed_ns
+        if self._behind is None or stood_still:
+            self._behind = sent
+        if sent.elapsed_ns - self._behind.elapsed_ns > BEHIND_LEASES * self._lease_ns:
             raise CannotFollow
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(

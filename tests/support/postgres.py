@@ -137,6 +137,22 @@ class PostgresServer:
             "SELECT pg_reload_conf()",
         )
 
+    def has_all_of(self, primary: PostgresServer) -> bool:
+        """Whether this standby has on its disk what is on the primary's now."""
+        (written,) = primary.execute("postgres", "SELECT pg_current_wal_flush_lsn()::text AS place")
+        behind = f"pg_wal_lsn_diff('{written['place']}', pg_last_wal_receive_lsn()) <= 0"
+        return bool(self.execute("postgres", f"SELECT 1 WHERE {behind}"))
+
+    def follow_no_more(self) -> None:
+        """A standby receives nothing any more."""
+        self.execute(
+            "postgres", "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"
+        )
+        receives = "SELECT 1 FROM pg_stat_wal_receiver"
+        wait_until(
+            lambda: not self.execute("postgres", receives), START_TIMEOUT_S, "a cut", self.logs
+        )
+
     def start(self) -> None:
         """Starts on the port of the last start; the first time on a free one."""
         for _ in range(START_ATTEMPTS):
@@ -262,6 +278,17 @@ def running_postgres() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.close()
+
+
+@contextmanager
+def running_standby(primary: PostgresServer) -> Iterator[PostgresServer]:
+    """A started standby that follows the server, gone afterwards."""
+    standby = PostgresServer(primary)
+    try:
+        standby.start()
+        yield standby
+    finally:
+        standby.close()
 
 
 def _in_a_thread(run: Any) -> Any:

@@ -78,3 +78,16 @@ async def test_time_in_which_the_database_was_away_does_not_count() -> None:
     renewals.failed()
     renewals.answered(1, at(BEHIND_LEASES * LEASE_MS + 1))
     await settle()
+
+
+async def test_time_in_which_this_process_stood_still_does_not_count() -> None:
+    catalogue = Catalogue()
+    renewals = Renewals(LEASE_MS, catalogue, lambda _: None, lambda: None)
+    catalogue.fails = True
+    over_ms = BEHIND_LEASES * LEASE_MS + 1
+    renewals.answered(1, at(0))
+    for ms in range(over_ms, 2 * over_ms, 500):
+        renewals.answered(1, at(ms))
+        await settle()
+    with pytest.raises(CannotFollow):
+        renewals.answered(1, at(2 * over_ms))
