@@ -39,6 +39,11 @@ def real_port(text: str, flag: str) -> tuple[str, int]:
     return host, port
 
 
+def servers(text: str, flag: str) -> list[tuple[str, int]]:
+    """The addresses in "a:9092,b:9092", each as `real_port`: one at least."""
+    return [real_port(one.strip(), flag) for one in text.split(",")]
+
+
 def _number(text: str) -> bool:
     """A number in ASCII digits; `int` would also accept digits of other scripts."""
     return text.isascii() and text.isdecimal()

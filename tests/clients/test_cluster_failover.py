@@ -4,6 +4,8 @@ promises for a synchronous and for an asynchronous one.
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from tests.support.postgres import running_postgres, running_standby
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 
-WAIT_S = 60.0
+WAIT_S, REQUEST_S = 60.0, 5.0
 TOPICS = {"t": 6}
 GROUPS = [f"g{number}" for number in range(4)]
 """They lie on several nodes, and the partitions on all."""
@@ -48,6 +50,8 @@ def test_what_a_fail_over_loses(tmp_path: Path, replication: str) -> None:
             server.kill()
             standby.promote()
             wait_until(lambda: _replaced(nodes), WAIT_S, "another timeline", nodes.logs)
+            # Before, a node that is back first leads what nobody else leads yet.
+            wait_until(lambda: _ready(nodes), WAIT_S, "ready nodes", nodes.logs)
             nodes.settled()
 
             # The standby had received only the first half of what was acknowledged.
@@ -92,6 +96,16 @@ def _producer_ids(nodes: ClusterOfDaemons) -> set[int]:
         ids.add(answer["producer_id"])
     assert len(ids) == len(nodes.daemons)
     return ids
+
+
+def _ready(nodes: ClusterOfDaemons) -> bool:
+    try:
+        for daemon in nodes.daemons:
+            urllib.request.urlopen(f"{daemon.admin_url}/readyz", timeout=REQUEST_S).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
+    return True
 
 
 def _replaced(nodes: ClusterOfDaemons) -> bool:

@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, TopicPartition
 from groupd.coordinator.cli.kafka.calls import OffsetAnswer, commit_offsets
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.main import main
+from groupd.coordinator.cli.parse import servers
 from groupd.protocol.errors import ErrorCode
 from tests.clients.conftest import TopicMaker
 from tests.support.admin import QUIET, committed, produce, retrying
@@ -64,8 +65,7 @@ def sources(peer: Peer) -> list[list[str]]:
 
 
 def address(peer: Peer) -> tuple[str, int]:
-    host, port = peer.bootstrap.rsplit(":", 1)
-    return host, int(port)
+    return servers(peer.bootstrap, "--bootstrap")[0]
 
 
 def instant() -> str:
@@ -148,7 +148,7 @@ def test_three_instants_a_rewind_and_the_way_back(
         for more in ([], ["--apply"]):
             assert "members" in groups(*asked, *more, code=1).stderr
         # Should somebody join between the look and the write, the coordinator refuses by itself.
-        with KafkaCluster(*address(peer)) as cluster:
+        with KafkaCluster(servers(peer.bootstrap, "--bootstrap")) as cluster:
             coordinator = cluster.coordinator(group)
             wanted = {(orders, 0): OffsetAnswer(1, -1, "")}
             assert commit_offsets(coordinator, group, wanted) == {

@@ -39,7 +39,7 @@ class Story:
     def __init__(self, broker: GroupCoordinator, stack: ExitStack) -> None:
         self.broker, self._stack = broker, stack
         self.bootstrap = broker.bootstrap_servers
-        self.cluster = stack.enter_context(KafkaCluster(broker.host, broker.port))
+        self.cluster = stack.enter_context(KafkaCluster([(broker.host, broker.port)]))
         self.wire = stack.enter_context(WireClient(broker.host, broker.port))
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         self.instants: list[Instant] = []

@@ -37,7 +37,10 @@ DataDir = Annotated[
 Store = Annotated[str | None, typer.Option(help="Read this store (a URL, as for serve) instead.")]
 Bootstrap = Annotated[
     str | None,
-    typer.Option(*BOOTSTRAP, help="Read __consumer_offsets from this cluster instead, HOST:PORT."),
+    typer.Option(
+        *BOOTSTRAP,
+        help="Read __consumer_offsets from this cluster instead: HOST:PORT, several with commas.",
+    ),
 ]
 
 
@@ -162,7 +165,11 @@ def restore(
     group: Group,
     at: Annotated[str, typer.Option(metavar="TIME", help=FORMS + ".")],
     bootstrap: Annotated[
-        str, typer.Option(*BOOTSTRAP, help="The running daemon (or another cluster), HOST:PORT.")
+        str,
+        typer.Option(
+            *BOOTSTRAP,
+            help="The running daemon or another cluster; HOST:PORT, or several with commas.",
+        ),
     ] = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     apply: Annotated[

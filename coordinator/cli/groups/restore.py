@@ -19,7 +19,7 @@ from groupd.coordinator.cli.kafka.calls import OffsetAnswer
 from groupd.coordinator.cli.kafka.client_config import client_security
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection
-from groupd.coordinator.cli.parse import real_port
+from groupd.coordinator.cli.parse import servers
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.history.restore import Action, Current, RestoreStep, TopicNow, plan
 
@@ -43,11 +43,11 @@ def restore_group(
     wide: bool,
 ) -> None:
     """Restore the group. `stored` None: the history is read from the cluster, too."""
-    address = real_port(bootstrap, "--bootstrap")
+    addresses = servers(bootstrap, "--bootstrap")
     security = client_security(command_config)
 
     async def work() -> None:
-        with KafkaCluster(*address, security) as cluster:
+        with KafkaCluster(addresses, security) as cluster:
             then = await _then(cluster, stored, group_id, at)
             coordinator = cluster.coordinator(group_id)
             steps = _plan(cluster, coordinator, group_id, then, delete_new=delete_new)

@@ -20,9 +20,10 @@ from groupd.coordinator.cli.kafka.connection import (
     UNPROTECTED,
     BlockingConnection,
     ClientSecurity,
+    first_that_answers,
 )
 from groupd.coordinator.cli.kafka.login import login_of
-from groupd.coordinator.cli.parse import properties_file, real_port
+from groupd.coordinator.cli.parse import properties_file, servers
 from groupd.protocol.wire.calls import Call
 
 FLAG = "--command-config"
@@ -33,10 +34,13 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 def connect(
     bootstrap: str, command_config: Path | None, calls: tuple[Call, ...]
 ) -> BlockingConnection:
-    """A connection to the first broker of `--bootstrap-server`. `calls`: what it will be used for.
-    Raises UsageError and KafkaError."""
-    host, port = real_port(bootstrap.split(",")[0].strip(), "--bootstrap-server")
-    return BlockingConnection(host, port, calls, security=client_security(command_config))
+    """A connection to the first broker of `--bootstrap-server` that answers. `calls`: what it will
+    be used for. Raises UsageError and KafkaError."""
+    security = client_security(command_config)
+    return first_that_answers(
+        servers(bootstrap, "--bootstrap-server"),
+        lambda host, port: BlockingConnection(host, port, calls, security=security),
+    )
 
 
 def client_security(command_config: Path | None) -> ClientSecurity:

@@ -12,6 +12,7 @@ from groupd.coordinator.cli.kafka.connection import (
     BlockingConnection,
     ClientSecurity,
     KafkaError,
+    first_that_answers,
 )
 
 USED = (
@@ -27,10 +28,14 @@ USED = (
 
 
 class KafkaCluster:
-    """A context manager. Connections are opened when they are first needed, and then kept."""
+    """A context manager. Connections are opened when they are first needed, and then kept.
+    `servers`: addresses of brokers, of which one has to answer."""
 
-    def __init__(self, host: str, port: int, security: ClientSecurity = UNPROTECTED) -> None:
-        self._bootstrap = (host, port)
+    def __init__(
+        self, servers: Sequence[tuple[str, int]], security: ClientSecurity = UNPROTECTED
+    ) -> None:
+        self._servers = servers
+        self._any: BlockingConnection | None = None
         self._security = security
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
 
@@ -57,7 +62,10 @@ class KafkaCluster:
         return self._connections[address]
 
     def any(self) -> BlockingConnection:
-        return self.at(self._bootstrap)
+        """The first of the servers that answered."""
+        if self._any is None:
+            self._any = first_that_answers(self._servers, lambda *address: self.at(address))
+        return self._any
 
     def coordinator(self, group_id: str) -> BlockingConnection:
         return self.at(calls.find_coordinator(self.any(), group_id))

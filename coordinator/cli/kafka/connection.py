@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -51,6 +51,19 @@ def _tls_hint(error: OSError) -> str:
         return "; does this port speak TLS?"
     unknown = error.verify_code in _UNKNOWN_CA
     return "; is its CA in ssl.truststore.location?" if unknown else ""
+
+
+def first_that_answers(servers: Sequence[tuple[str, int]], connect: Callable[[str, int], T]) -> T:
+    """What `connect` makes of the first server that lets it. Raises the KafkaError of the first
+    one if none does."""
+    refused: KafkaError | None = None
+    for host, port in servers:
+        try:
+            return connect(host, port)
+        except KafkaError as error:
+            refused = refused or error
+    assert refused is not None, "no server"
+    raise refused
 
 
 class BlockingConnection:

@@ -14,9 +14,11 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP = ("--bootstrap", "--bootstrap-server")
 """The name of the flag, and that which Kafka's tools have for it."""
 
-Bootstrap = Annotated[
-    str, typer.Option(*BOOTSTRAP[::-1], help="A broker of the cluster, HOST:PORT.")
-]
+BROKERS = (
+    "Brokers of the cluster, HOST:PORT with commas between them: the first that answers is asked."
+)
+
+Bootstrap = Annotated[str, typer.Option(*BOOTSTRAP[::-1], help=BROKERS)]
 CommandConfig = Annotated[
     Path | None,
     typer.Option(

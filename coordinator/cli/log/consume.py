@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.kafka.flags import BOOTSTRAP, CommandConfig
-from groupd.coordinator.cli.parse import real_port
+from groupd.coordinator.cli.kafka.flags import BOOTSTRAP, BROKERS, CommandConfig
+from groupd.coordinator.cli.parse import servers
 
 
 def consume(
-    bootstrap: Annotated[str, typer.Option(*BOOTSTRAP, help="A broker of the cluster, HOST:PORT.")],
+    bootstrap: Annotated[str, typer.Option(*BOOTSTRAP, help=BROKERS)],
     target: Annotated[
         Path, typer.Option("--to", help="Directory for the partitions' directories.")
     ],
@@ -31,8 +31,8 @@ def consume(
     from groupd.coordinator.logtools.errors import LogToolError
 
     try:
-        address = real_port(bootstrap, "--bootstrap")
-        with KafkaCluster(*address, client_security(command_config)) as cluster:
+        addresses = servers(bootstrap, "--bootstrap")
+        with KafkaCluster(addresses, client_security(command_config)) as cluster:
             partitions, batches, records = copy_log(cluster, target)
     except (KafkaError, LogToolError) as error:
         raise UsageError(str(error)) from None

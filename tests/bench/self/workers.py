@@ -66,7 +66,7 @@ class Target:
     def place(self, group: str) -> Address:
         """The address of the group's coordinator."""
         if group not in self._places:
-            with KafkaCluster(*self.daemon.kafka) as cluster:
+            with KafkaCluster([self.daemon.kafka]) as cluster:
                 self._places[group] = calls.find_coordinator(cluster.any(), group)
         return self._places[group]
 

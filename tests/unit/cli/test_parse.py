@@ -15,6 +15,7 @@ from groupd.coordinator.cli.parse import (
     key_value,
     properties_file,
     real_port,
+    servers,
     topic,
     visible_secrets,
 )
@@ -40,6 +41,14 @@ def test_port_0_is_no_address_to_connect_to() -> None:
     assert real_port("[::1]:9092", "--advertised") == ("::1", 9092)
     with pytest.raises(UsageError, match="--advertised host:0: nobody can connect to port 0"):
         real_port("host:0", "--advertised")
+
+
+def test_several_servers() -> None:
+    assert servers("a:1", "--bootstrap") == [("a", 1)]
+    assert servers("a:1, [::1]:2,b:3", "--bootstrap") == [("a", 1), ("::1", 2), ("b", 3)]
+    for text in ("", "a:1,", "a:1,b", "a:1,b:0"):
+        with pytest.raises(UsageError, match="--bootstrap"):
+            servers(text, "--bootstrap")
 
 
 def test_topics() -> None:
