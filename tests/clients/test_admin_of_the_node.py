@@ -20,16 +20,11 @@ from kafka.admin import KafkaAdminClient
 
 from tests.clients.conftest import TopicMaker
 from tests.clients.group import SETTLE_S
+from tests.support.admin import broker_ids, leader
 from tests.support.peer import Peer
 from tests.support.process import wait_until
 
 TIMEOUT_S = 20.0
-
-
-@pytest.fixture
-def node(peer: Peer) -> int:
-    """The id of the broker."""
-    return 0 if peer.kind == "groupd" else 1
 
 
 @pytest.fixture
@@ -44,22 +39,29 @@ def confluent(peer: Peer) -> AdminClient:
     return AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 0})
 
 
-def test_kafka_python_describes_the_node(kafka_python: Any, topics: TopicMaker, node: int) -> None:
+def test_kafka_python_describes_the_nodes(
+    kafka_python: Any, topics: TopicMaker, peer: Peer
+) -> None:
     (topic,) = topics({"described": 1})
-    (broker,) = kafka_python.describe_log_dirs()
-    assert broker["broker"] == node
-    (log_dir,) = broker["log_dirs"]
-    assert topic in {found["name"] for found in log_dir["topics"]}
+    nodes, holders = broker_ids(peer.bootstrap), []
+    brokers = kafka_python.describe_log_dirs()
+    assert sorted(broker["broker"] for broker in brokers) == nodes
+    for broker in brokers:
+        (log_dir,) = broker["log_dirs"]
+        if topic in {found["name"] for found in log_dir["topics"]}:
+            holders.append(broker["broker"])
+    assert holders == [leader(peer.bootstrap, topic)]
     (metadata,) = kafka_python.describe_metadata_quorum()["topics"]
-    assert metadata["partitions"][0]["leader_id"] == node
+    assert metadata["partitions"][0]["leader_id"] in nodes
     assert kafka_python.describe_features()["group.version"]["finalized"] == (1, 1)
     assert kafka_python.update_features({"group.version": 1}) == {"group.version": "OK"}
 
 
 def test_kafka_python_reassigns_to_where_it_is(
-    kafka_python: Any, topics: TopicMaker, node: int
+    kafka_python: Any, topics: TopicMaker, peer: Peer
 ) -> None:
     (topic,) = topics({"reassigned": 1})
+    node = leader(peer.bootstrap, topic)
     place = PyTopicPartition(topic, 0)
     assert kafka_python.alter_partition_reassignments({place: [node]}) == {place: None}
     assert kafka_python.list_partition_reassignments() == {}

@@ -20,7 +20,7 @@ from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME, SETTLE_S, Flavour
 from tests.clients.kafka_tool_calls import Run, rendered, shows
 from tests.clients.tools import Said
-from tests.support.admin import committed, produce
+from tests.support.admin import broker_ids, committed, produce
 from tests.support.peer import Peer
 from tests.support.process import wait_until
 
@@ -507,8 +507,8 @@ def test_configs_of_a_group(run: Run, unique: str) -> None:
     "--entity-type brokers --alter --add-config | --delete-config",
 )
 def test_configs_of_the_broker(run: Run, peer: Peer) -> None:
-    node = "0" if peer.kind == "groupd" else "1"
-    one = ["--entity-type", "brokers", "--entity-name", node]
+    node = broker_ids(peer.bootstrap)[0]
+    one = ["--entity-type", "brokers", "--entity-name", str(node)]
     every = ["--entity-type", "brokers", "--entity-default"]
     said = run("kafka-configs", *one, "--describe", "--all").out
     assert "group.consumer.session.timeout.ms=6000" in said

@@ -14,7 +14,7 @@ from tests.clients.conftest import TopicMaker
 from tests.support.classic_member import ClassicMember, assign, rebalance
 from tests.support.kio_entities import Plain
 from tests.support.peer import Peer
-from tests.support.wire_client import WireClient
+from tests.support.wire_client import WireClient, coordinator_of
 
 NONE, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID = 0, 22, 23, 25
 REBALANCE_IN_PROGRESS, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 27, 68, 69
@@ -45,9 +45,8 @@ def group(unique: str) -> str:
 
 
 @pytest.fixture
-def client(peer: Peer) -> Iterator[WireClient]:
-    host, port = peer.bootstrap.split(":")
-    with WireClient(host, int(port)) as made:
+def client(peer: Peer, group: str) -> Iterator[WireClient]:
+    with WireClient(*coordinator_of(peer.bootstrap, group)) as made:
         yield made
 
 

@@ -87,6 +87,17 @@ def create_topics(
         time.sleep(POLL_S)
 
 
+def broker_ids(bootstrap: str) -> list[int]:
+    """The ids of the brokers of a cluster, in order."""
+    return sorted(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).brokers)
+
+
+def leader(bootstrap: str, topic: str, partition: int = 0) -> int:
+    """The id of the broker that leads a partition."""
+    found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10)
+    return int(found.topics[topic].partitions[partition].leader)
+
+
 def produce(
     bootstrap: str, topics: Mapping[str, int], count: int, *, prefix: str = "v"
 ) -> set[tuple[str, int, int]]:

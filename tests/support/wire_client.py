@@ -135,3 +135,12 @@ class WireClient:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def coordinator_of(bootstrap: str, group: str) -> tuple[str, int]:
+    """The address of the node that serves a group."""
+    host, port = bootstrap.split(",")[0].rsplit(":", 1)
+    with WireClient(host, int(port)) as client:
+        reply = client.call("FindCoordinator", 4, key_type=0, coordinator_keys=[group])
+    (found,) = reply["coordinators"]
+    return found["host"], found["port"]
