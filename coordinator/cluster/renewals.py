@@ -58,8 +58,6 @@ class Renewals:
         self._lease_ns = lease_ms * 1_000_000
         self._behind: Moment | None = None
         """Since when no renewal has counted, although they are answered."""
-        self._last_ns = 0
-        """When the last renewal was sent that was answered."""
         self._catalogue = catalogue
         self._renewed = renewed
         self._caught_up = caught_up
@@ -74,9 +72,8 @@ class Renewals:
         self._count()
         if not self._answered:
             return
-        stood_still = sent.elapsed_ns - self._last_ns > self._lease_ns
-        self._last_ns = sent.elapsed_ns
-        if self._behind is None or stood_still:
+        # While this node is behind the renewal before is in the list, too.
+        if self._behind is None or self._gap_ns() > self._lease_ns:
             self._behind = sent
         if sent.elapsed_ns - self._behind.elapsed_ns > BEHIND_LEASES * self._lease_ns:
             raise CannotFollow
@@ -84,6 +81,11 @@ class Renewals:
             self._task = asyncio.get_running_loop().create_task(
                 self._catch_up(), name="cluster-catalogue"
             )
+
+    def _gap_ns(self) -> int:
+        """The time between the last two renewals that wait for changes to be applied."""
+        (_, before), (_, last) = self._answered[-2:]
+        return last.elapsed_ns - before.elapsed_ns
 
     def failed(self) -> None:
         """The database does not answer, so nobody can say that this node is behind for long."""

@@ -39,7 +39,7 @@ def connect(
     security = client_security(command_config)
     return first_that_answers(
         servers(bootstrap, "--bootstrap-server"),
-        lambda host, port: BlockingConnection(host, port, calls, security=security),
+        lambda address: BlockingConnection(*address, calls, security=security),
     )
 
 

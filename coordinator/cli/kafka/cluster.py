@@ -35,7 +35,6 @@ class KafkaCluster:
         self, servers: Sequence[tuple[str, int]], security: ClientSecurity = UNPROTECTED
     ) -> None:
         self._servers = servers
-        self._any: BlockingConnection | None = None
         self._security = security
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
 
@@ -62,10 +61,10 @@ class KafkaCluster:
         return self._connections[address]
 
     def any(self) -> BlockingConnection:
-        """The first of the servers that answered."""
-        if self._any is None:
-            self._any = first_that_answers(self._servers, lambda *address: self.at(address))
-        return self._any
+        """An open connection: the oldest, to the first of the servers that answered."""
+        for opened in self._connections.values():
+            return opened
+        return first_that_answers(self._servers, self.at)
 
     def coordinator(self, group_id: str) -> BlockingConnection:
         return self.at(calls.find_coordinator(self.any(), group_id))

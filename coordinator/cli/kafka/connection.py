@@ -53,13 +53,15 @@ def _tls_hint(error: OSError) -> str:
     return "; is its CA in ssl.truststore.location?" if unknown else ""
 
 
-def first_that_answers(servers: Sequence[tuple[str, int]], connect: Callable[[str, int], T]) -> T:
+def first_that_answers(
+    servers: Sequence[tuple[str, int]], connect: Callable[[tuple[str, int]], T]
+) -> T:
     """What `connect` makes of the first server that lets it. Raises the KafkaError of the first
     one if none does."""
     refused: KafkaError | None = None
-    for host, port in servers:
+    for address in servers:
         try:
-            return connect(host, port)
+            return connect(address)
         except KafkaError as error:
             refused = refused or error
     assert refused is not None, "no server"

@@ -113,7 +113,8 @@ def test_whoever_is_no_broker_is_named(answer: bytes, said: str) -> None:
 def test_the_first_server_that_answers_is_asked() -> None:
     asked: list[int] = []
 
-    def connect(host: str, port: int) -> str:
+    def connect(address: tuple[str, int]) -> str:
+        host, port = address
         asked.append(port)
         if port < 3:
             raise KafkaError(f"no Kafka broker at {host}:{port}")
