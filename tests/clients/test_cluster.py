@@ -27,7 +27,7 @@ from tests.support.peer import FAST_SETTINGS, peer_kind
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.raw_member import admin_json
-from tests.support.wire_client import WireClient
+from tests.support.wire_client import WireClient, coordinator_of
 
 PARTITIONS, RECORDS = 6, 800
 WAIT_S = 120.0
@@ -79,9 +79,7 @@ def peer(nodes: ClusterOfDaemons) -> ClusterOfDaemons:
 def owner_of(peer: ClusterOfDaemons, group: str) -> Daemon:
     """The node that serves a group."""
     running = next(daemon for daemon in peer.daemons if daemon.process.running)
-    with WireClient("127.0.0.1", running.port) as client:
-        reply = client.call("FindCoordinator", 4, key_type=0, coordinator_keys=[group])
-    port = reply["coordinators"][0]["port"]
+    _, port = coordinator_of(running.bootstrap, group)
     (owner,) = [daemon for daemon in peer.daemons if daemon.port == port]
     return owner
 

@@ -15,7 +15,7 @@ from tests.support.cluster import ClusterOfDaemons
 from tests.support.peer import FAST_SETTINGS, peer_kind
 from tests.support.postgres import running_postgres, running_standby
 from tests.support.process import wait_until
-from tests.support.wire_client import WireClient
+from tests.support.wire_client import new_producer
 
 WAIT_S, REQUEST_S = 60.0, 5.0
 TOPICS = {"t": 6}
@@ -81,19 +81,7 @@ def _committed(nodes: ClusterOfDaemons) -> set[int]:
 
 def _producer_ids(nodes: ClusterOfDaemons) -> set[int]:
     """A new id from each node."""
-    ids = set()
-    for daemon in nodes.daemons:
-        with WireClient("127.0.0.1", daemon.port) as client:
-            answer = client.call(
-                "InitProducerId",
-                4,
-                transactional_id=None,
-                transaction_timeout_ms=60_000,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
-        assert answer["error_code"] == 0
-        ids.add(answer["producer_id"])
+    ids = {new_producer((daemon.host, daemon.port))[0] for daemon in nodes.daemons}
     assert len(ids) == len(nodes.daemons)
     return ids
 

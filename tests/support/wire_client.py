@@ -137,6 +137,21 @@ class WireClient:
         self._socket.close()
 
 
+def new_producer(address: tuple[str, int], transactional_id: str | None = None) -> tuple[int, int]:
+    """A producer id and its epoch."""
+    with WireClient(*address) as client:
+        reply = client.call(
+            "InitProducerId",
+            4,
+            transactional_id=transactional_id,
+            transaction_timeout=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+    assert reply["error_code"] == 0
+    return reply["producer_id"], reply["producer_epoch"]
+
+
 def coordinator_of(bootstrap: str, group: str) -> tuple[str, int]:
     """The address of the node that serves a group."""
     host, port = bootstrap.split(",")[0].rsplit(":", 1)

@@ -42,7 +42,7 @@ from tests.support.certificates import keystore, truststore
 from tests.support.daemon import Daemon
 from tests.support.peer import FAST_SETTINGS, running
 from tests.support.sasl_client import add_users
-from tests.support.wire_client import WireClient
+from tests.support.wire_client import WireClient, new_producer
 
 SELF, OTHER = 1, 0
 NONE = ErrorCode.NONE
@@ -163,20 +163,6 @@ class _NoMarkers:
         raise AssertionError("nothing is here")
 
 
-def new_producer(node: Daemon, name: str) -> tuple[int, int]:
-    with WireClient(node.host, node.port) as client:
-        reply = client.call(
-            "InitProducerId",
-            4,
-            transactional_id=name,
-            transaction_timeout=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-    assert reply["error_code"] == NONE
-    return reply["producer_id"], reply["producer_epoch"]
-
-
 def described(node: Daemon, name: str) -> Mapping[str, Any]:
     with WireClient(node.host, node.port) as client:
         (found,) = client.call("DescribeTransactions", 0, transactional_ids=[name])[
@@ -196,7 +182,7 @@ def security(settings: Mapping[str, str], **changed: str) -> PeerSecurity:
 
 
 async def test_a_transaction_whose_coordinator_is_elsewhere(node: Daemon) -> None:
-    producer = new_producer(node, "x")
+    producer = new_producer((node.host, node.port), "x")
     async with Asking(node, "plaintext") as asking:
         assert await asking.verify("x", producer, T0) == {T0: ErrorCode.TRANSACTION_ABORTABLE}
         unknown = await asking.verify("nobody", producer, T0)
@@ -252,7 +238,7 @@ async def test_markers_for_partitions_elsewhere(node: Daemon) -> None:
 async def test_secured_listeners(
     node: Daemon, settings: dict[str, str], listener: str, mechanism: str
 ) -> None:
-    producer = new_producer(node, f"{listener}{mechanism}")
+    producer = new_producer((node.host, node.port), f"{listener}{mechanism}")
     own = security(
         settings,
         inter_broker_listener_name=listener,
@@ -294,7 +280,7 @@ async def test_a_principal_without_rights(node: Daemon, settings: dict[str, str]
 async def test_a_node_that_stops_and_comes_back(tmp_path: Path) -> None:
     made = Daemon(tmp_path, topics={"t": 2}, settings=FAST_SETTINGS)
     with running(made):
-        producer = new_producer(made, "x")
+        producer = new_producer((made.host, made.port), "x")
         async with Asking(made, "plaintext") as asking:
             assert await asking.verify("x", producer, T0, add=True) == {T0: NONE}
             made.kill()
