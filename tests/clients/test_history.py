@@ -31,7 +31,7 @@ from tests.support.admin import QUIET, committed, produce, retrying
 from tests.support.daemon import Daemon
 from tests.support.peer import Peer
 from tests.support.process import wait_until
-from tests.support.wire_client import WireClient
+from tests.support.wire_client import WireClient, coordinator_of
 
 COMMAND_S = 60.0
 JOIN_S = 30.0
@@ -62,10 +62,6 @@ def sources(peer: Peer) -> list[list[str]]:
     """Every way to read this peer's log."""
     found = [["--bootstrap", peer.bootstrap]]
     return [*found, ["--data-dir", str(peer.data_dir)]] if isinstance(peer, Daemon) else found
-
-
-def address(peer: Peer) -> tuple[str, int]:
-    return servers(peer.bootstrap, "--bootstrap")[0]
 
 
 def instant() -> str:
@@ -257,7 +253,7 @@ def test_deleted_offsets_and_offsets_that_were_not_there_then(
     group = f"gone-{unique}"
     rewind(peer.bootstrap, group, {(topic, 0): 1, (topic, 1): 2})
     then = instant()
-    with WireClient(*address(peer)) as client:
+    with WireClient(*coordinator_of(peer.bootstrap, group)) as client:
         reply = client.call(
             "OffsetDelete",
             0,
