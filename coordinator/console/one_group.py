@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct, json
 
 from groupd.coordinator.console.asking import Asking, CannotAsk
 from groupd.coordinator.console.live import event
+from groupd.coordinator.server.admin_groups import INDENTED_BYTES
 
 NOT_FOUND = 404
-PARTS = (("rebalances", "rebalances"), ("configs", "configs"), ("offsets", "offsets"))
-"""What the page shows beside the group and its lag: name in the event, and below `/groups/{id}`."""
+PARTS = ("rebalances", "configs", "offsets")
+"""What the page shows beside the group and its lag: paths below `/groups/{id}`."""
 
 
 class _LastEvent(Struct):
@@ -20,13 +23,7 @@ class _Lag(Struct):
     """The part of `/groups/{id}/lag` that is needed here."""
 
     round: int
-
-
-class _Picture(Struct):
-    """The parts of `/groups/{id}` that are needed here. `blocked`: what it waits for."""
-
     state: str
-    blocked: list[object]
 
 
 GONE = event("gone", b"{}")
@@ -60,26 +57,28 @@ class OneGroup:
         events = (await self._asking.get(*self._path, "events")).body
         lag = (await self._asking.get(*self._path, "lag")).body
         numbers = json.decode(events, type=list[_LastEvent])
-        seen = (numbers[-1].sequence if numbers else -1, json.decode(lag, type=_Lag).round)
+        now = json.decode(lag, type=_Lag)
+        seen = (numbers[-1].sequence if numbers else -1, now.round)
         if seen == self._seen and not self._waits:
             return None
-        group = (await self._asking.get(*self._path)).body
-        parts = {"group": group, "lag": lag}
-        for name, below in PARTS:
-            parts[name] = (await self._asking.get(*self._path, below)).body
+        parts = {"lag": lag, "group": (await self._asking.get(*self._path)).body}
+        for name in PARTS:
+            parts[name] = (await self._asking.get(*self._path, name)).body
         self._seen = seen
-        self._waits = _waits(group)
+        self._waits = now.state not in ("Stable", "Empty")
         self._version += 1
-        fields = b",".join(b'"%s":%s' % (name.encode(), one) for name, one in parts.items())
-        body = b'{"version":%d,%s}' % (self._version, fields)
-        # Long pages are on one line already; short ones are indented, for people.
-        self._picture = event("snapshot", body.replace(b"\n", b" "))
+        self._picture = _joined(self._version, parts)
         return self._picture
 
     async def whole(self) -> bytes:
         return self._picture
 
 
-def _waits(group: bytes) -> bool:
-    picture = json.decode(group, type=_Picture)
-    return bool(picture.blocked) or picture.state not in ("Stable", "Empty")
+def _joined(version: int, parts: Mapping[str, bytes]) -> bytes:
+    """One event out of all parts, which may be long."""
+    pieces = [b'event: snapshot\ndata: {"version":%d' % version]
+    for name, body in parts.items():
+        pieces.append(b',"%s":' % name.encode())
+        # Long pages are one line; short ones are indented, for people.
+        pieces.append(body[:-1] if len(body) > INDENTED_BYTES else body.replace(b"\n", b" "))
+    return b"".join([*pieces, b"}\n\n"])

@@ -3,23 +3,33 @@ that all nodes share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
-TopicPartition = tuple[str, int]
-"""Topic name and partition."""
+from msgspec import Struct
 
-Bounds = tuple[int, int]
-"""Start and end offset of a log."""
+
+class Bounds(Struct, frozen=True, gc=False):
+    """Start and end offset of a log."""
+
+    start: int
+    end: int
+
+
+Wanted = Mapping[str, Collection[int]]
+"""Partitions by topic."""
+
+Found = dict[str, dict[int, Bounds]]
+"""Bounds by topic and partition."""
 
 
 class LogEnds(Protocol):
-    async def look(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+    async def look(self, wanted: Wanted) -> Found:
         """The bounds of the logs of these partitions; those that do not exist are left out.
         Raises LogError."""
         ...
 
-    async def written_ms(self, place: TopicPartition, offset: int) -> int | None:
+    async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
         """The timestamp, in wall-clock ms, of the batch that holds `offset`, or of the next one
         behind it. None: there is no such batch, or it does not tell. Raises LogError."""
         ...

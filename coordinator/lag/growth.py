@@ -10,30 +10,33 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 
+from msgspec import Struct, field
+
 POINTS_MAX = 128
 """Most points of one log. When there are more, every second one of the older half goes: what is
 long ago is told less exactly."""
 
 
-class Growth:
+def _numbers() -> array[int]:
+    return array("q")
+
+
+class Growth(Struct, gc=False):
     """The end of one log over time. Points stand in two arrays, oldest first: wall-clock ms, and
     the end of the log at that time."""
 
-    __slots__ = ("_ends", "_times")
-
-    def __init__(self) -> None:
-        self._times = array("q")
-        self._ends = array("q")
+    times: array[int] = field(default_factory=_numbers)
+    ends: array[int] = field(default_factory=_numbers)
 
     @property
     def end(self) -> int:
         """The end in the last round; -1 before the first one."""
-        return self._ends[-1] if self._ends else -1
+        return self.ends[-1] if self.ends else -1
 
     def add(self, now_ms: int, end: int) -> None:
         """The end of the log in a round. An end that goes back (the topic was made anew) begins a
         new history."""
-        times, ends = self._times, self._ends
+        times, ends = self.times, self.ends
         if ends and end < ends[-1]:
             del times[:], ends[:]
         if len(ends) > 1 and ends[-2] == ends[-1] == end:
@@ -47,18 +50,18 @@ class Growth:
 
     def knows(self, offset: int) -> bool:
         """Whether the record at `offset` was written while rounds have looked."""
-        return bool(self._ends) and offset >= self._ends[0]
+        return bool(self.ends) and offset >= self.ends[0]
 
     def seed(self, offset: int, written_ms: int) -> None:
         """The record at `offset`, from before the first round, was written at `written_ms`."""
-        if self._ends and offset < self._ends[0]:
-            self._times.insert(0, min(written_ms, self._times[0]))
-            self._ends.insert(0, offset)
+        if self.ends and offset < self.ends[0]:
+            self.times.insert(0, min(written_ms, self.times[0]))
+            self.ends.insert(0, offset)
 
     def age_ms(self, offset: int, now_ms: int) -> int | None:
         """How long the record at `offset` has been there; at least so long if it was written before
         anybody looked. None: there is no such record."""
-        ends, times = self._ends, self._times
+        ends, times = self.ends, self.times
         after = bisect_right(ends, offset)
         if after == len(ends):
             return None

@@ -83,11 +83,6 @@ class Progress(Struct, gc=False):
         return Judgement.BEHIND if self.moved_ms > since else Judgement.STALLED
 
 
-def seen_first(offset: int, lag: int, commit_ms: int, now_ms: int) -> Progress:
-    """The progress after the first round that finds a partition."""
-    return Progress(offset, lag, commit_ms, now_ms, now_ms, now_ms if lag == 0 else 0)
-
-
 def records_behind(committed: int | None, start: int, end: int) -> int:
     """The records of a log from `start` up to `end` that a group has not read; all of them if it
     has committed nothing."""

@@ -1,22 +1,23 @@
 """Looks at all groups of this process every few seconds: their lag and how they judge.
 
-A round takes the committed offsets of every group, asks for the ends of their logs once, and then
-works group by group, all in slices of the admin port's queue. It only reads. Members that have
-never committed are not looked at: their offsets may be kept elsewhere.
+A round finds out which partitions groups have committed for, asks for the ends of their logs once,
+and then works group by group, all in slices of the admin port's queue. It only reads. Members that
+have never committed are not looked at: their offsets may be kept elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import structlog
-from msgspec import Struct
+from msgspec import Struct, field
 
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.core.offsets.store import ByPartition
 from groupd.coordinator.core.slices import Steps, Work
-from groupd.coordinator.lag.ends import Bounds, LogEnds, TopicPartition
+from groupd.coordinator.lag.ends import Found, LogEnds
 from groupd.coordinator.lag.growth import Growth
 from groupd.coordinator.lag.judgement import (
     ROUNDS,
@@ -24,7 +25,6 @@ from groupd.coordinator.lag.judgement import (
     Judgement,
     Progress,
     records_behind,
-    seen_first,
 )
 from groupd.coordinator.lag.trend import Trend
 from groupd.coordinator.runtime.broker import Broker
@@ -41,33 +41,61 @@ SEEDS_MAX = 20
 TRENDS_MAX = 20_000
 """Partitions whose last hour is kept. Those that are never behind need none."""
 
-_COST = 4
+_COST = 8
 """What a partition counts as in `Work`: some microseconds."""
 
+TopicPartition = tuple[str, int]
+Offsets = Mapping[str, ByPartition]
 
-class PartitionLag(Struct, gc=False):
-    """One partition of a group in the last round. `lag`: records; `age_ms`: how long the first of
-    them has been there, None without lag."""
 
-    progress: Progress
+class PartitionLag(Progress, gc=False):
+    """One partition of a group as of the last round. `age_ms`: how long the first record that waits
+    has been there, None without lag."""
+
     end: int = -1
+    age_ms: int | None = None
+    judgement: Judgement = Judgement.OK
+
+
+class Totals(Struct, gc=False):
+    """A group as a whole: records, the oldest age, the worst judgement. `worst`: the partition that
+    has it, with the most lag; `others`: how many more have it."""
+
     lag: int = 0
     age_ms: int | None = None
     judgement: Judgement = Judgement.OK
+    worst: TopicPartition | None = None
+    worst_lag: int = -1
+    others: int = -1
+
+    def add(self, place: TopicPartition, one: PartitionLag) -> None:
+        self.lag += one.lag
+        if one.age_ms is not None and (self.age_ms is None or one.age_ms > self.age_ms):
+            self.age_ms = one.age_ms
+        if one.judgement is not self.judgement:
+            if SEVERITY[one.judgement] < SEVERITY[self.judgement]:
+                return
+            self.judgement, self.worst_lag, self.others = one.judgement, -1, -1
+        self.others += 1
+        if one.lag > self.worst_lag:
+            self.worst, self.worst_lag = place, one.lag
 
 
 class GroupLag(Struct):
-    """A group in the last round: the sum of its partitions, the oldest age, the worst judgement."""
+    """A group as of the last round: its partitions by topic and number, and as a whole."""
 
-    partitions: dict[TopicPartition, PartitionLag]
-    trend: Trend
-    lag: int = 0
-    age_ms: int | None = None
-    judgement: Judgement = Judgement.OK
+    topics: dict[str, dict[int, PartitionLag]] = field(default_factory=dict)
+    totals: Totals = field(default_factory=Totals)
+    trend: Trend = field(default_factory=Trend)
 
+    def partition(self, topic: str, number: int) -> PartitionLag | None:
+        return self.topics.get(topic, {}).get(number)
 
-Committed = list[tuple[TopicPartition, int, int]]
-"""Partition, committed offset, and when it was committed in wall-clock ms."""
+    def partitions(self) -> Iterator[tuple[TopicPartition, PartitionLag]]:
+        """All partitions; a round may change them meanwhile."""
+        for topic, partitions in list(self.topics.items()):
+            for number, one in list(partitions.items()):
+                yield (topic, number), one
 
 
 class LagWatch:
@@ -83,7 +111,7 @@ class LagWatch:
     ) -> None:
         self.groups: dict[str, GroupLag] = {}
         """By group id, those that have committed something."""
-        self.bounds: Mapping[TopicPartition, Bounds] = {}
+        self.bounds: Found = {}
         """Start and end of the logs that groups have committed for, as of the last round."""
         self.trends: dict[tuple[str, TopicPartition], Trend] = {}
         """The last hour of the partitions that were behind in it, by group id and partition."""
@@ -92,14 +120,12 @@ class LagWatch:
         self.rounds = 0
         self.left_out = 0
         """Partitions that the last round left out because there are too many."""
-        self.rounded = asyncio.Event()
-        """Is set at the end of each round; who waits for the next one clears it."""
         self._broker = broker
         self._logs = logs
         self._clock = clock
         self._work = work
         self._settings = settings
-        self._growth: dict[TopicPartition, Growth] = {}
+        self._growth: dict[str, dict[int, Growth]] = {}
         self._unknown: dict[TopicPartition, int] = {}
         """Offsets from before the first round, whose time is to be looked up in the log."""
         self._task: asyncio.Task[None] | None = None
@@ -130,108 +156,127 @@ class LagWatch:
     async def look(self) -> None:
         """One round. Raises LogError."""
         began_ns = elapsed_ns()
-        found = await self._work.run(self._committed())
-        places = list(dict.fromkeys(place for _, some in found for place, _, _ in some))
-        bounds = await self._logs.look(places)
-        await self._work.run(self._take_in(found, bounds, self._clock.now().wall_ms))
+        wanted = await self._work.run(self._wanted())
+        bounds = await self._logs.look(wanted)
+        now_ms = self._clock.now().wall_ms
+        await self._work.run(self._grow(bounds, now_ms))
+        await self._work.run(self._take_in(now_ms))
         await self._seed()
         self.round_ms = (elapsed_ns() - began_ns) / 1e6
         self.rounds += 1
-        self.rounded.set()
 
-    def _committed(self) -> Steps[list[tuple[str, Committed]]]:
-        """The committed offsets of all groups."""
-        found: list[tuple[str, Committed]] = []
-        room, left_out, work = self._settings.lag_partitions_max, 0, Work()
-        for group_id, topics in self._offsets():
-            some: Committed = []
-            for topic, partitions in topics.items():
-                room -= len(partitions)
-                if room < 0:
-                    left_out += len(partitions)
-                    continue
-                some += [
-                    ((topic, number), stored.offset, stored.commit_timestamp_ms)
-                    for number, stored in list(partitions.items())
-                ]
-                if work.enough(1 + len(partitions)):
-                    yield
-            if some:
-                found.append((group_id, some))
-        self.left_out = left_out
-        return found
+    def _wanted(self) -> Steps[dict[str, set[int]]]:
+        """The partitions that any group has committed for, by topic."""
+        wanted: dict[str, set[int]] = {}
+        room, work = self._settings.lag_partitions_max, Work()
+        for _, topics in self._offsets():
+            count = sum(map(len, topics.values()))
+            room -= count
+            if room >= 0:
+                for topic, partitions in topics.items():
+                    wanted.setdefault(topic, set()).update(partitions)
+            if work.enough(2 + len(topics) + count // 8):
+                yield
+        self.left_out = max(0, -room)
+        return wanted
 
-    def _offsets(self) -> Iterator[tuple[str, dict[str, ByPartition]]]:
+    def _offsets(self) -> Iterator[tuple[str, Offsets]]:
+        """The groups with what they have committed. The offsets change while others work."""
         for shard in list(self._broker.shards):
             if shard.state is CoordinatorState.ACTIVE:
                 store = shard.shard.offsets.store
                 for group_id in list(shard.shard.state.groups):
-                    yield group_id, dict(store.topics(group_id))
+                    yield group_id, store.topics(group_id)
 
-    def _take_in(
-        self,
-        found: list[tuple[str, Committed]],
-        bounds: Mapping[TopicPartition, Bounds],
-        now_ms: int,
-    ) -> Steps[None]:
-        work = Work()
-        growth: dict[TopicPartition, Growth] = {}
-        for place, (_, end) in bounds.items():
-            grown = growth[place] = self._growth.get(place) or Growth()
-            grown.add(now_ms, end)
-            if work.enough(_COST):
-                yield
-        self._growth, self.bounds = growth, bounds
-        self._unknown.clear()
-        groups: dict[str, GroupLag] = {}
-        for group_id, committed in found:
-            before = self.groups.get(group_id)
-            group = GroupLag({}, Trend() if before is None else before.trend)
-            for place, offset, commit_ms in committed:
-                if place in bounds:
-                    self._partition(group_id, group, before, place, (offset, commit_ms), now_ms)
+    def _grow(self, bounds: Found, now_ms: int) -> Steps[None]:
+        """Take in where the logs end now."""
+        growth, work = self._growth, Work()
+        for topic in [topic for topic in growth if topic not in bounds]:
+            del growth[topic]
+        for topic, partitions in bounds.items():
+            grown = growth.setdefault(topic, {})
+            for number, found in partitions.items():
+                one = grown.get(number)
+                if one is None:
+                    one = grown[number] = Growth()
+                one.add(now_ms, found.end)
                 if work.enough(_COST):
                     yield
-            if group.partitions:
-                group.trend.add(now_ms, group.lag)
-                groups[group_id] = group
-        self.groups = groups
+            _drop_others(grown, partitions)
+        self.bounds = bounds
+
+    def _take_in(self, now_ms: int) -> Steps[None]:
+        """Work out the lag of all groups. What was known of a group is changed in place: thousands
+        of new objects in each round would make the garbage collector look at them."""
+        room, work = self._settings.lag_partitions_max, Work()
+        present: set[str] = set()
+        self._unknown.clear()
+        for group_id, topics in self._offsets():
+            room -= sum(map(len, topics.values()))
+            if room >= 0 and (yield from self._group(group_id, topics, now_ms)):
+                present.add(group_id)
+            if work.enough(_COST):
+                yield
+        _drop_others(self.groups, present)
         for key, trend in list(self.trends.items()):
-            if key[0] not in groups or key[1] not in groups[key[0]].partitions or trend.flat:
+            group_id, (topic, number) = key
+            group = self.groups.get(group_id)
+            if group is None or not group.partition(topic, number) or trend.flat:
                 del self.trends[key]
-            if work.enough():
+            if work.enough(_COST):
                 yield
 
-    def _partition(
+    def _group(self, group_id: str, topics: Offsets, now_ms: int) -> Steps[bool]:
+        """One group. Returns whether it reads anything that exists."""
+        group, totals, work = self.groups.get(group_id) or GroupLag(), Totals(), Work()
+        for topic in list(topics):
+            partitions, bounds = topics.get(topic, {}), self.bounds.get(topic, {})
+            known = group.topics.setdefault(topic, {})
+            for number in list(partitions):
+                stored = partitions.get(number)
+                if stored is not None and number in bounds:
+                    committed = stored.offset, stored.commit_timestamp_ms
+                    place = topic, number
+                    one = known[number] = self._seen(known.get(number), committed, place, now_ms)
+                    totals.add(place, one)
+                    if one.lag or self.trends:
+                        self._follow(group_id, place, one.lag, now_ms)
+                if work.enough(_COST):
+                    yield
+            _drop_others(known, partitions.keys() & bounds.keys())
+        _drop_others(group.topics, [topic for topic in topics if group.topics.get(topic)])
+        if not group.topics:
+            return False
+        group.totals = totals
+        group.trend.add(now_ms, totals.lag)
+        self.groups[group_id] = group
+        return True
+
+    def _seen(
         self,
-        group_id: str,
-        group: GroupLag,
-        before: GroupLag | None,
-        place: TopicPartition,
+        one: PartitionLag | None,
         committed: tuple[int, int],
+        place: TopicPartition,
         now_ms: int,
-    ) -> None:
-        offset, commit_ms = committed
-        start, end = self.bounds[place]
+    ) -> PartitionLag:
+        """A partition after this round. `one`: after the round before; None: it is new."""
+        (offset, commit_ms), (topic, number) = committed, place
+        bounds = self.bounds[topic][number]
+        start, end = bounds.start, bounds.end
         lag = records_behind(offset, start, end)
-        known = None if before is None else before.partitions.get(place)
-        if known is None:
-            known = PartitionLag(seen_first(offset, lag, commit_ms, now_ms))
+        if one is None:
+            caught_up_ms = 0 if lag else now_ms
+            one = PartitionLag(offset, lag, commit_ms, now_ms, now_ms, caught_up_ms)
         else:
-            known.progress.see(offset, lag, commit_ms, now_ms)
-        known.end, known.lag, known.age_ms = end, lag, None
+            one.see(offset, lag, commit_ms, now_ms)
+        one.end, one.age_ms = end, None
         if lag:
-            growth, first = self._growth[place], max(offset, start)
-            known.age_ms = growth.age_ms(first, now_ms)
+            growth, first = self._growth[topic][number], max(offset, start)
+            one.age_ms = growth.age_ms(first, now_ms)
             if not growth.knows(first):
                 self._unknown[place] = min(first, self._unknown.get(place, first))
-            group.age_ms = max(group.age_ms or 0, known.age_ms or 0)
-        known.judgement = known.progress.judge(now_ms, self.window_ms)
-        group.partitions[place] = known
-        group.lag += lag
-        if SEVERITY[known.judgement] > SEVERITY[group.judgement]:
-            group.judgement = known.judgement
-        self._follow(group_id, place, lag, now_ms)
+        one.judgement = one.judge(now_ms, self.window_ms)
+        return one
 
     def _follow(self, group_id: str, place: TopicPartition, lag: int, now_ms: int) -> None:
         """Keep the last hour of a partition that is, or was, behind."""
@@ -244,10 +289,17 @@ class LagWatch:
 
     async def _seed(self) -> None:
         """Look up when records were written that were there before the first round."""
-        for place, offset in list(self._unknown.items())[:SEEDS_MAX]:
-            written_ms = await self._logs.written_ms(place, offset)
+        for (topic, number), offset in list(self._unknown.items())[:SEEDS_MAX]:
+            written_ms = await self._logs.written_ms(topic, number, offset)
             now_ms = self._clock.now().wall_ms
             known = written_ms is not None and 0 <= written_ms <= now_ms
-            growth = self._growth.get(place)
+            growth = self._growth.get(topic, {}).get(number)
             if growth is not None:
                 growth.seed(offset, written_ms if known and written_ms is not None else now_ms)
+
+
+def _drop_others(known: dict[Any, Any], wanted: Collection[Any]) -> None:
+    """Drop what is not wanted any more. Mostly nothing is, and that is found out quickly."""
+    if len(known) != len(wanted):
+        for key in known.keys() - set(wanted):
+            del known[key]

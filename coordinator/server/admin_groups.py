@@ -181,7 +181,7 @@ class GroupRoutes:
             return (yield from plain(rebalance_rows(group, self._broker.timeline.of(group_id))))
         if self._watch is None:
             return text("nobody looks at the lag here", 404)
-        found = yield from lag_steps(self._watch, group_id, self._broker.clock.now().wall_ms)
+        found = yield from lag_steps(self._watch, group, self._broker.clock.now().wall_ms)
         return (yield from plain(found))
 
     def _show(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:

@@ -44,9 +44,9 @@ def group_row(group: Group, watch: LagWatch | None, timeline: Timeline) -> dict[
     return {
         **group_summary(group),
         "members": len(group.members),
-        "lag": None if known is None else known.lag,
-        "lag_seconds": None if known is None else seconds(known.age_ms),
-        "judgement": None if known is None else known.judgement.value,
+        "lag": None if known is None else known.totals.lag,
+        "lag_seconds": None if known is None else seconds(known.totals.age_ms),
+        "judgement": None if known is None else known.totals.judgement.value,
         "last_rebalance": timeline.last_rebalance(group.group_id),
     }
 
@@ -69,7 +69,7 @@ def add_judgement(shown: dict[str, Any], watch: LagWatch | None) -> Generator[No
     for rows in chunks(shown["partitions"]):
         for row in rows:
             place = row["topic"], row["partition"]
-            known = None if group is None else group.partitions.get(place)
+            known = None if group is None else group.partition(*place)
             row["lag_seconds"] = None if known is None else seconds(known.age_ms)
             row["judgement"] = None if known is None else known.judgement.value
         yield

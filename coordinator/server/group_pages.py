@@ -12,10 +12,9 @@ from groupd.coordinator.core.group_configs import GROUP_CONFIGS, describe
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.history.rebalances import rebalances
-from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.trend import MINUTE_MS, MINUTES
-from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
+from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag, TopicPartition
 from groupd.coordinator.plain_text import span_text
 from groupd.coordinator.server.group_lag import seconds
 
@@ -23,22 +22,28 @@ PARTITIONS_SHOWN = 50
 """Partitions of a group whose last hour is shown: those with the most lag now."""
 
 
-def lag_steps(watch: LagWatch, group_id: str, now_ms: int) -> Steps[dict[str, Any]]:
-    """What the last round says of a group: `round` (its number), `lag`, `lag_seconds`,
-    `judgement` and `reason`, and `history`: the lag of each minute of the last hour, in all and of
-    the partitions that were behind in it. A group that has committed nothing has None and no
-    history."""
+def lag_steps(watch: LagWatch, asked: Group, now_ms: int) -> Steps[dict[str, Any]]:
+    """The state of a group, and what the last round says of it: `round` (its number), `lag`,
+    `lag_seconds`, `judgement` and `reason`, and `history`: the lag of each minute of the last hour,
+    in all and of the partitions that were behind in it. A group that has committed nothing has None
+    and no history."""
+    group_id = asked.group_id
     group = watch.groups.get(group_id)
-    shown: dict[str, Any] = {"group_id": group_id, "round": watch.rounds, "now_ms": now_ms}
+    shown: dict[str, Any] = {
+        "group_id": group_id,
+        "state": asked.state_name(),
+        "round": watch.rounds,
+        "now_ms": now_ms,
+    }
     if group is None:
         known = dict.fromkeys(("lag", "lag_seconds", "judgement", "reason", "history"))
         return {**shown, **known}
     history = yield from _history(watch, group_id, group, now_ms)
     return {
         **shown,
-        "lag": group.lag,
-        "lag_seconds": seconds(group.age_ms),
-        "judgement": group.judgement.value,
+        "lag": group.totals.lag,
+        "lag_seconds": seconds(group.totals.age_ms),
+        "judgement": group.totals.judgement.value,
         "reason": reason(group, now_ms),
         "history": history,
     }
@@ -46,7 +51,7 @@ def lag_steps(watch: LagWatch, group_id: str, now_ms: int) -> Steps[dict[str, An
 
 def _history(watch: LagWatch, group_id: str, group: GroupLag, now_ms: int) -> Steps[dict[str, Any]]:
     behind: list[tuple[int, TopicPartition]] = []
-    for some in chunks(group.partitions.items()):
+    for some in chunks(group.partitions()):
         behind += [(-one.lag, place) for place, one in some if (group_id, place) in watch.trends]
         yield
     shown = []
@@ -64,28 +69,28 @@ def _history(watch: LagWatch, group_id: str, group: GroupLag, now_ms: int) -> St
 
 def reason(group: GroupLag, now_ms: int) -> str:
     """Why a group is judged as it is, in a sentence about its worst partition."""
-    bad = [
-        (place, one) for place, one in group.partitions.items() if one.judgement is group.judgement
-    ]
-    (topic, number), worst = max(bad, key=lambda found: (found[1].lag, found[0]))
-    if group.judgement is Judgement.OK:
-        return "no records wait" if not group.lag else f"{_records(group.lag)}, and it keeps up"
-    others = f" ({len(bad) - 1} more partitions are {group.judgement.value})" * (len(bad) > 1)
-    return f"{topic}-{number}: {_why(worst, now_ms)}{others}"
+    totals = group.totals
+    if totals.judgement is Judgement.OK or totals.worst is None:
+        return "no records wait" if not totals.lag else f"{_records(totals.lag)}, and it keeps up"
+    topic, number = totals.worst
+    worst = group.partition(topic, number)
+    why = "" if worst is None else _why(worst, now_ms)
+    more = f" ({totals.others} more partitions are {totals.judgement.value})" * (totals.others > 0)
+    return f"{topic}-{number}: {why}{more}"
 
 
 def _why(one: PartitionLag, now_ms: int) -> str:
-    progress, waits = one.progress, _records(one.lag)
+    waits = _records(one.lag)
     match one.judgement:
         case Judgement.REWOUND:
-            ago = span_text(max(0, now_ms - progress.rewound_ms))
-            return f"its committed offset went back to {progress.offset} {ago} ago"
+            ago = span_text(max(0, now_ms - one.rewound_ms))
+            return f"its committed offset went back to {one.offset} {ago} ago"
         case Judgement.STOPPED:
-            silent = span_text(progress.silent_ms(now_ms))
+            silent = span_text(one.silent_ms(now_ms))
             return f"nothing was committed for {silent}, although {waits}"
         case Judgement.STALLED:
-            stands = span_text(max(0, now_ms - progress.moved_ms))
-            return f"offset {progress.offset} was committed again and again for {stands}; {waits}"
+            stands = span_text(max(0, now_ms - one.moved_ms))
+            return f"offset {one.offset} was committed again and again for {stands}; {waits}"
         case _:
             return f"it commits, but the lag does not become less; {waits}"
 

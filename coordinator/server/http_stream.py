@@ -38,7 +38,10 @@ async def send_stream(
     async with aclosing(stream.events) as events:
         writer.write(connection.send(h11.Response(status_code=200, headers=headers)) or b"")
         async for event in events:
-            writer.write(connection.send(h11.Data(data=event)) or b"")
+            # Not a copy for each client: an event may be long, and many read it.
+            pieces = connection.send_with_data_passthrough(h11.Data(data=event)) or ()
+            for piece in pieces:
+                writer.write(piece)
             async with asyncio.timeout(timeout_s):
                 await writer.drain()
     writer.write(connection.send(h11.EndOfMessage()) or b"")

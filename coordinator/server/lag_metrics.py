@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.slices import Steps, Work, run_through, sorted_in_steps
+from groupd.coordinator.core.slices import Steps, Work, chunks, run_through, sorted_in_steps
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch
 from groupd.coordinator.runtime.broker import Broker
@@ -103,7 +103,7 @@ class LagCollector(Collector):
     def _samples(self, level: int) -> Iterator[Sample | None]:
         """None is no sample but a point where other work may run."""
         groups = self._watch.groups
-        by_lag = ((-known.lag, group_id) for group_id, known in groups.items())
+        by_lag = ((-known.totals.lag, group_id) for group_id, known in groups.items())
         order = yield from sorted_in_steps(by_lag)
         watched = [(group_id, groups[group_id]) for _, group_id in order]
         if level >= LEVELS.index("group"):
@@ -133,15 +133,16 @@ class LagCollector(Collector):
 
     def _topics(self) -> Iterator[Sample]:
         known = self._broker.image.by_name
-        for topic in dict.fromkeys(topic for topic, _ in self._watch.bounds):
+        for topic in self._watch.bounds:
             if topic in known:
                 yield "kafka_topic_partitions", (topic,), known[topic].partitions
 
     def _partitions(self) -> Iterator[Sample]:
-        for (topic, number), (start, end) in self._watch.bounds.items():
-            labels = (topic, str(number))
-            yield "kafka_topic_partition_current_offset", labels, end
-            yield "kafka_topic_partition_oldest_offset", labels, start
+        for topic, partitions in self._watch.bounds.items():
+            for number, bounds in partitions.items():
+                labels = (topic, str(number))
+                yield "kafka_topic_partition_current_offset", labels, bounds.end
+                yield "kafka_topic_partition_oldest_offset", labels, bounds.start
 
 
 _COST = 16
@@ -154,28 +155,28 @@ def _of_group(group_id: str, known: GroupLag | None, group: Group | None) -> Ite
         state = (group_id, group.type_name, group.state_name())
         yield "groupd_consumergroup_state", state, 1
     if known is not None:
-        judgement = (group_id, known.judgement.value)
+        judgement = (group_id, known.totals.judgement.value)
         yield "groupd_consumergroup_judgement", judgement, 1
-        age_s = (known.age_ms or 0) / 1000
+        age_s = (known.totals.age_ms or 0) / 1000
         yield "groupd_consumergroup_lag_seconds_max", (group_id,), age_s
 
 
-def _of_topics(group_id: str, known: GroupLag) -> Iterator[Sample]:
-    lags: dict[str, int] = {}
-    offsets: dict[str, int] = {}
-    for (topic, _), one in known.partitions.items():
-        lags[topic] = lags.get(topic, 0) + one.lag
-        offsets[topic] = offsets.get(topic, 0) + one.progress.offset
-    for topic, lag in lags.items():
+def _of_topics(group_id: str, known: GroupLag) -> Iterator[Sample | None]:
+    for topic, partitions in known.topics.items():
+        lag = offsets = 0
+        for some in chunks(list(partitions.values())):
+            lag += sum(one.lag for one in some)
+            offsets += sum(one.offset for one in some)
+            yield None
         yield "kafka_consumergroup_lag_sum", (group_id, topic), lag
-        yield "kafka_consumergroup_current_offset_sum", (group_id, topic), offsets[topic]
+        yield "kafka_consumergroup_current_offset_sum", (group_id, topic), offsets
 
 
 def _of_partitions(group_id: str, known: GroupLag) -> Iterator[Sample]:
-    for (topic, number), one in known.partitions.items():
+    for (topic, number), one in known.partitions():
         labels = (group_id, topic, str(number))
         yield "kafka_consumergroup_lag", labels, one.lag
-        yield "kafka_consumergroup_current_offset", labels, one.progress.offset
+        yield "kafka_consumergroup_current_offset", labels, one.offset
         yield "groupd_consumergroup_lag_seconds", labels, (one.age_ms or 0) / 1000
         if one.judgement is not Judgement.OK:
             bad = (*labels, one.judgement.value)

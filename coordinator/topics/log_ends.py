@@ -7,17 +7,21 @@ open stands still, so it is asked for once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
+from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.lag.ends import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import KnownTopics, Partitions
 from groupd.storage.log import MeasuredLogs
 
-TopicPartition = tuple[str, int]
-Bounds = tuple[int, int]
+NAMES_AT_ONCE = 1000
+"""Logs that the store is asked for at once."""
+
+_NOT_WRITTEN = Bounds(0, 0)
+"""A partition that nobody has written to has no log yet."""
 
 
 class StoredEnds:
@@ -37,42 +41,60 @@ class StoredEnds:
         self._logs = logs
         self._work = work
         self._shared = shared
-        self._closed: dict[str, Bounds] = {}
-        """By name of the log, those that were not open when they were asked for last."""
+        self._closed: Found = {}
+        """Those that were not open when they were asked for last."""
 
-    async def look(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+    async def look(self, wanted: Mapping[str, Collection[int]]) -> Found:
         """See `LogEnds`."""
-        pace = Pace(self._work)
-        found: dict[TopicPartition, Bounds] = {}
-        closed: dict[str, TopicPartition] = {}
-        for place in places:
-            if pace.due():
-                await pace.turn()
-            if (topic := self._topic(place)) is None:
-                continue
-            opened = self._partitions.is_open(topic, place[1])
-            if opened is None:
-                closed[log_name(topic.topic_id, place[1])] = place
-            else:
-                found[place] = opened.start_offset, opened.high_watermark
-        known = {} if self._shared else self._closed
-        new = [name for name in closed if name not in known]
-        stored = await self._logs.ends(new) if new else {}
-        # A partition that nobody has written to has no log yet.
-        self._closed = {name: known.get(name) or stored.get(name, (0, 0)) for name in closed}
-        found.update((closed[name], bounds) for name, bounds in self._closed.items())
+        found, closed, unknown = await self._work.run(self._known(wanted))
+        for topic, names in unknown.items():
+            for some in _parts(list(names), NAMES_AT_ONCE):
+                stored = await self._logs.ends(some)
+                for name in some:
+                    bounds = Bounds(*stored[name]) if name in stored else _NOT_WRITTEN
+                    found[topic][names[name]] = closed[topic][names[name]] = bounds
+        self._closed = closed
         return found
 
-    async def written_ms(self, place: TopicPartition, offset: int) -> int | None:
+    def _known(
+        self, wanted: Mapping[str, Collection[int]]
+    ) -> Steps[tuple[Found, Found, dict[str, dict[str, int]]]]:
+        """The bounds that are known; those of them whose logs are not open; and the logs that the
+        store must be asked for: by topic the partitions by the name of the log."""
+        found: Found = {}
+        closed: Found = {}
+        unknown: dict[str, dict[str, int]] = {}
+        work = Work()
+        for name, numbers in wanted.items():
+            topic = self._topic(name)
+            if topic is None:
+                continue
+            of_topic, of_closed = found.setdefault(name, {}), closed.setdefault(name, {})
+            before = {} if self._shared else self._closed.get(name, {})
+            for number in numbers:
+                opened = self._partitions.is_open(topic, number)
+                if opened is not None:
+                    of_topic[number] = Bounds(opened.start_offset, opened.high_watermark)
+                elif number in before:
+                    of_topic[number] = of_closed[number] = before[number]
+                elif 0 <= number < topic.partitions:
+                    unknown.setdefault(name, {})[log_name(topic.topic_id, number)] = number
+                if work.enough(2):
+                    yield
+        return found, closed, unknown
+
+    async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
         """See `LogEnds`."""
-        topic = self._topic(place)
-        if topic is None:
+        known = self._topic(topic)
+        if known is None:
             return None
-        batches = await self._logs.read(log_name(topic.topic_id, place[1]), offset, 1)
+        batches = await self._logs.read(log_name(known.topic_id, partition), offset, 1)
         return batches[0].max_timestamp_ms if batches else None
 
-    def _topic(self, place: TopicPartition) -> Topic | None:
-        topic = self._topics.topic(place[0])
-        if topic is None or topic.internal or not 0 <= place[1] < topic.partitions:
-            return None
-        return topic
+    def _topic(self, name: str) -> Topic | None:
+        topic = self._topics.topic(name)
+        return None if topic is None or topic.internal else topic
+
+
+def _parts(names: list[str], size: int) -> list[list[str]]:
+    return [names[first : first + size] for first in range(0, len(names), size)]

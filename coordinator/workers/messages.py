@@ -17,7 +17,7 @@ from msgspec import Struct, convert, msgpack
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.lag.ends import Bounds, TopicPartition
+from groupd.coordinator.lag.ends import Found
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
@@ -34,6 +34,7 @@ from groupd.storage.log import (
     StoreTaken,
 )
 
+TopicPartition = tuple[str, int]
 GroupConfigs = Mapping[str, Mapping[str, str]]
 Codes = dict[TopicPartition, ErrorCode]
 
@@ -215,8 +216,8 @@ CALLS: Mapping[WorkerOperation, CallTypes] = {
     WorkerOperation.FORWARD: CallTypes(Forward, bytes),
     WorkerOperation.VERIFY: CallTypes(Verify, Codes),
     # Worker -> main: the logs of topics, see `groupd.coordinator.lag.ends.LogEnds`.
-    WorkerOperation.ENDS: CallTypes(list[TopicPartition], dict[TopicPartition, Bounds]),
-    WorkerOperation.WRITTEN: CallTypes(tuple[TopicPartition, int], int | None),
+    WorkerOperation.ENDS: CallTypes(dict[str, list[int]], Found),
+    WorkerOperation.WRITTEN: CallTypes(tuple[str, int, int], int | None),
     # Main -> worker, the first call of all; answered once its shards are loaded.
     WorkerOperation.START: CallTypes(Start, Health),
     # Main -> worker: news, answered once its shards know.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.core.slices import LISTED_MAX, chunks
-from groupd.coordinator.lag.ends import Bounds, TopicPartition
+from groupd.coordinator.core.slices import chunks
+from groupd.coordinator.lag.ends import Found, Wanted
 from groupd.coordinator.producers.transactions import TransactionalWrite
 from groupd.coordinator.topics.catalogue import MetadataListener, Topic
 from groupd.coordinator.workers.channel import Channel
@@ -25,6 +25,9 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import Append, LogError, LogState, Replacement, StoredBatch
 from groupd.storage.units import OwnedUnit
+
+ENDS_AT_ONCE = 2000
+"""Partitions whose ends are asked for at once."""
 
 
 class RemoteLogs:
@@ -85,15 +88,18 @@ class RemoteEnds:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    async def look(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+    async def look(self, wanted: Wanted) -> Found:
         """Asks for some at a time, since an answer is read in one go."""
-        found: dict[TopicPartition, Bounds] = {}
-        for some in chunks(places, LISTED_MAX):
-            found.update(await _call(self._channel, WorkerOperation.ENDS, some))
+        found: Found = {}
+        for topic, numbers in wanted.items():
+            for some in chunks(numbers, ENDS_AT_ONCE):
+                part = await _call(self._channel, WorkerOperation.ENDS, {topic: some})
+                found.setdefault(topic, {}).update(part.get(topic, {}))
         return found
 
-    async def written_ms(self, place: TopicPartition, offset: int) -> int | None:
-        written: int | None = await _call(self._channel, WorkerOperation.WRITTEN, (place, offset))
+    async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
+        asked = (topic, partition, offset)
+        written: int | None = await _call(self._channel, WorkerOperation.WRITTEN, asked)
         return written
 
 

@@ -46,6 +46,8 @@ CHORES: Mapping[str, int | str] = {
 before."""
 SESSION_MS = 30_000
 GROUPS = "kafka_server_group_coordinator_metrics_group_count"
+ROUNDS = 3
+"""The second and the third event about a group that stands still are those of rounds."""
 AFTER_S = 1.5
 """A phase is watched for so long after its own request has been answered."""
 QUICK_CASE = (QUICK, 15_000, 0.4)
@@ -147,6 +149,11 @@ def _work(
     yield during("/groups/huge", lambda: _get(admin, "/groups/huge"))
     yield during("ListGroups", client.list_groups)
     yield during("DescribeGroups of the huge group", client.describe)
+    for name, path in (("all groups", "/live/groups"), ("the huge group", "/live/groups/huge")):
+        yield during(
+            f"the console's first event about {name}", lambda path=path: _event(admin, path)
+        )  # type: ignore[misc]
+    yield during("a round over the lag of all groups", lambda: _round(admin))
     yield during("OffsetFetch of all", client.fetch_all)
     yield during("a member joins the huge group", client.join)
     yield during("a member leaves the huge group", client.leave)
@@ -156,6 +163,21 @@ def _get(admin: str, path: str) -> bytes:
     with urllib.request.urlopen(f"http://{admin}{path}", timeout=60) as reply:
         body: bytes = reply.read()
         return body
+
+
+def _event(admin: str, path: str) -> None:
+    """Reads the first event of a stream."""
+    with urllib.request.urlopen(f"http://{admin}{path}", timeout=60) as reply:
+        assert reply.readline() == b"event: snapshot\n"
+        reply.readline()
+
+
+def _round(admin: str) -> None:
+    """Waits until a round that began after now is over."""
+    with urllib.request.urlopen(f"http://{admin}/live/groups/huge", timeout=60) as reply:
+        events = 0
+        while events < ROUNDS:
+            events += reply.readline().startswith(b"event: snapshot")
 
 
 def _metric(admin: str, name: str, **labels: str) -> float:

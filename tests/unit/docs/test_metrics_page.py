@@ -22,8 +22,8 @@ from groupd.coordinator.cluster.peer_metrics import PeerCollector
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.lag.judgement import Judgement, seen_first
-from groupd.coordinator.lag.trend import Trend
+from groupd.coordinator.lag.ends import Bounds
+from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.recording.metrics import RecordingCollector
 from groupd.coordinator.recording.tape import Tape
@@ -137,10 +137,10 @@ def lag_collector(config: CoordinatorConfig) -> LagCollector:
     broker = Mock(
         config=config, shards=[], shard_of=lambda _: shard, image=Mock(by_name={"t": topic})
     )
-    stopped = PartitionLag(seen_first(1, 1, 1, 1), 2, 1, 1, Judgement.STOPPED)
+    stopped = PartitionLag(1, 1, 1, 1, 1, age_ms=1, judgement=Judgement.STOPPED)
     watch = LagWatch(broker, Mock(), SystemClock(), LongWork(), config)
-    watch.groups = {"g": GroupLag({("t", 0): stopped}, Trend())}
-    watch.bounds = {("t", 0): (0, 2)}
+    watch.groups = {"g": GroupLag({"t": {0: stopped}})}
+    watch.bounds = {"t": {0: Bounds(0, 2)}}
     return LagCollector(broker, watch, 100)
 
 

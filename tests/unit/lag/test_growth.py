@@ -27,7 +27,7 @@ def test_a_log_that_stands_still_takes_two_points_and_stays_exact() -> None:
     growth = grown(100, *[100] * 1000, 110)
     # Record 105 came in the last round, however long the log had been quiet before.
     assert growth.age_ms(105, 1001 * ROUND) == 5_000
-    assert len(growth._times) == 3
+    assert len(growth.times) == 3
 
 
 def test_records_from_before_the_first_round_are_looked_up() -> None:
@@ -50,7 +50,7 @@ def test_a_topic_that_was_made_anew_begins_a_new_history() -> None:
 
 def test_long_histories_are_thinned_out() -> None:
     growth = grown(*range(0, 100_000, 10))
-    assert len(growth._times) <= POINTS_MAX
+    assert len(growth.times) <= POINTS_MAX
     now = 10_000 * ROUND
     for offset in (0, 50, 12_345, 77_777, 99_980):
         exact = now - offset * ROUND // 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.lag.judgement import Judgement, Progress, records_behind, seen_first
+from groupd.coordinator.lag.judgement import Judgement, Progress, records_behind
 
 ROUND = 10_000
 WINDOW = 10 * ROUND
@@ -10,6 +10,11 @@ START = 1_800_000_000_000
 
 Seen = tuple[int, int, bool]
 """Committed offset, lag, and whether something was committed since the round before."""
+
+
+def seen_first(offset: int, lag: int, commit_ms: int, now_ms: int) -> Progress:
+    """The progress after the first round that finds a partition."""
+    return Progress(offset, lag, commit_ms, now_ms, now_ms, 0 if lag else now_ms)
 
 
 def after(*rounds: Seen) -> tuple[Progress, int]:

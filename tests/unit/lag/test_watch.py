@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +11,9 @@ from msgspec import Struct, field
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.lag.ends import Bounds, TopicPartition
+from groupd.coordinator.lag.ends import Bounds, Found, Wanted
 from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.lag.watch import LagWatch, TopicPartition
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages import TopicId
@@ -28,19 +27,23 @@ ORDERS = ("orders", 0)
 class Logs(Struct):
     """Logs by partition: start, end; and when records were written."""
 
-    bounds: dict[TopicPartition, Bounds] = field(default_factory=dict)
+    bounds: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     written: dict[TopicPartition, int] = field(default_factory=dict)
     asked: list[tuple[TopicPartition, int]] = field(default_factory=list)
     away: bool = False
 
-    async def look(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+    async def look(self, wanted: Wanted) -> Found:
         if self.away:
             raise LogUnavailable("away")
-        return {place: self.bounds[place] for place in places if place in self.bounds}
+        found: Found = {}
+        for (topic, number), bounds in self.bounds.items():
+            if number in wanted.get(topic, ()):
+                found.setdefault(topic, {})[number] = Bounds(*bounds)
+        return found
 
-    async def written_ms(self, place: TopicPartition, offset: int) -> int | None:
-        self.asked.append((place, offset))
-        return self.written.get(place)
+    async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
+        self.asked.append(((topic, partition), offset))
+        return self.written.get((topic, partition))
 
 
 class Bench:
@@ -79,8 +82,8 @@ async def test_a_group_has_the_sum_of_its_lags_and_the_worst_judgement() -> None
     bench.commit("other", ("gone", 0), 3)
     await bench.rounds(11)
     billing = bench.watch.groups["billing"]
-    assert (billing.lag, billing.judgement) == (40, Judgement.STOPPED)
-    assert billing.partitions[ORDERS].judgement is Judgement.OK
+    assert (billing.totals.lag, billing.totals.judgement) == (40, Judgement.STOPPED)
+    assert billing.topics["orders"][0].judgement is Judgement.OK
     assert billing.trend.minutes(bench.now.wall_ms)[-1] == 40
     assert list(bench.watch.trends) == [("billing", ("orders", 1))]
     assert "other" not in bench.watch.groups  # its topic does not exist
@@ -94,7 +97,7 @@ async def test_the_age_of_old_records_is_looked_up_once() -> None:
     bench.commit("billing", ORDERS, 20)
     await bench.rounds(3)
     assert bench.logs.asked == [(ORDERS, 20)]
-    age = bench.watch.groups["billing"].age_ms
+    age = bench.watch.groups["billing"].totals.age_ms
     assert age == bench.now.wall_ms - (START - 3_600_000)
 
 
@@ -104,7 +107,7 @@ async def test_a_record_whose_time_nobody_knows_is_as_old_as_the_first_round() -
     bench.logs.written = {ORDERS: START + 10**9}  # the producer's clock is ahead
     bench.commit("billing", ORDERS, 20)
     await bench.rounds(4)
-    assert bench.watch.groups["billing"].age_ms == 30_000
+    assert bench.watch.groups["billing"].totals.age_ms == 30_000
     assert len(bench.logs.asked) == 1
 
 
@@ -134,4 +137,4 @@ async def test_a_store_that_is_away_leaves_the_last_round_as_it_was() -> None:
     bench.logs.away = True
     with pytest.raises(LogUnavailable):
         await bench.rounds(1)
-    assert bench.watch.groups["billing"].lag == 80
+    assert bench.watch.groups["billing"].totals.lag == 80

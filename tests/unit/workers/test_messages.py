@@ -12,6 +12,7 @@ from prometheus_client.exposition import generate_latest
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.lag.ends import Bounds
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.server.families import text_steps
 from groupd.coordinator.workers.messages import (
@@ -159,8 +160,8 @@ QUESTIONS = {
     WorkerOperation.VERIFY: Verify(
         TransactionalWrite("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0))), True
     ),
-    WorkerOperation.ENDS: [("orders", 3), ("orders", 4)],
-    WorkerOperation.WRITTEN: (("orders", 3), 17),
+    WorkerOperation.ENDS: {"orders": [3, 4]},
+    WorkerOperation.WRITTEN: ("orders", 3, 17),
     WorkerOperation.GROUP_CONFIGS: GroupNews("g", {"consumer.session.timeout.ms": "1"}),
     WorkerOperation.BROKER_CONFIGS: {"message.max.bytes": "5"},
     WorkerOperation.MARKER: MarkerOrder(Marker(7, 3, True, 9, 2), (("__consumer_offsets", 4),)),
@@ -180,7 +181,7 @@ ANSWERS = {
     WorkerOperation.DELETE: None,
     WorkerOperation.FORWARD: b"",
     WorkerOperation.VERIFY: {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NOT_COORDINATOR},
-    WorkerOperation.ENDS: {("orders", 3): (5, 17)},
+    WorkerOperation.ENDS: {"orders": {3: Bounds(5, 17)}},
     WorkerOperation.WRITTEN: 1_800_000_000_000,
     WorkerOperation.START: Health(3, ("a", "b")),
     WorkerOperation.METADATA: None,
