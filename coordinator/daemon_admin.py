@@ -9,6 +9,8 @@ from groupd.coordinator.advertised import WILDCARDS, address_text
 from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
+from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_access import admin_access
@@ -55,6 +57,7 @@ class DaemonAdmin:
         self._tls = admin_tls(options.config)
         self._access = admin_access(options.config, wanted[0])
         self._server: AdminServer | None = None
+        self._watch: LagWatch | None = None
 
     async def open(
         self,
@@ -81,11 +84,15 @@ class DaemonAdmin:
         routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
         ends = parts.data_plane.partitions.ends
         member = others.member
-        groups = (
-            GroupRoutes(parts.broker, work, ends)
-            if member is None
-            else GroupRoutes(parts.broker, work, ends, member.elsewhere)
+        watch = self._watch = LagWatch(
+            parts.broker, parts.log_ends, SystemClock(), work, self._options.config
         )
+        groups = (
+            GroupRoutes(parts.broker, work, ends, watch)
+            if member is None
+            else GroupRoutes(parts.broker, work, ends, watch, member.elsewhere)
+        )
+        scrapes.add(lambda: _lag_collector(parts, watch))
         routes.add("groups", groups)
         routes.add("events", groups.events)
         add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
@@ -99,6 +106,7 @@ class DaemonAdmin:
         except OSError as error:
             raise cannot_listen(*self._wanted, "--admin", error) from error
         shown["admin"] = list(self.address)
+        watch.start()
         self._server = server
         if member is not None:
             member.admin_url = self._url(parts.broker.node.host)
@@ -107,6 +115,8 @@ class DaemonAdmin:
         """Close the port, if it was opened."""
         if self._server is not None:
             await self._server.close()
+        if self._watch is not None:
+            await self._watch.close()
 
     def _url(self, node_host: str) -> str:
         """The URL of the port for other nodes, whose clients reach this one at `node_host`; empty
@@ -156,6 +166,12 @@ def _add_cluster(
     scrapes.add(collector)
     scrapes.add(peer_collector)
     return {"cluster": pages.act}
+
+
+def _lag_collector(parts: DaemonParts, watch: LagWatch) -> Collector:
+    from groupd.coordinator.server.lag_metrics import LagCollector
+
+    return LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max)
 
 
 def _security_collector(parts: DaemonParts) -> Collector:

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
-from groupd.coordinator.core.inspection import group_summary
 from groupd.coordinator.core.slices import smallest
+from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.inspecting import inspect_lazily
 from groupd.coordinator.runtime.long_work import LongWork
@@ -26,7 +26,13 @@ from groupd.coordinator.server.admin_http import (
     as_json,
     text,
 )
-from groupd.coordinator.server.group_lag import Ends, OwnedSince, add_lag
+from groupd.coordinator.server.group_lag import (
+    Ends,
+    OwnedSince,
+    add_judgement,
+    add_lag,
+    group_row,
+)
 from groupd.coordinator.server.long_json import Encoded, json_steps
 from groupd.coordinator.server.paging import Window, next_page, window
 
@@ -45,19 +51,22 @@ class Elsewhere(Struct, frozen=True):
 
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
-    by `work`. `ends` None: the caller of these routes adds the lag. `elsewhere(group_id)`: the
-    node that serves a group which this one does not; None: it is served here."""
+    by `work`. `ends` None: the caller of these routes adds the lag of single partitions. `watch`:
+    the lag of groups. `elsewhere(group_id)`: the node that serves a group which this one does not;
+    None: it is served here."""
 
     def __init__(
         self,
         broker: Broker,
         work: LongWork,
         ends: Ends | None,
+        watch: LagWatch | None = None,
         elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,
     ) -> None:
         self._broker = broker
         self._work = work
         self._ends = ends
+        self._watch = watch
         self._elsewhere = elsewhere
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
@@ -111,7 +120,8 @@ class GroupRoutes:
             shard = self._broker.places[partition]
             if isinstance(shard, ShardRuntime):
                 group = shard.shard.state.groups.get(group_id)
-                yield None if group is None else group_summary(group)
+                timeline = self._broker.timeline
+                yield None if group is None else group_row(group, self._watch, timeline)
             else:
                 yield None  # served by another node meanwhile
 
@@ -136,6 +146,7 @@ class GroupRoutes:
         shown, more = found
         if self._ends is not None:
             yield from add_lag(shown, self._ends)
+        yield from add_judgement(shown, self._watch)
         return (yield from offsets_page(request, wanted, shown, more))
 
     def _show(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:

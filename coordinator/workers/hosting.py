@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from groupd.coordinator.lag.ends import LogEnds
 from groupd.coordinator.producers.transactions import TransactionVerifier
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
@@ -83,6 +84,7 @@ class Hosting:
         broker: Broker,
         data_plane: DataPlane,
         verifier: TransactionVerifier,
+        ends: LogEnds,
     ) -> MainFrontend:
         """Connects the workers with what they ask for. Returns the front end that takes the
         requests of the main process's own clients."""
@@ -99,6 +101,8 @@ class Hosting:
                 **service.operations,
                 WorkerOperation.FORWARD: frontend.forwarded,
                 WorkerOperation.VERIFY: self._verify,
+                WorkerOperation.ENDS: ends.look,
+                WorkerOperation.WRITTEN: lambda asked: ends.written_ms(*asked),
             }
         broker.find_node = self.cluster.find_node
         data_plane.catalogue.add_listener(self.cluster.on_metadata)
