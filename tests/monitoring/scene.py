@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -20,21 +21,23 @@ from tests.support.prometheus import Prometheus
 from tests.support.sasl_client import plain_config
 
 HOST = "127.0.0.1"
+CLIENTS_MAX = 16
 TOPICS = {"orders": 6, "payments": 3}
-LAG: dict[str, str] = {}
+LAG = {"groupd.lag.interval.ms": "500"}
 JOBS = {"groups": "groupd", "coordinator": "groupd", "cluster": "cluster"}
 """The job that each dashboard is asked about."""
 
 
 class Scene:
-    """`prometheus` scrapes the job `groupd`, one daemon, and the job `cluster`, three nodes. Three
-    groups read: `billing` (KIP-848), `audit` (classic), and `transfers` on the cluster; `ledger` reads over TLS with a login. `late` has
-    read a little and is gone, `done` has read everything."""
+    """`prometheus` scrapes the job `groupd`, one daemon, and the job `cluster`, three nodes. Groups
+    read: `billing` (KIP-848), `audit` (classic), `ledger` over TLS with a login, and `transfers` on
+    the cluster. `late` has read a little and is gone, `done` has read everything."""
 
     def __init__(self, directory: Path, store_url: str, rules: Path) -> None:
         self._closing = ExitStack()
         self._over = threading.Event()
-        self._errors: list[str] = []
+        self._clients = ThreadPoolExecutor(CLIENTS_MAX)
+        self._running: list[Future[None]] = []
         self._directory, self._rules = directory, rules
         secured = {
             "listeners": f"PLAINTEXT://{HOST}:0,SASL_SSL://{HOST}:0",
@@ -44,9 +47,7 @@ class Scene:
             "listener.name.sasl_ssl.plain.sasl.jaas.config": plain_config(),
         }
         settings = {**FAST_SETTINGS, **LAG}
-        self.daemon = Daemon(
-            directory / "daemon", topics=TOPICS, settings={**settings, **secured}
-        )
+        self.daemon = Daemon(directory / "daemon", topics=TOPICS, settings={**settings, **secured})
         self.cluster = ClusterOfDaemons(
             directory / "cluster", store_url, topics=TOPICS, settings=settings
         )
@@ -65,6 +66,7 @@ class Scene:
         self.prometheus = Prometheus(self._directory / "prometheus", targets, [self._rules])
         self._closing.callback(self.prometheus.close)
         self.prometheus.start()
+        self._closing.callback(self._clients.shutdown)
         self._start_clients()
 
     def _start_clients(self) -> None:
@@ -86,24 +88,17 @@ class Scene:
         return f"{HOST}:{self.daemon.ports['kafka']}"
 
     def close(self) -> None:
-        """The clients first: they must not have met an error."""
+        """The clients first; fails if one of them has met an error."""
         self._over.set()
         self._closing.close()
-        assert self._errors == []
+        for client in self._running:
+            client.result()
 
     def logs(self) -> str:
         return f"{self.daemon.logs()}\n{self.prometheus.logs()}"
 
     def _run(self, client: Callable[[], None]) -> None:
-        def guarded() -> None:
-            try:
-                client()
-            except Exception as error:
-                self._errors.append(repr(error))
-
-        thread = threading.Thread(target=guarded)
-        thread.start()
-        self._closing.callback(thread.join)
+        self._running.append(self._clients.submit(client))
 
     def _read(self, bootstrap: str, group: str, protocol: str) -> None:
         """Reads and commits until the end."""

@@ -54,9 +54,7 @@ def test_panels_do_not_lie_on_each_other(name: str) -> None:
     for panel in dashboard(name)["panels"]:
         place = panel["gridPos"]
         cells = {
-            (place["x"] + x, place["y"] + y)
-            for x in range(place["w"])
-            for y in range(place["h"])
+            (place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])
         }
         assert not cells & taken, panel["title"]
         assert place["x"] + place["w"] <= WIDTH, panel["title"]

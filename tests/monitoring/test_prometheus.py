@@ -22,9 +22,7 @@ EMPTY = {
 
 
 @pytest.fixture(scope="module")
-def scene(
-    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
-) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> Iterator[Scene]:
     url = postgres.url(postgres.emptied_database())
     made = Scene(tmp_path_factory.mktemp("monitoring"), url, RULES)
     try:
@@ -70,12 +68,8 @@ def test_every_rule_can_be_evaluated_and_nothing_fires(scene: Scene) -> None:
         return {(one["alertname"], one.get("consumergroup", "")) for one in labels}
 
     expected = ("GroupdGroupWithoutMembers", "late")
-    wait_until(
-        lambda: expected in waiting(), DATA_S, "the group without members", scene.logs
-    )
+    wait_until(lambda: expected in waiting(), DATA_S, "the group without members", scene.logs)
     assert not {group for _, group in waiting()} & {"billing", "audit", "transfers", "done"}
-    rules = [
-        rule for group in scene.prometheus.get("rules")["groups"] for rule in group["rules"]
-    ]
+    rules = [rule for group in scene.prometheus.get("rules")["groups"] for rule in group["rules"]]
     assert {rule["name"] for rule in rules} == ALERTS.keys()
     assert [rule for rule in rules if rule["health"] != "ok"] == []
