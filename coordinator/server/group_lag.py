@@ -51,6 +51,12 @@ def group_row(group: Group, watch: LagWatch | None, timeline: Timeline) -> dict[
     }
 
 
+def trend_of(group_id: str, watch: LagWatch | None, now_ms: int) -> list[int | None] | None:
+    """The lag of a group over the last hour, two minutes in a number; None: there was none."""
+    known = None if watch is None else watch.groups.get(group_id)
+    return None if known is None or known.trend.flat else known.trend.minutes(now_ms, 2)
+
+
 def seconds(age_ms: int | None) -> float | None:
     """An age as a page shows it."""
     return None if age_ms is None else round(age_ms / 1000, 1)

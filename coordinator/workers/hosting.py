@@ -14,6 +14,7 @@ from groupd.coordinator.producers.transactions import TransactionVerifier
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.group_lag import Ends
 from groupd.coordinator.server.scrapes import Scrapes
@@ -116,12 +117,22 @@ class Hosting:
         if self._frontend is not None:
             self._frontend.close()
 
-    def add_routes(self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends, work: LongWork) -> None:
-        """Adds the routes of the admin port that speak for all nodes."""
+    def shown(self) -> list[dict[str, Any]]:
+        """Each worker, as the console shows it."""
+        return [
+            {"node": link.node_id, "state": link.state.value, "restarts": link.restarts}
+            for link in self.cluster.links
+        ]
+
+    def add_routes(
+        self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends, work: LongWork
+    ) -> Callable[[HttpRequest], Awaitable[HttpReply]]:
+        """Adds the routes of the admin port that speak for all nodes. Returns that of `/groups`."""
         cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes, ends, work)
         routes.add("metrics", cluster_routes.metrics)
         routes.add("groups", cluster_routes.groups)
         routes.add("events", cluster_routes.events)
+        return cluster_routes.groups
 
     def _start(self, worker: WorkerNode) -> Start:
         catalogue = self._data_plane.catalogue

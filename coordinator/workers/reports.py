@@ -21,7 +21,7 @@ from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_groups import GroupRoutes
-from groupd.coordinator.server.admin_http import HttpRequest
+from groupd.coordinator.server.admin_http import BadRequest, HttpRequest, text
 from groupd.coordinator.server.collectors import LogCollector
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.lag_metrics import LagCollector
@@ -60,7 +60,10 @@ class WorkerReports:
         """The answer to a question about what is below `/groups` and `/events`."""
         request = HttpRequest(question.path, question.query)
         of_all = request.path[0] == "events"
-        reply = await (self._groups.events(request) if of_all else self._groups(request))
+        try:
+            reply = await (self._groups.events(request) if of_all else self._groups(request))
+        except BadRequest as error:
+            reply = text(str(error), 400)
         return AdminAnswer(reply.status, reply.content_type, reply.body, reply.headers)
 
 
