@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class AllGroups:
-    """A `live.Source`. `node()`: which node this is, as JSON-friendly data."""
+    """A `live.LiveSource`. `node()`: which node this is, as JSON-friendly data."""
 
     def __init__(
         self,

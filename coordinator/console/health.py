@@ -33,8 +33,8 @@ class HealthParts(Struct, frozen=True):
     not_ready: Callable[[], str | None]
 
 
-class Health:
-    """A `live.Source`."""
+class HealthSource:
+    """A `live.LiveSource`."""
 
     def __init__(self, parts: HealthParts, now: Callable[[], Instant]) -> None:
         self._parts = parts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Protocol
 
 import structlog
@@ -30,7 +30,7 @@ SHARE = 50
 less than the fiftieth part of the time."""
 
 
-class Source(Protocol):
+class LiveSource(Protocol):
     """What a topic shows. Both raise an exception when it cannot be asked just now."""
 
     async def look(self) -> bytes | None:
@@ -50,7 +50,7 @@ def event(name: str, data: bytes) -> bytes:
 class LiveTopic:
     """`topics`: all of them; the more there are, the longer each of them rests."""
 
-    def __init__(self, source: Source, clock: Clock, topics: LiveTopics) -> None:
+    def __init__(self, source: LiveSource, clock: Clock, topics: LiveTopics) -> None:
         self.listeners = 0
         self.ended = False
         self._source = source
@@ -74,8 +74,8 @@ class LiveTopic:
                     self._task = asyncio.create_task(self._go_on())
             version = self._version
             yield await self._source.whole()
-            while not self.ended:
-                if version == self._version and not await self._wait(version):
+            while await self._wait(version):
+                if version == self._version:
                     yield KEEP_ALIVE
                     continue
                 missed, version = self._version - version, self._version
@@ -97,12 +97,10 @@ class LiveTopic:
             self._news.notify_all()
 
     async def _wait(self, version: int) -> bool:
-        """Whether there is something new, waited for until it is time for a sign of life."""
-        try:
+        """Wait for something new, or until it is time for a sign of life. False: it has ended."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(KEEP_ALIVE_S), self._news:
                 await self._news.wait_for(lambda: self.ended or self._version != version)
-        except TimeoutError:
-            return False
         return not self.ended
 
     async def _look(self) -> None:
@@ -137,7 +135,7 @@ class LiveTopics:
     def count(self) -> int:
         return len(self._topics)
 
-    async def events(self, key: str, source: Source) -> AsyncGenerator[bytes, None]:
+    async def events(self, key: str, source: LiveSource) -> AsyncGenerator[bytes, None]:
         """The events of a topic for one listener. `source`: makes the topic if there is none."""
         topic = self._topics.get(key)
         if topic is None or topic.ended:

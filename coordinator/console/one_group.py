@@ -33,8 +33,8 @@ GONE = event("gone", b"{}")
 
 
 class OneGroup:
-    """A `live.Source`. A picture is made anew when the group had an event, after each round over
-    the lag, and all the time while the group waits for something."""
+    """A `live.LiveSource`. A picture is made anew when the group had an event, after each round
+    over the lag, and all the time while the group waits for something."""
 
     def __init__(self, asking: Asking, group_id: str) -> None:
         self._asking = asking

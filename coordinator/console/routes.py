@@ -8,7 +8,7 @@ from typing import Any
 from groupd.coordinator.console.all_groups import AllGroups
 from groupd.coordinator.console.asking import Asking, CannotAsk
 from groupd.coordinator.console.files import ConsoleFiles
-from groupd.coordinator.console.health import Health, HealthParts
+from groupd.coordinator.console.health import HealthParts, HealthSource
 from groupd.coordinator.console.live import LiveTopics
 from groupd.coordinator.console.one_group import OneGroup
 from groupd.coordinator.runtime.clock import Clock
@@ -33,7 +33,7 @@ class Console:
         self._topics = LiveTopics(clock)
         self._asking = Asking(groups)
         self._all = AllGroups(self._asking, work, clock.now, node)
-        self._health = Health(health, clock.now)
+        self._health = HealthSource(health, clock.now)
 
     def add_to(self, routes: AdminRoutes) -> None:
         routes.page = self._files.page

@@ -106,7 +106,7 @@ class Proposal(Struct, frozen=True):
     proposed: Mapping[str, Assignment]
 
 
-class WhatIf(Struct, frozen=True):
+class AssignorTrial(Struct, frozen=True):
     """`used`: the name of the assignor that a group uses. `propose(state, group, name)`: what the
     assignor of that name would do with the group's members and topics now; it changes nothing.
     Raises AssignorFailed."""
@@ -184,7 +184,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
     identify: Callable[[Any, str], MemberIdentity]
     places: Callable[[Any, str], Iterable[Holding]]
-    what_if: WhatIf | None = None
+    what_if: AssignorTrial | None = None
 
     logged: Mapping[type, Callable[[Any, Any, Any], Iterator[LoggedEvent]]] = field(
         default_factory=dict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.consumer_group.target_assignment import GroupSnapshot, compute
-from groupd.coordinator.core.group_type import Proposal, WhatIf
+from groupd.coordinator.core.group_type import AssignorTrial, Proposal
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.state import ShardState
 
@@ -21,4 +21,4 @@ def _propose(state: ShardState, group: ConsumerGroup, name: str) -> Steps[Propos
     return Proposal(current, {**current, **changed})
 
 
-WHAT_IF = WhatIf(_used, _propose)
+WHAT_IF = AssignorTrial(_used, _propose)
