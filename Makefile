@@ -125,7 +125,7 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker; run scenar
 	GROUPD_PEER=kafka $(BIN)/python -m pytest -q -p no:cacheprovider $(ORACLE_TESTS) $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
-test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(HELM_STAMP) bench-peers ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/prometheus $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(HELM_STAMP) bench-peers ## Everything the tests need
 
 dist: $(STAMPS)/test ## Wheel and source distribution in dist/, checked as a package index would
 	scripts/dist.sh $(BIN)/python dist
@@ -161,6 +161,10 @@ $(STAMPS)/toolchain: scripts/toolchain.sh
 
 $(STAMPS)/chromium: $(STAMPS)/venv scripts/toolchain.sh
 	scripts/toolchain.sh chromium
+	@touch $@
+
+$(STAMPS)/prometheus: $(STAMPS)/venv scripts/toolchain.sh
+	scripts/toolchain.sh prometheus
 	@touch $@
 
 $(STAMPS)/spark-java: $(STAMPS)/venv scripts/toolchain.sh

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What the tests need beside Python: a JDK (17 or newer), Maven, Go (1.26 or newer), Node (20.19 or newer), npm,
-# PostgreSQL (13 or newer), of which the tests start a server of their own, Chromium with its driver, and a C compiler. With an
-# argument (postgresql, java or chromium): only that. For root this script installs what is missing from Debian's packages; for other
-# users it prints the command that does.
+# PostgreSQL (13 or newer) and Prometheus, of which the tests start servers of their own, Chromium with its driver, and a C compiler.
+# With an argument (postgresql, java, chromium or prometheus): only that. For root this script installs what is missing from Debian's
+# packages; for other users it prints the command that does.
 # Go 1.21 or newer will do: it fetches the toolchain that tests/clients/go/go.mod names by itself.
 set -euo pipefail
 
@@ -34,15 +34,27 @@ postgres_is_new_enough() {
         at_least "$("$found" --version | sed -E 's/^postgres \(PostgreSQL\) ([0-9.]+).*/\1/')" 13
 }
 
-# Debian's package would make a database cluster and start it as a service; nobody needs that one.
-without_a_cluster() {
-    local settings=/etc/postgresql-common/createcluster.d/groupd-tests.conf
+# Debian's packages would make a database cluster and start services, now and when the machine boots. Nobody needs these.
+without_services() {
+    local settings=/etc/postgresql-common/createcluster.d/groupd-tests.conf policy=/usr/sbin/policy-rc.d own=
     mkdir -p "$(dirname "$settings")"
     echo "create_main_cluster = false" >"$settings"
+    if [ ! -e "$policy" ]; then
+        own=$policy
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+    fi
     local result=0
     "$@" || result=$?
-    rm -f "$settings"
+    rm -f "$settings" ${own:+"$own"}
     return "$result"
+}
+
+# Only where this script has installed it.
+not_at_boot() {
+    if [[ " ${missing[*]} " == *" $1 "* ]] && command -v systemctl >/dev/null; then
+        systemctl disable --quiet "$1"
+    fi
 }
 
 missing_packages() {
@@ -56,6 +68,12 @@ missing_packages() {
         "" | chromium)
             command -v chromium >/dev/null || echo chromium
             command -v chromedriver >/dev/null || echo chromium-driver
+            ;;
+    esac
+    case "$only" in
+        "" | prometheus)
+            # One package has both programs.
+            { command -v prometheus && command -v promtool; } >/dev/null || echo prometheus
             ;;
     esac
     [ -z "$only" ] || return 0
@@ -73,7 +91,8 @@ if [ ${#missing[@]} -eq 0 ]; then
 fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive without_a_cluster apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    DEBIAN_FRONTEND=noninteractive without_services apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    not_at_boot prometheus
 else
     echo "The tests need ${missing[*]}. Run: sudo apt-get install ${missing[*]}" >&2
     exit 1

@@ -146,6 +146,8 @@ VARIATIONS: dict[str, dict[str, Any]] = {
         "rackLabel": "topology.kubernetes.io/zone",
         "admin": {"existingSecret": "tokens"},
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboards": {"enabled": True, "annotations": {"folder": "groupd"}},
         "serviceAccount": {"annotations": {"a": "b"}},
         "imagePullSecrets": ["registry"],
         "env": [{"name": "TZ", "value": "UTC"}],
@@ -409,8 +411,28 @@ def test_prometheus_finds_the_nodes_one_by_one(tmp_path: Path) -> None:
     ]
     assert found == ["kafka-groupd-headless"]
     assert monitor["spec"]["endpoints"][0]["path"] == "/metrics"
+    relabelled = {"targetLabel": "job", "replacement": "groupd"}
+    assert monitor["spec"]["endpoints"][0]["relabelings"] == [relabelled]
     _, config = made.node(1, tmp_path)
     assert config.admin_metrics_open is True
+
+
+def test_alerts_and_dashboards_are_those_of_the_other_ways_to_deploy(tmp_path: Path) -> None:
+    made = render(VARIATIONS["everything else"], tmp_path)
+    rules = made.one("PrometheusRule")
+    path = ROOT / "deploy" / "prometheus" / "rules" / "groupd.yml"
+    assert rules["spec"] == yaml.safe_load(path.read_text())
+    assert rules["metadata"]["labels"]["release"] == "prometheus"
+    shown = made.one("ConfigMap", "kafka-groupd-dashboards")
+    assert shown["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert shown["metadata"]["annotations"] == {"folder": "groupd"}
+    folder = ROOT / "deploy" / "grafana" / "dashboards"
+    assert {name: json.loads(text) for name, text in shown["data"].items()} == {
+        f"groupd-{path.name}": json.loads(path.read_text()) for path in folder.iterdir()
+    }
+    plain = render(STORE, tmp_path)
+    assert {"ServiceMonitor", "PrometheusRule"} & {kind for kind, _ in plain.objects} == set()
+    assert [name for kind, name in plain.objects if kind == "ConfigMap"] == ["kafka-groupd"]
 
 
 def test_the_schema_knows_exactly_the_values_that_there_are() -> None:

@@ -80,6 +80,14 @@ def browser_programs() -> tuple[str, str]:
     return found[0], found[1]
 
 
+def prometheus_programs() -> tuple[str, str]:
+    """Paths of Prometheus and of promtool, which checks and tests rules."""
+    found = shutil.which("prometheus"), shutil.which("promtool")
+    assert found[0] is not None, "no prometheus on PATH: run `make test-setup`"
+    assert found[1] is not None, "no promtool on PATH: run `make test-setup`"
+    return found[0], found[1]
+
+
 def helm() -> str:
     """Path of helm, which checks the chart."""
     assert HELM.is_file(), "helm is not built: run `make test-setup`"

@@ -173,3 +173,13 @@ def test_the_page_and_a_scrape_agree() -> None:
         documented[name] = (kind, frozenset(named))
     assert documented == scraped()
     assert len(documented) > 20
+
+
+def test_names_that_take_the_place_of_another_exporters_exist() -> None:
+    section = PAGE.read_text().partition("\n## Names of other exporters\n")[2]
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", section, re.MULTILINE)[1:]
+    names = {name for _, ours in rows for name in re.findall(r"\b(?:kafka|groupd)_\w+", ours)}
+    assert len(names) >= 12
+    assert names <= scraped().keys()
+    theirs = [name for other, _ in rows for name in re.findall(r"`(kminion_\w+)", other)]
+    assert len(set(theirs)) == len(theirs)
