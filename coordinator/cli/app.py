@@ -23,7 +23,6 @@ app = typer.Typer(
     name="groupd",
     help="A standalone Kafka group coordinator (KIP-848 and classic groups).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("serve")(typer_command(serve))

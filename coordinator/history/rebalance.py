@@ -37,7 +37,7 @@ class Names:
                 self._clients[event["member_id"]] = client_id
 
     def client(self, member_id: str) -> str:
-        """"" for none."""
+        """ "" for none."""
         return self._clients.get(member_id, "")
 
     def member(self, member_id: str) -> str:
@@ -49,9 +49,7 @@ class Rebalance:
     """`is_over`: by what the events tell. `has_target`: a consumer group's target assignment is
     computed."""
 
-    def __init__(
-        self, names: Names, event: Shown, lead: Sequence[Shown], *, classic: bool
-    ) -> None:
+    def __init__(self, names: Names, event: Shown, lead: Sequence[Shown], *, classic: bool) -> None:
         self.classic = classic
         self.epoch: int = event["epoch"]
         self.has_target = False

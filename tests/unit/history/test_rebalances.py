@@ -137,8 +137,7 @@ def test_the_last_member_leaves_and_the_next_one_comes_much_later(two: ToldShard
     two.beat(-1, "m2")
     emptied = two.stories()[-1]
     assert emptied["sentence"] == (
-        "Member m2 (client two) left: the member asked to leave. "
-        "The group has no members any more."
+        "Member m2 (client two) left: the member asked to leave. The group has no members any more."
     )
     two.advance(3_600_000)
     two.beat(0, "m3", client_id="three")
