@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from types import TracebackType
 
-from groupd.coordinator.cli.kafka import calls, group_calls
+from groupd.coordinator.cli.kafka import calls, config_calls, group_calls
 from groupd.coordinator.cli.kafka.calls import Place, TopicMetadata
 from groupd.coordinator.cli.kafka.connection import (
     UNPROTECTED,
@@ -25,6 +25,8 @@ USED = (
     calls.OFFSET_COMMIT,
     calls.OFFSET_FETCH,
     calls.OFFSET_DELETE,
+    config_calls.DESCRIBE_CONFIGS,
+    config_calls.ALTER_CONFIGS,
 )
 
 
