@@ -17,7 +17,7 @@ from msgspec import Struct
 from groupd.coordinator.history.restore import Place
 
 
-class Target(Enum):
+class ResetTarget(Enum):
     """Where to. `TIME`: the first record of that time or later, the end if there is none."""
 
     EARLIEST = "earliest"
@@ -27,10 +27,10 @@ class Target(Enum):
     SHIFT = "shift"
 
 
-class Wanted(Struct, frozen=True):
+class WantedReset(Struct, frozen=True):
     """`amount`: the offset, the number of offsets to move by, or milliseconds since 1970."""
 
-    target: Target
+    target: ResetTarget
     amount: int = 0
 
 
@@ -79,7 +79,7 @@ class ResetStep(Struct, frozen=True):
 
 
 def plan_reset(
-    wanted: Wanted,
+    wanted: WantedReset,
     places: Iterable[Place],
     committed: Mapping[Place, int],
     bounds: Mapping[Place, tuple[int, int]],
@@ -95,7 +95,7 @@ def plan_reset(
 
 
 def _step(
-    wanted: Wanted,
+    wanted: WantedReset,
     place: Place,
     before: int | None,
     bounds: tuple[int, int] | None,
@@ -105,15 +105,15 @@ def _step(
         refusal = "there is no such partition, or it could not be asked"
         return ResetStep(*place, before, before, ResetAction.LEAVE, None, refusal)
     start, end = bounds
-    if wanted.target is Target.SHIFT and before is None:
+    if wanted.target is ResetTarget.SHIFT and before is None:
         refusal = "nothing is committed that could be moved"
         return ResetStep(*place, None, None, ResetAction.LEAVE, None, refusal)
     exact = {
-        Target.EARLIEST: start,
-        Target.LATEST: end,
-        Target.TIME: end if at_time is None else at_time,
-        Target.OFFSET: wanted.amount,
-        Target.SHIFT: (before or 0) + wanted.amount,
+        ResetTarget.EARLIEST: start,
+        ResetTarget.LATEST: end,
+        ResetTarget.TIME: end if at_time is None else at_time,
+        ResetTarget.OFFSET: wanted.amount,
+        ResetTarget.SHIFT: (before or 0) + wanted.amount,
     }[wanted.target]
     after = min(max(exact, start), end)
     action, records = _effect(before, after, bounds)

@@ -16,8 +16,8 @@ from groupd.coordinator.cli.groups.tables import table
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.config_calls import (
+    ConfigSetting,
     Entity,
-    Setting,
     alter_configs,
     describe_configs,
 )
@@ -94,7 +94,7 @@ def change(
     with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
         connection = place.connection(cluster)
 
-        def now() -> dict[str, Setting]:
+        def now() -> dict[str, ConfigSetting]:
             return describe_configs(connection, place.entity, place.name)
 
         before = now()
@@ -111,8 +111,8 @@ def change(
 
 
 def _once_seen(
-    own_source: str, now: Callable[[], dict[str, Setting]], wanted: Mapping[str, str | None]
-) -> dict[str, Setting]:
+    own_source: str, now: Callable[[], dict[str, ConfigSetting]], wanted: Mapping[str, str | None]
+) -> dict[str, ConfigSetting]:
     """The settings when the broker has heard of the change, or after a while what it says then."""
     until = time.monotonic() + SEEN_WITHIN_S
     while True:
@@ -128,14 +128,14 @@ def _once_seen(
         time.sleep(POLL_S)
 
 
-def _is_seen(own_source: str, found: Setting | None, wanted: str | None) -> bool:
+def _is_seen(own_source: str, found: ConfigSetting | None, wanted: str | None) -> bool:
     is_own = found is not None and found.source == own_source
     if found is None or wanted is None:
         return (wanted is None) and not is_own
     return is_own and (found.sensitive or found.value == wanted.strip())
 
 
-def _text(setting: Setting | None) -> str:
+def _text(setting: ConfigSetting | None) -> str:
     if setting is None:
         return "-"
     if setting.value is None:

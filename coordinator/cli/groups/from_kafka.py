@@ -15,9 +15,9 @@ from groupd.coordinator.cli.kafka.calls import OffsetAnswer, Place
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.kafka.group_calls import (
+    FoundGroup,
     KafkaGroup,
     KafkaMember,
-    ListedGroup,
     describe_groups,
     list_groups,
 )
@@ -34,7 +34,7 @@ class _Found(Struct, frozen=True):
     """What a coordinator says of one group. `described` None: it is of a type that is not
     described here."""
 
-    listed: ListedGroup
+    listed: FoundGroup
     described: KafkaGroup | None
     committed: Mapping[Place, OffsetAnswer]
 
@@ -106,7 +106,7 @@ def group_page(
     return shown, _offsets(found, cluster.bounds(_places(found)), now_ms)
 
 
-def _all_found(broker: BlockingConnection, listed: Mapping[str, ListedGroup]) -> Iterator[_Found]:
+def _all_found(broker: BlockingConnection, listed: Mapping[str, FoundGroup]) -> Iterator[_Found]:
     described = describe_groups(broker, list(listed.values()))
     for one in listed.values():
         try:
@@ -122,7 +122,7 @@ def _places(found: _Found) -> list[Place]:
     return sorted({*found.committed, *found.owners})
 
 
-def _row(listed: ListedGroup, type_name: str | None) -> dict[str, Any]:
+def _row(listed: FoundGroup, type_name: str | None) -> dict[str, Any]:
     return {"group_id": listed.group_id, "type": type_name, "state": listed.state}
 
 

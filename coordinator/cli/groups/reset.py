@@ -16,31 +16,35 @@ from groupd.coordinator.cli.kafka.calls import OffsetAnswer, Place
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.times import FORMS, parse_time
-from groupd.coordinator.history.reset_plan import ResetStep, Target, Wanted, plan_reset
+from groupd.coordinator.history.reset_plan import ResetStep, ResetTarget, WantedReset, plan_reset
 
 TO_FORMS = f"earliest, latest, offset:N, shift:+N, shift:-N or a time ({FORMS})"
 
 _NUMBER = re.compile(r"(offset|shift)[ :=]?\s*([+-]?\d{1,19})", re.ASCII)
 _TOPIC = re.compile(r"([\w.-]+)(?::(\d{1,9}(?:,\d{1,9})*))?", re.ASCII)
 _OFFSET_MAX = 2**63 - 1
+_LEAST_TIME_DIGITS = 12
+"""A shorter number would be a time before 1974: whoever writes it means an offset."""
 
 Topics = Mapping[str, Sequence[int] | None]
 """Partitions by topic; None = all."""
 
 
-def parse_to(text: str, now_ms: int) -> Wanted:
+def parse_to(text: str, now_ms: int) -> WantedReset:
     """What `--to` means. Raises UsageError."""
-    if text in (Target.EARLIEST.value, Target.LATEST.value):
-        return Wanted(Target(text))
+    if text in (ResetTarget.EARLIEST.value, ResetTarget.LATEST.value):
+        return WantedReset(ResetTarget(text))
     number = _NUMBER.fullmatch(text)
     if number is not None:
-        wanted = Wanted(Target(number[1]), int(number[2]))
-        least = 0 if wanted.target is Target.OFFSET else -_OFFSET_MAX
+        wanted = WantedReset(ResetTarget(number[1]), int(number[2]))
+        least = 0 if wanted.target is ResetTarget.OFFSET else -_OFFSET_MAX
         if not least <= wanted.amount <= _OFFSET_MAX:
             raise UsageError(f"--to {text}: must be from {least} to {_OFFSET_MAX}")
         return wanted
+    if text.isdecimal() and len(text) < _LEAST_TIME_DIGITS:
+        raise UsageError(f"--to {text}: for an offset write offset:{text}")
     try:
-        return Wanted(Target.TIME, parse_time(text, now_ms))
+        return WantedReset(ResetTarget.TIME, parse_time(text, now_ms))
     except UsageError:
         raise UsageError(f"--to {text}: must be {TO_FORMS}") from None
 
@@ -63,7 +67,7 @@ def parse_topics(texts: Sequence[str]) -> Topics:
 
 def reset_group(
     group_id: str,
-    wanted: Wanted,
+    wanted: WantedReset,
     topics: Topics,
     bootstrap: str,
     command_config: Path | None,
@@ -107,11 +111,11 @@ def _places(cluster: KafkaCluster, topics: Topics) -> list[Place]:
 
 def _plan(
     cluster: KafkaCluster,
-    wanted: Wanted,
+    wanted: WantedReset,
     places: Sequence[Place],
     committed: Mapping[Place, OffsetAnswer],
 ) -> list[ResetStep]:
-    at_time = cluster.at_time(places, wanted.amount) if wanted.target is Target.TIME else {}
+    at_time = cluster.at_time(places, wanted.amount) if wanted.target is ResetTarget.TIME else {}
     before = {place: answer.offset for place, answer in committed.items()}
     return plan_reset(wanted, places, before, cluster.bounds(places), at_time)
 

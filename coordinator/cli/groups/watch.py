@@ -24,7 +24,7 @@ from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
 from groupd.coordinator.cli.groups.admin import nodes_of, pages
 from groupd.coordinator.cli.groups.past import fail, now_ms
 from groupd.coordinator.cli.groups.watch_frames import (
-    Size,
+    FrameSize,
     group_frame,
     groups_frame,
     trouble_frame,
@@ -36,7 +36,7 @@ ANSWER_S = 2.0
 PAGES_MAX = 5
 """The most pages of groups that are asked of a node: a watched daemon is asked again soon."""
 
-Frame = Callable[[Size], Group]
+Frame = Callable[[FrameSize], Group]
 
 
 def watch(group: str | None, admin: AdminPort) -> None:
@@ -45,7 +45,7 @@ def watch(group: str | None, admin: AdminPort) -> None:
     console = Console()
     if not (console.is_terminal and sys.stdin.isatty()):
         try:
-            console.print(draw(Size(console.width, 10_000)))
+            console.print(draw(FrameSize(console.width, 10_000)))
         except NoAnswer as error:
             fail(str(error))
         return
@@ -57,7 +57,7 @@ def _draw_again_and_again(console: Console, draw: Frame) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             try:
-                frame = draw(Size(console.width, console.height))
+                frame = draw(FrameSize(console.width, console.height))
             except NoAnswer as error:
                 frame = trouble_frame(str(error))
             live.update(frame, refresh=True)
@@ -66,7 +66,7 @@ def _draw_again_and_again(console: Console, draw: Frame) -> None:
 
 
 def _all_groups(nodes: list[AdminPort]) -> Frame:
-    def draw(size: Size) -> Group:
+    def draw(size: FrameSize) -> Group:
         rows: list[Any] = []
         troubles = []
         for node in nodes:
@@ -85,7 +85,7 @@ def _all_groups(nodes: list[AdminPort]) -> Frame:
 def _one_group(admin: AdminPort, group: str) -> Frame:
     path = f"/groups/{quote(group, safe='')}"
 
-    def draw(size: Size) -> Group:
+    def draw(size: FrameSize) -> Group:
         found = next(pages(admin, path, ANSWER_S))
         offsets = next(pages(admin, f"{path}/offsets", ANSWER_S))
         return group_frame(found, offsets, size)

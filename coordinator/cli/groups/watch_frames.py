@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
 from groupd.coordinator.cli.groups.listing import group_cells
 from groupd.coordinator.cli.groups.live import member_cells, wait_text
+from groupd.coordinator.cli.groups.tables import drawn
 from groupd.coordinator.plain_text import span_text
 
 Shown = Mapping[str, Any]
@@ -19,7 +19,6 @@ Shown = Mapping[str, Any]
 JUDGEMENTS = ("stalled", "stopped", "rewound", "behind", None, "ok")
 """The worst comes first; None = not known yet."""
 _COLOURS = {"stalled": "red", "stopped": "red", "rewound": "magenta", "behind": "yellow"}
-_NUMBERS = frozenset({"members", "lag", "owns", "epoch"})
 _WIDE = 110
 """From this width on, a frame shows why a group rebalanced."""
 _OF_GROUPS = ("group_id", "state", "members", "lag", "lag time", "judgement")
@@ -32,25 +31,25 @@ _LINES_MAX = 5
 """How many waits and deadlines of a group are shown."""
 
 
-class Size(Struct, frozen=True):
+class FrameSize(Struct, frozen=True):
     """The room for a frame, in characters."""
 
     columns: int
     lines: int
 
 
-def groups_frame(rows: Sequence[Shown], at_ms: int, size: Size, trouble: str = "") -> Group:
+def groups_frame(rows: Sequence[Shown], at_ms: int, size: FrameSize, trouble: str = "") -> Group:
     """All groups, those first that somebody should look at. `trouble`: why it may not be all."""
     ordered = sorted(rows, key=_worst_first)
     names = [*_OF_GROUPS, *(_OF_REBALANCES if size.columns >= _WIDE else ())]
     cells = [group_cells(row, at_ms) for row in ordered[: size.lines - _FRAME_LINES]]
     bad = sum(row.get("judgement") in _COLOURS for row in rows)
     title = f"{_counted(len(rows), 'group')}, {bad} to look at"
-    parts: list[RenderableType] = [_table(names, cells), *_more(len(rows) - len(cells))]
-    return _frame(title, parts, trouble)
+    table = _table(names, cells, size.columns)
+    return _frame(title, [*table, *_more(len(rows) - len(cells))], trouble)
 
 
-def group_frame(found: Shown, offsets: Shown, size: Size, trouble: str = "") -> Group:
+def group_frame(found: Shown, offsets: Shown, size: FrameSize, trouble: str = "") -> Group:
     """One group: its members, what it waits for, and its next deadlines."""
     at_ms = offsets["now_ms"]
     lag = {member["member_id"]: member for member in offsets["members"]}
@@ -64,8 +63,8 @@ def group_frame(found: Shown, offsets: Shown, size: Size, trouble: str = "") -> 
     total = f", lag {sum(known)}" if known else ""
     count = _counted(len(members), "member")
     title = f"{found['group_id']}: {found['type']}, {found['state']}, {count}{total}"
-    parts: list[RenderableType] = [_table(_OF_MEMBERS, cells)] if members else []
-    return _frame(title, [*parts, *_more(len(members) - len(cells)), *below], trouble)
+    table = _table(_OF_MEMBERS, cells, size.columns) if members else []
+    return _frame(title, [*table, *_more(len(members) - len(cells)), *below], trouble)
 
 
 def trouble_frame(trouble: str) -> Group:
@@ -79,42 +78,32 @@ def _worst_first(row: Shown) -> tuple[int, int, str]:
     return place, -(row.get("lag") or 0), row["group_id"]
 
 
-def _frame(title: str, parts: Sequence[RenderableType], trouble: str) -> Group:
-    told = [Text(trouble, style="red")] if trouble else []
-    return Group(Text(title, style="bold", no_wrap=True, overflow="ellipsis"), *parts, *told)
+def _frame(title: str, lines: Sequence[Text], trouble: str) -> Group:
+    return Group(_line(title, "bold"), *lines, *([_line(trouble, "red")] if trouble else []))
 
 
-def _table(names: Sequence[str], cells: Sequence[Mapping[str, object]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False)
-    for name in names:
-        right = name in _NUMBERS or name == "lag time"
-        table.add_column(
-            name,
-            justify="right" if right else "left",
-            overflow="ellipsis",
-            no_wrap=True,
-            ratio=None,
-            min_width=len(name),
-        )
-    for row in cells:
-        # Text, because an id may look like rich's markup.
-        table.add_row(*(_cell(name, str(row[name])) for name in names))
-    return table
+def _table(names: Sequence[str], cells: Sequence[Mapping[str, object]], columns: int) -> list[Text]:
+    rows = [[str(row[name]) for name in names] for row in cells]
+    head, rule, *lines = drawn(names, rows, columns)
+    colours = [_COLOURS.get(str(row.get("judgement")), "") for row in cells]
+    # Text, because an id may look like rich's markup.
+    shown = [_line(line, colour) for line, colour in zip(lines, colours, strict=True)]
+    return [_line(head, "dim"), _line(rule, "dim"), *shown]
 
 
-def _cell(name: str, text: str) -> Text:
-    return Text(text, style=_COLOURS.get(text, "") if name == "judgement" else "")
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _lines(title: str, lines: Sequence[str]) -> list[Text]:
-    shown = [Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in lines[:_LINES_MAX]]
+    shown = [_line(f"  {line}") for line in lines[:_LINES_MAX]]
     if not shown:
         return []
-    return [Text(f"{title}:", style="dim"), *shown, *_more(len(lines) - len(shown))]
+    return [_line(f"{title}:", "dim"), *shown, *_more(len(lines) - len(shown))]
 
 
 def _more(count: int) -> list[Text]:
-    return [Text(f"  ... and {count} more", style="dim")] if count > 0 else []
+    return [_line(f"  ... and {count} more", "dim")] if count > 0 else []
 
 
 def _deadline(entry: Shown) -> str:

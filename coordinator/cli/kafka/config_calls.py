@@ -50,7 +50,7 @@ class Entity(IntEnum):
     GROUP = 32
 
 
-class Setting(Struct, frozen=True):
+class ConfigSetting(Struct, frozen=True):
     """`value` None: it is secret, or there is none. `source`: where the value comes from: "topic",
     "group" and "broker" are settings of that very one, "static" is the broker's file."""
 
@@ -67,7 +67,7 @@ class Setting(Struct, frozen=True):
 
 def describe_configs(
     connection: BlockingConnection, entity: Entity, name: str
-) -> dict[str, Setting]:
+) -> dict[str, ConfigSetting]:
     """All settings of one topic, group or broker, by name."""
 
     def write(writer: Writer) -> None:
@@ -79,22 +79,22 @@ def describe_configs(
         writer.boolean(False)
         writer.end()
 
-    def setting(reader: Reader) -> Setting:
+    def setting(reader: Reader) -> ConfigSetting:
         key, value = reader.string(), reader.nullable_string()
         read_only, source, sensitive = reader.boolean(), reader.int8(), reader.boolean()
         reader.structs(lambda one: (one.string(), one.nullable_string(), one.int8()))
         reader.int8()
         reader.nullable_string()
         told = _SOURCES.get(source, f"source {source}")
-        return Setting(key, value, told, sensitive, read_only)
+        return ConfigSetting(key, value, told, sensitive, read_only)
 
-    def resource(reader: Reader) -> tuple[Error, tuple[Setting, ...]]:
+    def resource(reader: Reader) -> tuple[Error, tuple[ConfigSetting, ...]]:
         error = _read_error(reader)
         return error, reader.structs(setting)
 
-    def read(reader: Reader) -> dict[str, Setting]:
+    def read(reader: Reader) -> dict[str, ConfigSetting]:
         reader.int32()
-        found: dict[str, Setting] = {}
+        found: dict[str, ConfigSetting] = {}
         for error, settings in reader.structs(resource):
             _check(error, entity, name)
             found |= {one.name: one for one in settings}

@@ -29,7 +29,7 @@ ASKED_AT_ONCE = 100
 _CONSUMER = "consumer"
 
 
-class ListedGroup(Struct, frozen=True):
+class FoundGroup(Struct, frozen=True):
     """`group_type`: "classic", "consumer" or another type of Kafka; None if the broker does not
     tell."""
 
@@ -64,7 +64,7 @@ class KafkaGroup(Struct, frozen=True):
     assignment_epoch: int | None = None
 
 
-def list_groups(connection: BlockingConnection) -> dict[str, ListedGroup]:
+def list_groups(connection: BlockingConnection) -> dict[str, FoundGroup]:
     """The groups that this broker coordinates, by id."""
     typed = connection.offers(LIST_TYPED_GROUPS)
 
@@ -74,12 +74,12 @@ def list_groups(connection: BlockingConnection) -> dict[str, ListedGroup]:
             writer.array_length(0)
         writer.end()
 
-    def group(reader: Reader) -> ListedGroup:
+    def group(reader: Reader) -> FoundGroup:
         group_id, protocol_type, state = reader.string(), reader.string(), reader.string()
         kind = reader.string().lower() if typed else None
-        return ListedGroup(group_id, state, protocol_type, kind)
+        return FoundGroup(group_id, state, protocol_type, kind)
 
-    def read(reader: Reader) -> dict[str, ListedGroup]:
+    def read(reader: Reader) -> dict[str, FoundGroup]:
         reader.int32()
         error = reader.int16()
         if error:
@@ -90,7 +90,7 @@ def list_groups(connection: BlockingConnection) -> dict[str, ListedGroup]:
 
 
 def describe_groups(
-    connection: BlockingConnection, groups: Sequence[ListedGroup]
+    connection: BlockingConnection, groups: Sequence[FoundGroup]
 ) -> dict[str, KafkaGroup]:
     """The groups of the classic and of the consumer protocol among `groups`, by id; a group of
     another type, or that is gone meanwhile, is absent. All are coordinated by this broker."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.types import Event, EventKind, Outcome
-from groupd.coordinator.history.rebalance import UNKNOWN_CAUSE
+from groupd.coordinator.history.rebalance_story import UNKNOWN_CAUSE
 from groupd.coordinator.history.rebalances import rebalances
 from groupd.coordinator.runtime.timeline import Timeline
 from tests.unit.classic_group.harness import Bench

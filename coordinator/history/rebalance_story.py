@@ -26,7 +26,7 @@ _PEOPLE = {
 }
 
 
-class Names:
+class MemberNames:
     """How members are called: by id, with their client id where it is known."""
 
     def __init__(self, events: Iterable[Shown], clients: Mapping[str, str]) -> None:
@@ -45,11 +45,13 @@ class Names:
         return f"member {member_id} (client {client_id})" if client_id else f"member {member_id}"
 
 
-class Rebalance:
+class RebalanceStory:
     """`is_over`: by what the events tell. `has_target`: a consumer group's target assignment is
     computed."""
 
-    def __init__(self, names: Names, event: Shown, lead: Sequence[Shown], *, classic: bool) -> None:
+    def __init__(
+        self, names: MemberNames, event: Shown, lead: Sequence[Shown], *, classic: bool
+    ) -> None:
         self.classic = classic
         self.epoch: int = event["epoch"]
         self.has_target = False
