@@ -65,7 +65,8 @@ class RebalanceStory:
         self._ending = ""
         self._waiting: set[str] = set()
         self._unreleased: set[str] = set()
-        self._told: dict[str, int] = {}
+        self._wanted_ms: int | None = None
+        self._holds: dict[str, int] = {}
         self._gave_up: dict[str, int] = {}
         self._moved: set[tuple[str, int]] = set()
         if event["event"] in (
@@ -108,6 +109,7 @@ class RebalanceStory:
 
     def target(self, event: Shown, epochs: Mapping[str, int]) -> None:
         self.has_target = True
+        self._wanted_ms = event["timestamp_ms"]
         self._waiting = {member for member, epoch in epochs.items() if epoch < self.epoch}
         self._go_on(event)
 
@@ -116,7 +118,9 @@ class RebalanceStory:
         kind, member_id, at_ms = event["event"], event["member_id"], event["timestamp_ms"]
         self.has_target = True  # even if nobody remembers that it was installed
         if kind == EventKind.PARTITIONS_REVOKING.value:
-            self._told.setdefault(member_id, at_ms)
+            # Others have waited for it since the target, also before it was told.
+            since_ms = at_ms if self._wanted_ms is None else self._wanted_ms
+            self._holds.setdefault(member_id, since_ms)
         elif kind == EventKind.MEMBER_EPOCH_ADVANCED.value:
             self._confirmed(member_id, at_ms)
             if event["epoch"] >= self.epoch:
@@ -179,7 +183,7 @@ class RebalanceStory:
         if self.classic:
             return
         self.is_over = False
-        if self.has_target and not (self._waiting or self._unreleased or self._told):
+        if self.has_target and not (self._waiting or self._unreleased or self._holds):
             self._end(self._last_ms, "")
 
     def _end(self, at_ms: int, ending: str) -> None:
@@ -189,9 +193,9 @@ class RebalanceStory:
 
     def _confirmed(self, member_id: str, at_ms: int) -> None:
         """The member has nothing left to give up."""
-        told_ms = self._told.pop(member_id, None)
-        if told_ms is not None:
-            took_ms = max(0, at_ms - told_ms)
+        since_ms = self._holds.pop(member_id, None)
+        if since_ms is not None:
+            took_ms = max(0, at_ms - since_ms)
             self._gave_up[member_id] = max(took_ms, self._gave_up.get(member_id, 0))
 
     def _person(self, event: Shown) -> str:

@@ -230,7 +230,7 @@ def test_why_a_group_rebalanced(c: GroupCoordinator, run: Run) -> None:
     assert "billing: Reconciling" in waiting
     assert "c2: waits for orders-2: c1 was told to give it up" in waiting
     assert "Member c2 (client c2) joined. 0 partitions moved so far; it is not over yet." in waiting
-    assert "  +0 ms: c1 (client c1) is to give up orders-2, orders-3 within 1 min\n" in waiting
+    assert "  +0.000 s: c1 (client c1) is to give up orders-2, orders-3 within 1 min\n" in waiting
     c.clock.advance(4000)
     settle(first, second)
     assert (

@@ -15,7 +15,6 @@ from groupd.coordinator.cli.groups.tables import output_width, wrapped
 from groupd.coordinator.cli.times import show_time
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.history.rebalances import rebalances
-from groupd.coordinator.plain_text import span_text
 
 Shown = Mapping[str, Any]
 
@@ -47,11 +46,11 @@ def story_lines(story: Shown) -> list[str]:
     """A rebalance for people: when and what, then its steps with the time since its start."""
     lines = [f"{show_time(story['started_ms'])}  {story['sentence']}"]
     for step in story["steps"]:
-        after = span_text(max(0, step["timestamp_ms"] - story["started_ms"]))
+        after = max(0, step["timestamp_ms"] - story["started_ms"]) / 1000
         member = step["member_id"]
         client = f" (client {step['client_id']})" if step["client_id"] else ""
         # The text of a bump names the member that caused it.
         bump = step["kind"] == EventKind.GROUP_EPOCH_BUMPED.value
         who = f"{member}{client} " if member and not bump else ""
-        lines.append(f"  +{after}: {who}{step['text']}")
+        lines.append(f"  +{after:.3f} s: {who}{step['text']}")
     return lines

@@ -106,7 +106,7 @@ def test_who_took_longest_to_give_partitions_up(two: ToldShard) -> None:
     assert story["moved_partitions"] == 2
     assert story["sentence"] == (
         "Member m2 (client two) joined. 2 partitions moved; it took 5 s. "
-        "Member m1 (client one) took longest to give partitions up: 4 s."
+        "Member m1 (client one) took longest to give partitions up: 5 s."
     )
     assert rebalances(two.timeline.of(GROUP))[0] == story, "the events alone tell that it is over"
 
