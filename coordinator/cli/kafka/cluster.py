@@ -108,6 +108,7 @@ class KafkaCluster:
         return found
 
     def _by_leader(self, wanted: Set[Place]) -> Iterator[tuple[BlockingConnection, list[Place]]]:
+        """The partitions by the broker that leads them, without those whose leader is away."""
         names = sorted({topic for topic, _ in wanted})
         found = calls.metadata(self.any(), names, strict=False)
         by_leader: dict[int, list[Place]] = {}
@@ -116,4 +117,8 @@ class KafkaCluster:
                 if (topic.name, at.partition) in wanted and at.leader in found.brokers:
                     by_leader.setdefault(at.leader, []).append((topic.name, at.partition))
         for leader, led in by_leader.items():
-            yield self.at(found.brokers[leader]), led
+            try:
+                connection = self.at(found.brokers[leader])
+            except KafkaError:
+                continue
+            yield connection, led

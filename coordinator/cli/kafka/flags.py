@@ -27,12 +27,13 @@ CommandConfig = Annotated[
         "sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM); see docs/security.md."
     ),
 ]
+FORMAT = ("--format", "--output", "-o")
+"""The names of the flag that chooses between text for people and JSON for programs."""
+
 Format = Annotated[
     str,
     typer.Option(
-        "--format",
-        "--output",
-        "-o",
+        *FORMAT,
         help="table, or json: one object a line.",
         autocompletion=words("table", "json"),
     ),
