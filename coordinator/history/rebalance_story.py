@@ -4,6 +4,7 @@ the sentences that tell it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from groupd.coordinator.core.types import EventKind
@@ -68,7 +69,7 @@ class RebalanceStory:
         self._wanted_ms: int | None = None
         self._holds: dict[str, int] = {}
         self._gave_up: dict[str, int] = {}
-        self._moved: set[tuple[str, int]] = set()
+        self._moved: dict[str, set[int]] = {}
         if event["event"] in (
             EventKind.REBALANCE_STARTED.value,
             EventKind.GROUP_EPOCH_BUMPED.value,
@@ -129,11 +130,8 @@ class RebalanceStory:
                 self._unreleased.add(member_id)
         else:
             self._unreleased.discard(member_id)
-            self._moved |= {
-                (topic, number)
-                for topic, numbers in event["details"]["partitions"].items()
-                for number in numbers
-            }
+            for topic, numbers in event["details"]["partitions"].items():
+                self._moved.setdefault(topic, set()).update(numbers)
         self._go_on(event)
 
     def generation(self, event: Shown) -> None:
@@ -166,13 +164,17 @@ class RebalanceStory:
         elif over is False and not self.classic:
             self._ended_ms = None
 
+    @property
+    def _moved_count(self) -> int:
+        return sum(map(len, self._moved.values()))
+
     def shown(self) -> dict[str, Any]:
         return {
             "started_ms": self._started_ms,
             "ended_ms": self._ended_ms,
             "cause": "; ".join(_some(self._causes)),
             "epoch": self.epoch,
-            "moved_partitions": None if self.classic else len(self._moved),
+            "moved_partitions": None if self.classic else self._moved_count,
             "sentence": self._sentence(),
             "steps": self._steps,
         }
@@ -213,7 +215,7 @@ class RebalanceStory:
         return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
     def _result(self) -> str:
-        moved = f"{_count(len(self._moved), 'partition')} moved"
+        moved = f"{_count(self._moved_count, 'partition')} moved"
         told = "" if self.classic else moved
         if self._ending:
             told = f"{told}, then {self._ending}" if self._moved else self._ending
@@ -267,14 +269,18 @@ def _text(event: Shown, *, classic: bool) -> str:
 
 
 def _partitions(partitions: Mapping[str, Sequence[int]]) -> str:
-    names = [f"{topic}-{number}" for topic, numbers in partitions.items() for number in numbers]
-    return ", ".join(_some(names)) or "nothing"
+    """The first of them; an event may have thousands."""
+    names = (f"{topic}-{number}" for topic, numbers in partitions.items() for number in numbers)
+    more = sum(map(len, partitions.values())) - NAMED_MAX
+    return ", ".join([*islice(names, NAMED_MAX), *_and_more(more)]) or "nothing"
 
 
 def _some(texts: Sequence[str]) -> list[str]:
-    """The first texts, and how many more there are."""
-    more = len(texts) - NAMED_MAX
-    return [*texts[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])]
+    return [*texts[:NAMED_MAX], *_and_more(len(texts) - NAMED_MAX)]
+
+
+def _and_more(count: int) -> list[str]:
+    return [f"and {count} more"] if count > 0 else []
 
 
 def _count(number: int, noun: str) -> str:

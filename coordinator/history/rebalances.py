@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from groupd.coordinator.core.slices import Steps, Work, run_through
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.history.rebalance_story import (
     NO_CLIENTS,
@@ -44,6 +45,13 @@ _LEAVES_FOR_A_WHILE = -2
 def rebalances(
     events: Sequence[Shown], *, state: str | None = None, clients: Mapping[str, str] = NO_CLIENTS
 ) -> list[dict[str, Any]]:
+    """`rebalance_steps` in one go."""
+    return run_through(rebalance_steps(events, state=state, clients=clients))
+
+
+def rebalance_steps(
+    events: Sequence[Shown], *, state: str | None = None, clients: Mapping[str, str] = NO_CLIENTS
+) -> Steps[list[dict[str, Any]]]:
     """The rebalances, newest first. `state`: the group's state now; None = not known. `clients`:
     client ids by member id, of members that joined before the first event.
 
@@ -53,11 +61,19 @@ def rebalances(
     alone know), `sentence`, and `steps`: `timestamp_ms`, `kind`, `member_id`, `client_id`, `text`.
     """
     fold = _Fold(MemberNames(events, clients))
+    work = Work()
     for event in events:
         if event["event"] not in _NO_PART:
             fold.add(event)
+        if work.enough(1 + _size(event)):
+            yield
     fold.finish(state)
     return [one.shown() for one in reversed(fold.done)]
+
+
+def _size(event: Shown) -> int:
+    """How many partitions an event names."""
+    return sum(map(len, event["details"].get("partitions", {}).values()))
 
 
 class _Fold:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,12 +16,12 @@ from groupd.coordinator.cli.completion import GROUPS_MAX, words
 from tests.support.fake_admin import FakeAdmin, fake_admin, group_row
 
 ROWS = [group_row(name) for name in ("audit", "billing", "billing-eu", "shipping")]
-SCRIPT = """
-source <(_GROUPD_COMPLETE=source_bash groupd)
-COMP_WORDS=("$@")
-COMP_CWORD=$(($# - 1))
+SOURCE = "source <(_GROUPD_COMPLETE=source_bash groupd)\n"
+ASK = """
+COMP_WORDS=(groupd {words})
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 _groupd_completion groupd
-printf '%s\\n' "${COMPREPLY[@]}"
+echo "${{COMPREPLY[*]}}"
 """
 
 
@@ -30,35 +31,35 @@ def admin() -> Iterator[FakeAdmin]:
         yield fake
 
 
-def offered(directory: Path, *line: str) -> list[str]:
-    """What bash would offer for the last word of the line."""
+def offered(directory: Path, *lines: list[str]) -> list[list[str]]:
+    """What bash would offer for the last word of each line."""
     bash = shutil.which("bash")
     assert bash is not None, "no bash on PATH (Debian: bash)"
     command = directory / "groupd"
     command.write_text(f'#!{bash}\nexec {sys.executable} -m groupd "$@"\n')
     command.chmod(0o755)
+    script = SOURCE + "".join(ASK.format(words=shlex.join(line)) for line in lines)
     done = subprocess.run(
-        [bash, "--norc", "-c", SCRIPT, "bash", "groupd", *line],
+        [bash, "--norc", "-c", script],
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=100,
         env={**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"},
     )
     assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
+    return [line.split() for line in done.stdout.splitlines()]
 
 
-def test_groups_of_the_daemon_that_the_line_names(admin: FakeAdmin, tmp_path: Path) -> None:
-    line = ("groups", "describe", "--admin", admin.address)
-    assert offered(tmp_path, *line, "bill") == ["billing", "billing-eu"]
+def test_commands_words_and_groups(admin: FakeAdmin, tmp_path: Path) -> None:
+    assert offered(
+        tmp_path,
+        ["groups", "re"],
+        ["groups", "list", "--sort", ""],
+        ["groups", "describe", "--admin", admin.address, "bill"],
+        ["groups", "why", "--admin", "127.0.0.1:1", ""],
+    ) == [["restore", "reset"], ["name", "lag", "members"], ["billing", "billing-eu"], []]
     assert admin.asked == [f"/groups?limit={GROUPS_MAX}&after=bill"], "no more than it needs"
-
-
-def test_commands_words_and_nothing_without_a_daemon(tmp_path: Path) -> None:
-    assert offered(tmp_path, "groups", "re") == ["restore", "reset"]
-    assert offered(tmp_path, "groups", "list", "--sort", "") == ["name", "lag", "members"]
-    assert offered(tmp_path, "groups", "why", "--admin", "127.0.0.1:1", "") == []
 
 
 def test_words() -> None:
