@@ -9,11 +9,13 @@ import typer
 from groupd.coordinator.cli import health, show_config
 from groupd.coordinator.cli.acls.command import app as acls_app
 from groupd.coordinator.cli.cluster.command import app as cluster_app
+from groupd.coordinator.cli.configs.command import app as configs_app
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
 from groupd.coordinator.cli.serve import serve
 from groupd.coordinator.cli.serve_flags import typer_command
+from groupd.coordinator.cli.topics.command import app as topics_app
 from groupd.coordinator.cli.users.command import app as users_app
 
 # typer has its own copy of click and exports only this subclass of click's usage error.
@@ -23,7 +25,6 @@ app = typer.Typer(
     name="groupd",
     help="A standalone Kafka group coordinator (KIP-848 and classic groups).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("serve")(typer_command(serve))
@@ -33,6 +34,8 @@ app.command("replay")(replay)
 app.add_typer(log_app, name="log")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(groups_app, name="groups")
+app.add_typer(topics_app, name="topics")
+app.add_typer(configs_app, name="configs")
 app.add_typer(acls_app, name="acls")
 app.add_typer(users_app, name="users")
 

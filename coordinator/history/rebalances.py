@@ -16,8 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from groupd.coordinator.core.slices import Steps, Work, run_through
 from groupd.coordinator.core.types import EventKind
-from groupd.coordinator.history.rebalance import NO_CLIENTS, Names, Rebalance, Shown
+from groupd.coordinator.history.rebalance_story import (
+    NO_CLIENTS,
+    MemberNames,
+    RebalanceStory,
+    Shown,
+)
 
 _SETTLED_STATES = ("Stable", "Empty", "Dead")
 
@@ -39,6 +45,13 @@ _LEAVES_FOR_A_WHILE = -2
 def rebalances(
     events: Sequence[Shown], *, state: str | None = None, clients: Mapping[str, str] = NO_CLIENTS
 ) -> list[dict[str, Any]]:
+    """`rebalance_steps` in one go."""
+    return run_through(rebalance_steps(events, state=state, clients=clients))
+
+
+def rebalance_steps(
+    events: Sequence[Shown], *, state: str | None = None, clients: Mapping[str, str] = NO_CLIENTS
+) -> Steps[list[dict[str, Any]]]:
     """The rebalances, newest first. `state`: the group's state now; None = not known. `clients`:
     client ids by member id, of members that joined before the first event.
 
@@ -47,25 +60,33 @@ def rebalances(
     `moved_partitions` (how many were given to a member; None for classic groups, whose clients
     alone know), `sentence`, and `steps`: `timestamp_ms`, `kind`, `member_id`, `client_id`, `text`.
     """
-    fold = _Fold(Names(events, clients))
+    fold = _Fold(MemberNames(events, clients))
+    work = Work()
     for event in events:
         if event["event"] not in _NO_PART:
             fold.add(event)
+        if work.enough(1 + _size(event)):
+            yield
     fold.finish(state)
     return [one.shown() for one in reversed(fold.done)]
+
+
+def _size(event: Shown) -> int:
+    """How many partitions an event names."""
+    return sum(map(len, event["details"].get("partitions", {}).values()))
 
 
 class _Fold:
     """`lead`: events of one moment that a start may follow: who came or went, and so started it.
     `epochs`: the members that the events have told of, with the epoch that each is at."""
 
-    def __init__(self, names: Names) -> None:
-        self.done: list[Rebalance] = []
+    def __init__(self, names: MemberNames) -> None:
+        self.done: list[RebalanceStory] = []
         self._names = names
         self._lead: list[Shown] = []
         self._epochs: dict[str, int] = {}
         self._instances: dict[str, str] = {}
-        self._open: Rebalance | None = None
+        self._open: RebalanceStory | None = None
 
     def add(self, event: Shown) -> None:
         kind = event["event"]
@@ -117,22 +138,22 @@ class _Fold:
                 self._open.step(event)
         self._lead = []
 
-    def _start(self, event: Shown, *, classic: bool) -> Rebalance:
+    def _start(self, event: Shown, *, classic: bool) -> RebalanceStory:
         self._drop_older_lead(event)
         if self._open is not None:
             self._open.overtaken(event["timestamp_ms"])
             self.done.append(self._open)
         lead, self._lead = self._lead, []
-        self._open = Rebalance(self._names, event, lead, classic=classic)
+        self._open = RebalanceStory(self._names, event, lead, classic=classic)
         return self._open
 
-    def _current(self, event: Shown, *, classic: bool) -> Rebalance:
+    def _current(self, event: Shown, *, classic: bool) -> RebalanceStory:
         """The rebalance that the event belongs to. If events do not tell how it started, it starts
         here."""
         self._drop_older_lead(event)
         self._flush()
         if self._open is None:
-            self._open = Rebalance(self._names, event, [], classic=classic)
+            self._open = RebalanceStory(self._names, event, [], classic=classic)
             self._open.forget_cause()
         return self._open
 

@@ -216,3 +216,44 @@ def test_tables_fit_120_columns_with_long_names_and_wide_cuts_nothing(
 def test_what_is_not_there_is_not_found(c: GroupCoordinator) -> None:
     assert admin_json(c, "/groups/nobody/offsets") is None
     assert admin_json(c, "/events/more") is None
+
+
+def test_why_a_group_rebalanced(c: GroupCoordinator, run: Run) -> None:
+    ids = topic_ids(c)
+    first, second = (RawMember(c, "billing", name, ids) for name in ("c1", "c2"))
+    first.join(["orders"])
+    settle(first)
+    c.clock.advance(10_000)
+    second.join(["orders"])
+    first.beat()
+    waiting = run("why", "billing", "--wide")
+    assert "billing: Reconciling" in waiting
+    assert "c2: waits for orders-2: c1 was told to give it up" in waiting
+    assert "Member c2 (client c2) joined. 0 partitions moved so far; it is not over yet." in waiting
+    assert "  +0.000 s: c1 (client c1) is to give up orders-2, orders-3 within 1 min\n" in waiting
+    c.clock.advance(4000)
+    settle(first, second)
+    assert (
+        "Member c2 (client c2) joined. 2 partitions moved; it took 4 s. "
+        "Member c1 (client c1) took longest to give partitions up: 4 s.\n"
+    ) in run("why", "billing", "--wide")
+    second.beat(member_epoch=-1)
+    first.beat()
+    last, *others = map(json.loads, run("why", "billing", "-o", "json").splitlines())
+    assert last["cause"] == "member c2 (client c2) left: the member asked to leave"
+    assert len(others) == 2
+    assert run("why", "billing", "--last", "1", "-o", "json").count("\n") == 1
+    assert max(map(len, run("why", "billing").splitlines())) <= WIDTH
+    for member in (first, second):
+        member.close()
+
+
+def test_watch_shows_what_a_daemon_answers(c: GroupCoordinator, run: Run) -> None:
+    member = RawMember(c, "billing", "c1", topic_ids(c))
+    member.join(["orders"])
+    settle(member)
+    assert "billing" in run("watch")
+    shown = run("watch", "billing")
+    assert shown.startswith("billing: consumer, Stable, 1 member")
+    assert "consumer-session of c1 in " in shown
+    member.close()

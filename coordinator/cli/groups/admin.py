@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
+from groupd.coordinator.cli.admin_port import TIMEOUT_S, AdminPort, NoAnswer
 from groupd.coordinator.cli.groups.past import fail
 
 NEXT = re.compile(r'<(/[^>]*)>; rel="next"')
@@ -20,14 +20,22 @@ NEXT = re.compile(r'<(/[^>]*)>; rel="next"')
 def get(admin: AdminPort, path: str) -> Any:
     """The daemon's answer as plain data. If the daemon cannot be reached or answers with an error,
     the command prints one line and ends with exit code 1."""
-    return _page(admin, path)[0]
+    return next(get_pages(admin, path))
 
 
 def get_pages(admin: AdminPort, path: str) -> Iterator[Any]:
     """The same for an answer that may have several pages."""
+    try:
+        yield from pages(admin, path)
+    except NoAnswer as error:
+        fail(str(error))
+
+
+def pages(admin: AdminPort, path: str, timeout_s: float = TIMEOUT_S) -> Iterator[Any]:
+    """The same for a command that goes on without an answer. Raises NoAnswer."""
     following: str | None = path
     while following is not None:
-        page, following = _page(admin, following)
+        page, following = _page(admin, following, timeout_s)
         yield page
 
 
@@ -50,16 +58,15 @@ def nodes_of(admin: AdminPort) -> list[AdminPort]:
     return ports
 
 
-def _page(admin: AdminPort, path: str) -> tuple[Any, str | None]:
-    """The answer, and the path of the next page."""
-    try:
-        reply = admin.get(path)
-    except NoAnswer as error:
-        fail(str(error))
+def _page(admin: AdminPort, path: str, timeout_s: float) -> tuple[Any, str | None]:
+    """The answer, and the path of the next page. Raises NoAnswer."""
+    reply = admin.get(path, timeout_s)
     if reply.status != 200:
-        fail(reply.body.strip())
+        raise NoAnswer(reply.body.strip())
     link = NEXT.fullmatch(reply.headers.get("Link", ""))
     try:
         return json.loads(reply.body), None if link is None else link[1]
     except ValueError:
-        fail(f"{admin.address} does not answer as groupd does: is it its admin port?")
+        raise NoAnswer(
+            f"{admin.address} does not answer as groupd does: is it its admin port?"
+        ) from None

@@ -15,9 +15,17 @@ from groupd.coordinator.cli.admin_port import (
     AdminTokenFile,
     admin_port,
 )
-from groupd.coordinator.cli.groups.place import place
-from groupd.coordinator.cli.kafka.flags import BOOTSTRAP, DEFAULT_BOOTSTRAP, CommandConfig
-from groupd.coordinator.cli.parse import one_of
+from groupd.coordinator.cli.completion import complete_groups, words
+from groupd.coordinator.cli.groups.place import check_config, place
+from groupd.coordinator.cli.groups.wanted import SORTS, GroupsWanted
+from groupd.coordinator.cli.kafka.flags import (
+    BOOTSTRAP,
+    DEFAULT_BOOTSTRAP,
+    CommandConfig,
+    Format,
+    Wide,
+    is_json,
+)
 from groupd.coordinator.cli.times import FORMS
 
 app = typer.Typer(
@@ -25,10 +33,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
-Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]
-Wide = Annotated[
-    bool, typer.Option("--wide", help="Cut nothing off; otherwise lines fit the terminal, or 120.")
+Group = Annotated[
+    str,
+    typer.Argument(metavar="GROUP", help="The group's id.", autocompletion=complete_groups),
 ]
 DataDir = Annotated[
     Path | None,
@@ -42,47 +49,148 @@ Bootstrap = Annotated[
         help="Read __consumer_offsets from this cluster instead: HOST:PORT, several with commas.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        *BOOTSTRAP,
+        help="Ask this Kafka cluster instead of a daemon's admin port: HOST:PORT, several with "
+        "commas.",
+    ),
+]
+Writing = Annotated[
+    str,
+    typer.Option(
+        *BOOTSTRAP,
+        help="The running daemon or another cluster; HOST:PORT, or several with commas.",
+    ),
+]
+Apply = Annotated[bool, typer.Option("--apply", help="Write; without it nothing is changed.")]
 
 
 @app.command("list")
 def list_groups(
     admin: Admin = DEFAULT_ADMIN,
+    lag: Annotated[
+        bool, typer.Option("--lag", help="Also members, lag, and the last rebalance.")
+    ] = False,
+    sort: Annotated[
+        str,
+        typer.Option(help="name, lag or members (the most first).", autocompletion=words(*SORTS)),
+    ] = "name",
+    text: Annotated[
+        str, typer.Option("--filter", metavar="TEXT", help="Only groups with TEXT in their id.")
+    ] = "",
+    bootstrap: Cluster = None,
+    command_config: CommandConfig = None,
     output: Format = "table",
     wide: Wide = False,
     admin_token_file: AdminTokenFile = None,
     admin_ca_file: AdminCaFile = None,
 ) -> None:
-    """All groups of a running daemon."""
-    from groupd.coordinator.cli.groups import live
+    """All groups of a running daemon, or of any Kafka cluster at --bootstrap.
 
-    port = admin_port(admin, admin_token_file, admin_ca_file)
-    live.list_groups(port, _json(output), wide)
+    Example: groupd groups list --lag --sort lag --filter billing
+    """
+    from groupd.coordinator.cli.groups import listing
+
+    check_config(command_config, bootstrap)
+    wanted = GroupsWanted.parse(sort, text, lag=lag)
+    rows = (
+        listing.of_daemon(admin_port(admin, admin_token_file, admin_ca_file))
+        if bootstrap is None
+        else listing.of_cluster(bootstrap, command_config, lag=wanted.lag)
+    )
+    listing.show_groups(rows, wanted, as_json=is_json(output), wide=wide)
 
 
 @app.command()
 def describe(
     group: Group,
     admin: Admin = DEFAULT_ADMIN,
+    bootstrap: Cluster = None,
+    command_config: CommandConfig = None,
     output: Format = "table",
     wide: Wide = False,
     admin_token_file: AdminTokenFile = None,
     admin_ca_file: AdminCaFile = None,
 ) -> None:
     """One group of a running daemon: its members, what they hold, how far they are behind, and
-    what it waits for.
+    what it waits for. With --bootstrap of any Kafka cluster, as far as Kafka tells it.
 
     Members that have committed nothing for a minute although records wait are pointed out.
+
+    Example: groupd groups describe billing --bootstrap kafka:9092
     """
     from groupd.coordinator.cli.groups import live
 
+    check_config(command_config, bootstrap)
+    as_json = is_json(output)
+    found, offsets = (
+        live.of_daemon(admin_port(admin, admin_token_file, admin_ca_file), group)
+        if bootstrap is None
+        else live.of_cluster(bootstrap, command_config, group)
+    )
+    live.show_group(found, offsets, as_json=as_json, wide=wide)
+
+
+@app.command()
+def why(
+    group: Group,
+    last: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="So many rebalances.")] = 3,
+    admin: Admin = DEFAULT_ADMIN,
+    output: Format = "table",
+    wide: Wide = False,
+    admin_token_file: AdminTokenFile = None,
+    admin_ca_file: AdminCaFile = None,
+) -> None:
+    """Why a group of a running daemon rebalanced: what started it, who came and went, how many
+    partitions moved, who took longest to give them up, and what it waits for now.
+
+    The newest comes first. The daemon remembers a hundred events of each group since its start.
+
+    Example: groupd groups why billing --last 1
+    """
+    from groupd.coordinator.cli.groups.why import why as show_why
+
     port = admin_port(admin, admin_token_file, admin_ca_file)
-    live.describe(group, port, _json(output), wide)
+    show_why(group, last, port, as_json=is_json(output), wide=wide)
+
+
+@app.command()
+def watch(
+    group: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[GROUP]",
+            help="The group's id; none: all groups.",
+            autocompletion=complete_groups,
+        ),
+    ] = None,
+    admin: Admin = DEFAULT_ADMIN,
+    admin_token_file: AdminTokenFile = None,
+    admin_ca_file: AdminCaFile = None,
+) -> None:
+    """All groups of a running daemon in the terminal, the worst first; or one group with its
+    members, what it waits for, and its deadlines. Asked for again every 2 seconds; q ends it.
+
+    Without a terminal one frame is printed as text, with exit code 0.
+
+    Example: groupd groups watch billing
+    """
+    from groupd.coordinator.cli.groups.watch import watch as start_watch
+
+    start_watch(group, admin_port(admin, admin_token_file, admin_ca_file))
 
 
 @app.command()
 def events(
     group: Annotated[
-        str | None, typer.Argument(metavar="[GROUP]", help="The group's id; none: all groups.")
+        str | None,
+        typer.Argument(
+            metavar="[GROUP]",
+            help="The group's id; none: all groups.",
+            autocompletion=complete_groups,
+        ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes next.")] = False,
     admin: Admin = DEFAULT_ADMIN,
@@ -100,7 +208,7 @@ def events(
     from groupd.coordinator.cli.groups.events import show_events
 
     port = admin_port(admin, admin_token_file, admin_ca_file)
-    show_events(group, port, follow=follow, as_json=_json(output), wide=wide)
+    show_events(group, port, follow=follow, as_json=is_json(output), wide=wide)
 
 
 @app.command()
@@ -125,7 +233,7 @@ def offsets(
     from groupd.coordinator.cli.groups.offsets import show_offsets
 
     chosen = place(data_dir, store, bootstrap, command_config)
-    show_offsets(chosen, group, at, at_log_offset, as_json=_json(output), wide=wide)
+    show_offsets(chosen, group, at, at_log_offset, as_json=is_json(output), wide=wide)
 
 
 @app.command()
@@ -157,24 +265,16 @@ def history(
 
     chosen = place(data_dir, store, bootstrap, command_config)
     wanted = HistoryFilter.parse(topic, partition, since, until, events=events, every=every)
-    show_history(chosen, group, wanted, retention_minutes * 60_000, as_json=_json(output))
+    show_history(chosen, group, wanted, retention_minutes * 60_000, as_json=is_json(output))
 
 
 @app.command()
 def restore(
     group: Group,
     at: Annotated[str, typer.Option(metavar="TIME", help=FORMS + ".")],
-    bootstrap: Annotated[
-        str,
-        typer.Option(
-            *BOOTSTRAP,
-            help="The running daemon or another cluster; HOST:PORT, or several with commas.",
-        ),
-    ] = DEFAULT_BOOTSTRAP,
+    bootstrap: Writing = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Write; without it nothing is changed.")
-    ] = False,
+    apply: Apply = False,
     delete_new: Annotated[
         bool, typer.Option("--delete-new", help="Delete offsets that did not exist then.")
     ] = False,
@@ -202,11 +302,59 @@ def restore(
         stored,
         apply=apply,
         delete_new=delete_new,
-        as_json=_json(output),
+        as_json=is_json(output),
         wide=wide,
     )
 
 
-def _json(output: str) -> bool:
-    one_of(output, "--format", ("table", "json"))
-    return output == "json"
+@app.command()
+def reset(
+    group: Group,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help=f"earliest, latest, offset:N, shift:+N, shift:-N or a time: {FORMS}.",
+            autocompletion=words("earliest", "latest", "offset:", "shift:", "now"),
+        ),
+    ],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC[:0,1]",
+            help="Only this topic, or some of its partitions; repeatable. None: every partition "
+            "that has a committed offset.",
+        ),
+    ] = None,
+    bootstrap: Writing = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    apply: Apply = False,
+    output: Format = "table",
+    wide: Wide = False,
+) -> None:
+    """Move a group's offsets, of groupd or any Kafka cluster. A dry run unless --apply is given.
+
+    The group must be empty. Shown is what consumers will read again (rewind) or skip (forward).
+    An offset that a partition does not have is replaced by the nearest one.
+
+    Examples: groupd groups reset billing --to earliest --topic orders:0,1
+
+    groupd groups reset billing --to -2h --apply
+
+    Exit code 0: done, nothing to do, or a dry run of what could be applied; 1: refused or
+    failed; 2: a mistake on the command line.
+    """
+    from groupd.coordinator.cli.groups import reset as work
+    from groupd.coordinator.cli.groups.past import now_ms
+
+    wanted, topics = work.parse_to(to, now_ms()), work.parse_topics(topic or ())
+    work.reset_group(
+        group,
+        wanted,
+        topics,
+        bootstrap,
+        command_config,
+        apply=apply,
+        as_json=is_json(output),
+        wide=wide,
+    )

@@ -1,17 +1,27 @@
-"""`groupd groups list` and `describe`: groups as a running daemon's admin port shows them."""
+"""`groupd groups describe`: one group, as a running daemon's admin port or any Kafka cluster shows
+it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from operator import itemgetter
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from groupd.coordinator.cli.admin_port import AdminPort
-from groupd.coordinator.cli.groups.admin import get_pages, nodes_of
+from groupd.coordinator.cli.groups.admin import get_pages
+from groupd.coordinator.cli.groups.from_kafka import group_page
+from groupd.coordinator.cli.groups.past import asking, now_ms
 from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.tables import output_width, table, wrapped
+from groupd.coordinator.cli.groups.tables import (
+    ago,
+    lasting,
+    or_dash,
+    output_width,
+    table_of,
+    wrapped,
+)
+from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.plain_text import span_text
 from groupd.coordinator.server.group_lag import join_members
 
@@ -32,45 +42,42 @@ FACTS = (
 Shown = Mapping[str, Any]
 
 
-def list_groups(admin: AdminPort, as_json: bool, wide: bool) -> None:
-    """Print one row for each group, of all nodes of a cluster."""
-    groups = [
-        group for node in nodes_of(admin) for page in get_pages(node, "/groups") for group in page
-    ]
-    groups.sort(key=itemgetter("group_id"))
-    if as_json:
-        for group in groups:
-            json_line(group)
-        return
-    columns = list(dict.fromkeys(key for group in groups for key in group)) or ["group_id"]
-    rows = [[group.get(key, "-") for key in columns] for group in groups]
-    table(columns, rows, wide=wide)
+def of_daemon(admin: AdminPort, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The group, and its offsets; of both, all pages."""
+    path = f"/groups/{quote(group, safe='')}"
+    return whole_group(admin, path), _whole_offsets(admin, f"{path}/offsets")
 
 
-def describe(group: str, admin: AdminPort, as_json: bool, wide: bool) -> None:
+def of_cluster(
+    bootstrap: str, command_config: Path | None, group: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same, of any Kafka cluster. Raises UsageError."""
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        return group_page(cluster, group, now_ms())
+
+
+def show_group(found: Shown, offsets: Shown, *, as_json: bool, wide: bool) -> None:
     """Print the group's facts, its members, its partitions with their offsets, and what it waits
     for."""
-    path = f"/groups/{quote(group, safe='')}"
-    found, offsets = _whole_group(admin, path), _whole_offsets(admin, f"{path}/offsets")
     if as_json:
         json_line({**found, "offsets": offsets})
         return
     for name in FACTS:
         if found.get(name) not in (None, ""):
             print(f"{name}: {found[name]}")
-    for name, value in found["config_overrides"].items():
+    for name, value in found.get("config_overrides", {}).items():
         print(f"config: {name}={value}")
     lag = {member["member_id"]: member for member in offsets["members"]}
-    now_ms = offsets["now_ms"]
-    _section("members", [_member(one, lag, now_ms) for one in found["members"]], wide)
-    _section("partitions", [_partition(row, now_ms) for row in offsets["partitions"]], wide)
-    _lines("waits for", [_wait(entry) for entry in found["blocked"]], wide)
-    _lines("look at", list(_suspects(offsets)), wide)
+    at_ms = offsets["now_ms"]
+    _section("members", [member_cells(one, lag, at_ms) for one in found["members"]], wide)
+    _section("partitions", [_partition(row, at_ms) for row in offsets["partitions"]], wide)
+    print_lines("waits for", [wait_text(entry) for entry in found.get("blocked", ())], wide=wide)
+    print_lines("look at", list(_suspects(offsets)), wide=wide)
     if found.get("left_out"):
         print(f"\ntoo long to be shown whole: {', '.join(found['left_out'])}")
 
 
-def _whole_group(admin: AdminPort, path: str) -> dict[str, Any]:
+def whole_group(admin: AdminPort, path: str) -> dict[str, Any]:
     """The group, with the members of all pages; other lists may be cut."""
     found, *pages = get_pages(admin, path)
     for page in pages:
@@ -90,14 +97,13 @@ def _whole_offsets(admin: AdminPort, path: str) -> dict[str, Any]:
 
 
 def _section(title: str, rows: list[dict[str, object]], wide: bool) -> None:
-    """Print a table, without the columns that are empty in every row."""
     if rows:
-        columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)]
         print(f"\n{title}:")
-        table(columns, [[row[name] for name in columns] for row in rows], wide=wide)
+        table_of(rows, wide=wide)
 
 
-def _lines(title: str, lines: list[str], wide: bool) -> None:
+def print_lines(title: str, lines: list[str], *, wide: bool) -> None:
+    """Print a title and the lines below it, unless there are none."""
     if lines:
         print(f"\n{title}:")
         for line in lines:
@@ -105,44 +111,48 @@ def _lines(title: str, lines: list[str], wide: bool) -> None:
                 print(part)
 
 
-def _member(member: Shown, lag: Mapping[str, Shown], now_ms: int) -> dict[str, object]:
+def member_cells(member: Shown, lag: Mapping[str, Shown], at_ms: int) -> dict[str, object]:
+    """What people see of a member, by column. `lag`: what is known of offsets, by member id."""
     offsets = lag.get(member["member_id"], {})
     return {
         "member": member["member_id"],
-        "instance": _or_dash(member["instance_id"]),
-        "client": _or_dash(member["client_id"]),
-        "host": _or_dash(member["client_host"]),
+        "instance": or_dash(member["instance_id"]),
+        "client": or_dash(member["client_id"]),
+        "host": or_dash(member["client_host"]),
         "state": member["state"] if "state" in member else _parked(member),
-        "epoch": _or_dash(member.get("member_epoch")),
+        "epoch": or_dash(member.get("member_epoch")),
         "owns": offsets.get("partitions", 0),
-        "lag": _or_dash(offsets.get("lag")),
-        "last commit": _ago(offsets.get("last_commit_ms"), now_ms),
+        "lag": or_dash(offsets.get("lag")),
+        "last commit": ago(offsets.get("last_commit_ms"), at_ms),
     }
 
 
 def _parked(member: Shown) -> str:
     """What a member of a classic group waits for."""
-    if member["join_parked"]:
+    if member.get("join_parked"):
         return "in JoinGroup"
-    return "in SyncGroup" if member["sync_parked"] else "-"
+    return "in SyncGroup" if member.get("sync_parked") else "-"
 
 
-def _partition(row: Shown, now_ms: int) -> dict[str, object]:
+def _partition(row: Shown, at_ms: int) -> dict[str, object]:
     return {
         "topic": row["topic"],
         "partition": row["partition"],
-        "committed": _or_dash(row["committed_offset"]),
-        "end": _or_dash(row["end_offset"]),
-        "lag": _or_dash(row["lag"]),
-        "last commit": _ago(row["last_commit_ms"], now_ms),
-        "member": _or_dash(row["member_id"]),
-        "client": _or_dash(row["client_id"]),
-        "host": _or_dash(row["client_host"]),
+        "committed": or_dash(row["committed_offset"]),
+        "end": or_dash(row["end_offset"]),
+        "lag": or_dash(row["lag"]),
+        "lag time": lasting(row.get("lag_seconds")),
+        "judgement": or_dash(row.get("judgement")),
+        "last commit": ago(row["last_commit_ms"], at_ms),
+        "member": or_dash(row["member_id"]),
+        "client": or_dash(row["client_id"]),
+        "host": or_dash(row["client_host"]),
         "transaction": "open" if row["in_transaction"] else "-",
     }
 
 
-def _wait(entry: Shown) -> str:
+def wait_text(entry: Shown) -> str:
+    """An entry of `blocked` in words."""
     who = f"{entry['member_id']}: " if entry["member_id"] else ""
     left_ms = entry["in_ms"]
     return f"{who}{entry['why']}" + ("" if left_ms is None else f" ({span_text(left_ms)} left)")
@@ -158,13 +168,3 @@ def _suspects(offsets: Shown) -> Iterator[str]:
                 f"is in the group, but has committed nothing for {span_text(silent_ms)}, although "
                 f"{records}: does it poll?"
             )
-
-
-def _ago(time_ms: int | None, now_ms: int) -> str:
-    return "-" if time_ms is None else f"{span_text(max(0, now_ms - time_ms))} ago"
-
-
-def _or_dash(value: object) -> object:
-    if value is None or value == "":
-        return "-"
-    return value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 import typer
@@ -34,6 +35,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
     except (KafkaError, UnreadableLog, LogError) as error:
+        fail(str(error))
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """If a broker does not answer or refuses, the command prints one line and ends with exit code
+    1."""
+    try:
+        yield
+    except KafkaError as error:
         fail(str(error))
 
 

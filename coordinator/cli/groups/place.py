@@ -30,6 +30,11 @@ def place(
     """The place that the flags name. Raises UsageError when they name more than one."""
     if bootstrap is not None and (data_dir is not None or store is not None):
         raise UsageError("--bootstrap reads from a cluster: leave --data-dir and --store out")
+    check_config(command_config, bootstrap)
+    return LogLocation(data_dir or DEFAULT_DATA_DIR, store, bootstrap, command_config)
+
+
+def check_config(command_config: Path | None, bootstrap: str | None) -> None:
+    """Raises UsageError for a --command-config that nobody would read."""
     if command_config is not None and bootstrap is None:
         raise UsageError("--command-config is for a cluster: name one with --bootstrap")
-    return LogLocation(data_dir or DEFAULT_DATA_DIR, store, bootstrap, command_config)

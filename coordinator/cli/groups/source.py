@@ -12,10 +12,9 @@ from typing import Protocol
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.client_config import client_security
+from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.cli.parse import servers
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.history.stream import header_of, split
 from groupd.coordinator.topics.names import OFFSETS_TOPIC, offsets_log_name
@@ -45,8 +44,7 @@ class GroupLog(Protocol):
 async def open_source(place: LogLocation, group_id: str) -> AsyncIterator[GroupLog]:
     """Raises UsageError when there is nothing to read from."""
     if place.bootstrap is not None:
-        addresses = servers(place.bootstrap, "--bootstrap")
-        with KafkaCluster(addresses, client_security(place.command_config)) as cluster:
+        with open_cluster(place.bootstrap, place.command_config) as cluster:
             yield cluster_source(cluster, group_id)
         return
     try:

@@ -3,10 +3,13 @@ where ids differ least."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from groupd.coordinator.plain_text import span_text
 
 WIDTH = 120
 """The width of a table that is not printed to a terminal."""
@@ -23,6 +26,32 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wide: boo
     shown = [[_one_line(cell) for cell in row] for row in rows]
     for line in drawn(columns, shown, None if wide else output_width()):
         print(line)
+
+
+def table_of(
+    rows: Sequence[Mapping[str, object]], *, wide: bool = False, empty: Sequence[str] = ()
+) -> None:
+    """Print rows by column, without the columns that are "-" in every row. `empty`: the columns of
+    a table without rows; none = it is not printed."""
+    columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)] if rows else empty
+    if columns:
+        table(columns, [[row[name] for name in columns] for row in rows], wide=wide)
+
+
+def or_dash(value: object) -> object:
+    """The value, or "-" for one that is not there."""
+    if value is None or value == "":
+        return "-"
+    return value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
+
+
+def ago(time_ms: int | None, now_ms: int) -> str:
+    return "-" if time_ms is None else f"{span_text(max(0, now_ms - time_ms))} ago"
+
+
+def lasting(seconds: float | None) -> str:
+    """How long something has lasted."""
+    return "-" if seconds is None else span_text(int(seconds * 1000))
 
 
 def output_width() -> int:

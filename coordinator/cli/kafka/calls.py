@@ -15,7 +15,6 @@ from groupd.protocol.writer import Writer
 
 METADATA = Call(3, 12, "Metadata", flexible=True)
 FIND_COORDINATOR = Call(10, 2, "FindCoordinator")
-LIST_GROUPS = Call(16, 4, "ListGroups", flexible=True)
 LIST_OFFSETS = Call(2, 2, "ListOffsets")
 FETCH = Call(1, 4, "Fetch")
 OFFSET_COMMIT = Call(8, 7, "OffsetCommit")
@@ -30,12 +29,15 @@ class PartitionMetadata(Struct, frozen=True):
     error: int
     partition: int
     leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
 
 
 class TopicMetadata(Struct, frozen=True):
     error: int
     name: str
     topic_id: TopicId
+    internal: bool
     partitions: tuple[PartitionMetadata, ...]
 
 
@@ -60,9 +62,12 @@ def error_name(code: int) -> str:
         return f"error {code}"
 
 
-def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> ClusterMetadata:
+def metadata(
+    connection: BlockingConnection, topics: Sequence[str] | None, *, strict: bool = True
+) -> ClusterMetadata:
     """The cluster's brokers and topics; None = all topics. Topics that do not exist are absent;
-    none is created."""
+    none is created. `strict`: a topic with any other error is a KafkaError; otherwise it is absent,
+    too."""
 
     def write(writer: Writer) -> None:
         if topics is None:
@@ -78,16 +83,16 @@ def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> Cl
     def partition(reader: Reader) -> PartitionMetadata:
         error, index, leader = reader.int16(), reader.int32(), reader.int32()
         reader.int32()
-        for _ in range(3):  # replicas, in-sync replicas, offline replicas
-            reader.int32_array()
-        return PartitionMetadata(error, index, leader)
+        replicas, in_sync = reader.int32_array(), reader.int32_array()
+        reader.int32_array()  # offline replicas
+        return PartitionMetadata(error, index, leader, replicas, in_sync)
 
     def topic(reader: Reader) -> TopicMetadata:
         error, name, topic_id = reader.int16(), reader.nullable_string() or "", reader.uuid()
-        reader.boolean()
+        internal = reader.boolean()
         partitions = reader.structs(partition)
         reader.int32()
-        return TopicMetadata(error, name, topic_id, partitions)
+        return TopicMetadata(error, name, topic_id, internal, partitions)
 
     def broker(reader: Reader) -> tuple[int, tuple[str, int]]:
         node_id, host, port = reader.int32(), reader.string(), reader.int32()
@@ -101,7 +106,8 @@ def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> Cl
         reader.int32()
         found = {entry.name: entry for entry in reader.structs(topic)}
         for entry in list(found.values()):
-            if entry.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            unknown = entry.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if unknown or (entry.error and not strict):
                 del found[entry.name]
             elif entry.error:
                 raise KafkaError(f"topic {entry.name}: {error_name(entry.error)}")
@@ -130,34 +136,11 @@ def find_coordinator(connection: BlockingConnection, group_id: str) -> tuple[str
     return connection.call(FIND_COORDINATOR, write, read)
 
 
-def group_states(connection: BlockingConnection) -> dict[str, str]:
-    """The state by group id, for the groups that this broker coordinates."""
-
-    def write(writer: Writer) -> None:
-        writer.array_length(0)
-        writer.end()
-
-    def group(reader: Reader) -> tuple[str, str]:
-        group_id = reader.string()
-        reader.string()
-        state = reader.string()
-        return group_id, state
-
-    def read(reader: Reader) -> dict[str, str]:
-        reader.int32()
-        error = reader.int16()
-        if error:
-            raise KafkaError(f"groups cannot be listed: {error_name(error)}")
-        return dict(reader.structs(group))
-
-    return connection.call(LIST_GROUPS, write, read)
-
-
 def list_offsets(
     connection: BlockingConnection, places: Sequence[Place], timestamp: int
 ) -> dict[Place, int]:
-    """The offsets for `timestamp` (EARLIEST or LATEST) by partition; partitions that fail are
-    absent."""
+    """The offsets for `timestamp` by partition: EARLIEST, LATEST, or the first record of that time
+    or later, -1 where there is none. Partitions that fail are absent."""
 
     def write(writer: Writer) -> None:
         def partition(place: Place) -> None:

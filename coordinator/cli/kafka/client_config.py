@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import (
     UNPROTECTED,
     BlockingConnection,
@@ -41,6 +42,12 @@ def connect(
         servers(bootstrap, "--bootstrap-server"),
         lambda address: BlockingConnection(*address, calls, security=security),
     )
+
+
+def open_cluster(bootstrap: str, command_config: Path | None) -> KafkaCluster:
+    """The cluster of `--bootstrap`, for a `with` statement. Raises UsageError; entering it raises
+    KafkaError."""
+    return KafkaCluster(servers(bootstrap, "--bootstrap"), client_security(command_config))
 
 
 def client_security(command_config: Path | None) -> ClientSecurity:

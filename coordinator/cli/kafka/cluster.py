@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from types import TracebackType
 
-from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka import calls, config_calls, group_calls
 from groupd.coordinator.cli.kafka.calls import Place, TopicMetadata
 from groupd.coordinator.cli.kafka.connection import (
     UNPROTECTED,
@@ -18,12 +18,15 @@ from groupd.coordinator.cli.kafka.connection import (
 USED = (
     calls.METADATA,
     calls.FIND_COORDINATOR,
-    calls.LIST_GROUPS,
+    group_calls.LIST_GROUPS,
+    group_calls.DESCRIBE_GROUPS,
     calls.LIST_OFFSETS,
     calls.FETCH,
     calls.OFFSET_COMMIT,
     calls.OFFSET_FETCH,
     calls.OFFSET_DELETE,
+    config_calls.DESCRIBE_CONFIGS,
+    config_calls.ALTER_CONFIGS,
 )
 
 
@@ -66,6 +69,10 @@ class KafkaCluster:
             return opened
         return first_that_answers(self._servers, self.at)
 
+    def brokers(self) -> Mapping[int, tuple[str, int]]:
+        """The address of each broker, by node id."""
+        return calls.metadata(self.any(), ()).brokers
+
     def coordinator(self, group_id: str) -> BlockingConnection:
         return self.at(calls.find_coordinator(self.any(), group_id))
 
@@ -84,17 +91,34 @@ class KafkaCluster:
     def bounds(self, places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
         """The first offset and the end of partitions; a partition that cannot be asked is
         absent."""
-        wanted = set(places)
-        found = calls.metadata(self.any(), sorted({topic for topic, _ in wanted}))
+        bounds: dict[Place, tuple[int, int]] = {}
+        for connection, led in self._by_leader(set(places)):
+            starts = calls.list_offsets(connection, led, calls.EARLIEST)
+            ends = calls.list_offsets(connection, led, calls.LATEST)
+            bounds.update({at: (starts[at], ends[at]) for at in led if at in starts and at in ends})
+        return bounds
+
+    def at_time(self, places: Iterable[Place], time_ms: int) -> dict[Place, int]:
+        """The offset of the first record of that time or later; a partition that has none, or
+        cannot be asked, is absent."""
+        found: dict[Place, int] = {}
+        for connection, led in self._by_leader(set(places)):
+            answer = calls.list_offsets(connection, led, time_ms)
+            found.update({at: offset for at, offset in answer.items() if offset >= 0})
+        return found
+
+    def _by_leader(self, wanted: Set[Place]) -> Iterator[tuple[BlockingConnection, list[Place]]]:
+        """The partitions by the broker that leads them, without those whose leader is away."""
+        names = sorted({topic for topic, _ in wanted})
+        found = calls.metadata(self.any(), names, strict=False)
         by_leader: dict[int, list[Place]] = {}
         for topic in found.topics.values():
             for at in topic.partitions:
                 if (topic.name, at.partition) in wanted and at.leader in found.brokers:
                     by_leader.setdefault(at.leader, []).append((topic.name, at.partition))
-        bounds: dict[Place, tuple[int, int]] = {}
         for leader, led in by_leader.items():
-            connection = self.at(found.brokers[leader])
-            starts = calls.list_offsets(connection, led, calls.EARLIEST)
-            ends = calls.list_offsets(connection, led, calls.LATEST)
-            bounds.update({at: (starts[at], ends[at]) for at in led if at in starts and at in ends})
-        return bounds
+            try:
+                connection = self.at(found.brokers[leader])
+            except KafkaError:
+                continue
+            yield connection, led

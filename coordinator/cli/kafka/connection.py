@@ -14,6 +14,7 @@ from groupd.protocol.reader import READ_ERRORS, Reader
 from groupd.protocol.wire.calls import (
     API_VERSIONS,
     Call,
+    Versions,
     missing,
     read_versions,
     reply_reader,
@@ -84,6 +85,7 @@ class BlockingConnection:
         self._calls = calls
         self._login = security.login
         self._correlation = 0
+        self._offered: Versions = {}
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
@@ -142,6 +144,10 @@ class BlockingConnection:
                 f"{self.where}: answer to {api.name} not understood: {error}"
             ) from None
 
+    def offers(self, api: Call) -> bool:
+        """Whether the broker has this API in this version; for what not every broker has."""
+        return missing(self._offered, (api,)) is None
+
     def _hint(self, error: OSError) -> str:
         """What may be missing from `--command-config`. Brokers do not say why they close."""
         if isinstance(error, ssl.SSLError):
@@ -160,6 +166,6 @@ class BlockingConnection:
         return bytes(parts)
 
     def _check_versions(self) -> None:
-        known = self.call(API_VERSIONS, lambda _: None, read_versions)
-        if (api := missing(known, self._calls)) is not None:
+        self._offered = self.call(API_VERSIONS, lambda _: None, read_versions)
+        if (api := missing(self._offered, self._calls)) is not None:
             raise KafkaError(f"{self.where} does not offer {api.name} v{api.version}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from groupd.coordinator.cli.completion import words
 from groupd.coordinator.cli.parse import one_of
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -26,7 +27,17 @@ CommandConfig = Annotated[
         "sasl.mechanism, sasl.jaas.config, ssl.truststore.location (PEM); see docs/security.md."
     ),
 ]
-Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]
+FORMAT = ("--format", "--output", "-o")
+"""The names of the flag that chooses between text for people and JSON for programs."""
+
+Format = Annotated[
+    str,
+    typer.Option(
+        *FORMAT,
+        help="table, or json: one object a line.",
+        autocompletion=words("table", "json"),
+    ),
+]
 Wide = Annotated[
     bool, typer.Option("--wide", help="Cut nothing off; otherwise lines fit the terminal, or 120.")
 ]

@@ -9,7 +9,6 @@ import typer
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.flags import BOOTSTRAP, BROKERS, CommandConfig
-from groupd.coordinator.cli.parse import servers
 
 
 def consume(
@@ -24,15 +23,13 @@ def consume(
     Everything that its brokers still serve, byte by byte; `dump`, `verify` and `import` read it.
     Where the cluster wants TLS or a login, --command-config says how.
     """
-    from groupd.coordinator.cli.kafka.client_config import client_security
-    from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+    from groupd.coordinator.cli.kafka.client_config import open_cluster
     from groupd.coordinator.cli.kafka.connection import KafkaError
     from groupd.coordinator.cli.log.copying import copy_log
     from groupd.coordinator.logtools.errors import LogToolError
 
     try:
-        addresses = servers(bootstrap, "--bootstrap")
-        with KafkaCluster(addresses, client_security(command_config)) as cluster:
+        with open_cluster(bootstrap, command_config) as cluster:
             partitions, batches, records = copy_log(cluster, target)
     except (KafkaError, LogToolError) as error:
         raise UsageError(str(error)) from None

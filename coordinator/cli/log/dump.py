@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from groupd.coordinator.cli.completion import words
+from groupd.coordinator.cli.kafka.flags import FORMAT
 from groupd.coordinator.cli.log.options import (
     DataDirOption,
     GroupsOption,
@@ -40,7 +42,12 @@ def dump(
     types: Annotated[
         str | None, typer.Option("--type", help="Record types, separated by commas.")
     ] = None,
-    output: Annotated[str, typer.Option("--format", help="text or json (one a line).")] = "text",
+    output: Annotated[
+        str,
+        typer.Option(
+            *FORMAT, help="text or json (one a line).", autocompletion=words("text", "json")
+        ),
+    ] = "text",
 ) -> None:
     """Print the records of the offsets log, of a store or of Kafka's segment files.
 

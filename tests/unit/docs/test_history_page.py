@@ -13,6 +13,7 @@ import typer
 from groupd.coordinator.cli.groups.command import app
 from groupd.coordinator.core.group_type import LoggedEventKind
 from groupd.coordinator.history.changes import Actor, ChangeKind
+from groupd.coordinator.history.reset_plan import ResetAction
 from groupd.coordinator.history.restore import Action
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "history.md").read_text()
@@ -27,10 +28,10 @@ def test_every_example_is_a_command(line: str) -> None:
     assert context.params["group"] == "billing"
 
 
-def test_there_are_examples_of_every_command_that_reads_the_log() -> None:
-    assert {line.split()[0] for line in COMMANDS} == {"offsets", "history", "restore"}
+def test_there_are_examples_of_every_command_about_the_past() -> None:
+    assert {line.split()[0] for line in COMMANDS} == {"offsets", "history", "restore", "reset"}
 
 
-@pytest.mark.parametrize("kind", [ChangeKind, Actor, LoggedEventKind, Action])
+@pytest.mark.parametrize("kind", [ChangeKind, Actor, LoggedEventKind, Action, ResetAction])
 def test_every_word_in_the_output_is_explained(kind: Any) -> None:
     assert [word.value for word in kind if f"`{word.value}`" not in PAGE] == []

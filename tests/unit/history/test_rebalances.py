@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.types import Event, EventKind, Outcome
-from groupd.coordinator.history.rebalance import UNKNOWN_CAUSE
-from groupd.coordinator.history.rebalances import rebalances
+from groupd.coordinator.history.rebalance_story import UNKNOWN_CAUSE
+from groupd.coordinator.history.rebalances import rebalance_steps, rebalances
 from groupd.coordinator.runtime.timeline import Timeline
 from tests.unit.classic_group.harness import Bench
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
@@ -106,7 +106,7 @@ def test_who_took_longest_to_give_partitions_up(two: ToldShard) -> None:
     assert story["moved_partitions"] == 2
     assert story["sentence"] == (
         "Member m2 (client two) joined. 2 partitions moved; it took 5 s. "
-        "Member m1 (client one) took longest to give partitions up: 4 s."
+        "Member m1 (client one) took longest to give partitions up: 5 s."
     )
     assert rebalances(two.timeline.of(GROUP))[0] == story, "the events alone tell that it is over"
 
@@ -224,3 +224,15 @@ def test_nothing_happened() -> None:
     timeline = Timeline()
     timeline.add(Event(EventKind.OFFSETS_DELETED, "g", details={"count": 1}), 1)
     assert rebalances(timeline.of("g")) == []
+
+
+def test_thousands_of_partitions_are_counted_and_some_are_named() -> None:
+    timeline = Timeline()
+    numbers = {"partitions": {"t": list(range(20_000)), "u": [1]}}
+    for member in ("a", "b"):
+        timeline.add(Event(EventKind.PARTITIONS_ASSIGNED, "g", member, 3, "free", numbers), 1)
+    steps = rebalance_steps(timeline.of("g"), state="Stable")
+    assert sum(1 for _ in steps) == 2, "other work may run after each of them"
+    (story,) = rebalances(timeline.of("g"), state="Stable")
+    assert story["moved_partitions"] == 20_001
+    assert story["steps"][0]["text"] == "is given t-0, t-1, t-2, t-3, t-4, and 19996 more"

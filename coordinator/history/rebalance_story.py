@@ -4,6 +4,7 @@ the sentences that tell it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from groupd.coordinator.core.types import EventKind
@@ -26,7 +27,7 @@ _PEOPLE = {
 }
 
 
-class Names:
+class MemberNames:
     """How members are called: by id, with their client id where it is known."""
 
     def __init__(self, events: Iterable[Shown], clients: Mapping[str, str]) -> None:
@@ -45,11 +46,13 @@ class Names:
         return f"member {member_id} (client {client_id})" if client_id else f"member {member_id}"
 
 
-class Rebalance:
+class RebalanceStory:
     """`is_over`: by what the events tell. `has_target`: a consumer group's target assignment is
     computed."""
 
-    def __init__(self, names: Names, event: Shown, lead: Sequence[Shown], *, classic: bool) -> None:
+    def __init__(
+        self, names: MemberNames, event: Shown, lead: Sequence[Shown], *, classic: bool
+    ) -> None:
         self.classic = classic
         self.epoch: int = event["epoch"]
         self.has_target = False
@@ -63,9 +66,10 @@ class Rebalance:
         self._ending = ""
         self._waiting: set[str] = set()
         self._unreleased: set[str] = set()
-        self._told: dict[str, int] = {}
+        self._wanted_ms: int | None = None
+        self._holds: dict[str, int] = {}
         self._gave_up: dict[str, int] = {}
-        self._moved: set[tuple[str, int]] = set()
+        self._moved: dict[str, set[int]] = {}
         if event["event"] in (
             EventKind.REBALANCE_STARTED.value,
             EventKind.GROUP_EPOCH_BUMPED.value,
@@ -106,6 +110,7 @@ class Rebalance:
 
     def target(self, event: Shown, epochs: Mapping[str, int]) -> None:
         self.has_target = True
+        self._wanted_ms = event["timestamp_ms"]
         self._waiting = {member for member, epoch in epochs.items() if epoch < self.epoch}
         self._go_on(event)
 
@@ -114,7 +119,9 @@ class Rebalance:
         kind, member_id, at_ms = event["event"], event["member_id"], event["timestamp_ms"]
         self.has_target = True  # even if nobody remembers that it was installed
         if kind == EventKind.PARTITIONS_REVOKING.value:
-            self._told.setdefault(member_id, at_ms)
+            # Others have waited for it since the target, also before it was told.
+            since_ms = at_ms if self._wanted_ms is None else self._wanted_ms
+            self._holds.setdefault(member_id, since_ms)
         elif kind == EventKind.MEMBER_EPOCH_ADVANCED.value:
             self._confirmed(member_id, at_ms)
             if event["epoch"] >= self.epoch:
@@ -123,11 +130,8 @@ class Rebalance:
                 self._unreleased.add(member_id)
         else:
             self._unreleased.discard(member_id)
-            self._moved |= {
-                (topic, number)
-                for topic, numbers in event["details"]["partitions"].items()
-                for number in numbers
-            }
+            for topic, numbers in event["details"]["partitions"].items():
+                self._moved.setdefault(topic, set()).update(numbers)
         self._go_on(event)
 
     def generation(self, event: Shown) -> None:
@@ -160,13 +164,17 @@ class Rebalance:
         elif over is False and not self.classic:
             self._ended_ms = None
 
+    @property
+    def _moved_count(self) -> int:
+        return sum(map(len, self._moved.values()))
+
     def shown(self) -> dict[str, Any]:
         return {
             "started_ms": self._started_ms,
             "ended_ms": self._ended_ms,
             "cause": "; ".join(_some(self._causes)),
             "epoch": self.epoch,
-            "moved_partitions": None if self.classic else len(self._moved),
+            "moved_partitions": None if self.classic else self._moved_count,
             "sentence": self._sentence(),
             "steps": self._steps,
         }
@@ -177,7 +185,7 @@ class Rebalance:
         if self.classic:
             return
         self.is_over = False
-        if self.has_target and not (self._waiting or self._unreleased or self._told):
+        if self.has_target and not (self._waiting or self._unreleased or self._holds):
             self._end(self._last_ms, "")
 
     def _end(self, at_ms: int, ending: str) -> None:
@@ -187,9 +195,9 @@ class Rebalance:
 
     def _confirmed(self, member_id: str, at_ms: int) -> None:
         """The member has nothing left to give up."""
-        told_ms = self._told.pop(member_id, None)
-        if told_ms is not None:
-            took_ms = max(0, at_ms - told_ms)
+        since_ms = self._holds.pop(member_id, None)
+        if since_ms is not None:
+            took_ms = max(0, at_ms - since_ms)
             self._gave_up[member_id] = max(took_ms, self._gave_up.get(member_id, 0))
 
     def _person(self, event: Shown) -> str:
@@ -207,7 +215,7 @@ class Rebalance:
         return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
     def _result(self) -> str:
-        moved = f"{_count(len(self._moved), 'partition')} moved"
+        moved = f"{_count(self._moved_count, 'partition')} moved"
         told = "" if self.classic else moved
         if self._ending:
             told = f"{told}, then {self._ending}" if self._moved else self._ending
@@ -261,14 +269,18 @@ def _text(event: Shown, *, classic: bool) -> str:
 
 
 def _partitions(partitions: Mapping[str, Sequence[int]]) -> str:
-    names = [f"{topic}-{number}" for topic, numbers in partitions.items() for number in numbers]
-    return ", ".join(_some(names)) or "nothing"
+    """The first of them; an event may have thousands."""
+    names = (f"{topic}-{number}" for topic, numbers in partitions.items() for number in numbers)
+    more = sum(map(len, partitions.values())) - NAMED_MAX
+    return ", ".join([*islice(names, NAMED_MAX), *_and_more(more)]) or "nothing"
 
 
 def _some(texts: Sequence[str]) -> list[str]:
-    """The first texts, and how many more there are."""
-    more = len(texts) - NAMED_MAX
-    return [*texts[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])]
+    return [*texts[:NAMED_MAX], *_and_more(len(texts) - NAMED_MAX)]
+
+
+def _and_more(count: int) -> list[str]:
+    return [f"and {count} more"] if count > 0 else []
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,0 +1,1 @@
+"""`groupd configs`: settings of topics, groups and brokers of any Kafka cluster."""

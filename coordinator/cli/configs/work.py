@@ -1,0 +1,143 @@
+"""What `groupd configs` asks of a cluster, and shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.groups.past import asking, fail, note
+from groupd.coordinator.cli.groups.show import json_line
+from groupd.coordinator.cli.groups.tables import table
+from groupd.coordinator.cli.kafka.client_config import open_cluster
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.kafka.config_calls import (
+    ConfigSetting,
+    Entity,
+    alter_configs,
+    describe_configs,
+)
+from groupd.coordinator.cli.kafka.connection import BlockingConnection
+from groupd.coordinator.cli.parse import one_of
+
+SEEN_WITHIN_S = 5.0
+"""How long a broker of Kafka may take to hear from the controller what was changed."""
+POLL_S = 0.05
+SECRET = "(secret)"
+
+
+class ConfigPlace(Struct, frozen=True):
+    """Whose settings, and where."""
+
+    entity: Entity
+    name: str
+    bootstrap: str
+    command_config: Path | None
+
+    @classmethod
+    def parse(
+        cls, entity: str, name: str, bootstrap: str, command_config: Path | None
+    ) -> ConfigPlace:
+        """Raises UsageError."""
+        one_of(entity, "--entity", tuple(one.name.lower() for one in Entity))
+        found = Entity[entity.upper()]
+        if found is Entity.BROKER and name and not (name.isascii() and name.isdecimal()):
+            raise UsageError(f"{name}: must be the id of a broker, a number")
+        if found is not Entity.BROKER and not name:
+            raise UsageError(f"--entity {entity}: a name is needed")
+        return cls(found, name, bootstrap, command_config)
+
+    def connection(self, cluster: KafkaCluster) -> BlockingConnection:
+        """Only a broker itself knows all of its settings."""
+        if self.entity is not Entity.BROKER or not self.name:
+            return cluster.any()
+        address = cluster.brokers().get(int(self.name))
+        if address is None:
+            fail(f"no broker {self.name}")
+        return cluster.at(address)
+
+    @property
+    def own_source(self) -> str:
+        """Where values come from that are set for this entity."""
+        if self.entity is Entity.BROKER and not self.name:
+            return "all brokers"
+        return self.entity.name.lower()
+
+    def fields(self) -> dict[str, Any]:
+        return {"entity": self.entity.name.lower(), "name": self.name}
+
+
+def describe(place: ConfigPlace, *, every: bool, as_json: bool, wide: bool) -> None:
+    """Print a row for each setting. Raises UsageError."""
+    with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
+        found = describe_configs(place.connection(cluster), place.entity, place.name)
+    shown = [one for _, one in sorted(found.items()) if every or not one.is_default]
+    if as_json:
+        for one in shown:
+            told = {"key": one.name, "value": one.value, "source": one.source}
+            json_line({**place.fields(), **told, "read_only": one.read_only})
+    elif shown:
+        rows = [(one.name, _text(one), one.source) for one in shown]
+        table(("key", "value", "source"), rows, wide=wide)
+    else:
+        note("no settings but defaults; --all shows them")
+
+
+def change(
+    place: ConfigPlace, wanted: Mapping[str, str | None], *, as_json: bool, wide: bool
+) -> None:
+    """Set or delete values, and print what each was and is. Raises UsageError."""
+    with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
+        connection = place.connection(cluster)
+
+        def now() -> dict[str, ConfigSetting]:
+            return describe_configs(connection, place.entity, place.name)
+
+        before = now()
+        alter_configs(connection, place.entity, place.name, wanted)
+        after = _once_seen(place.own_source, now, wanted)
+    for key in wanted:
+        old, new = before.get(key), after.get(key)
+        source = "-" if new is None else new.source
+        if as_json:
+            step = {"key": key, "from": old and old.value, "to": new and new.value}
+            json_line({**place.fields(), **step, "source": source})
+        else:
+            print(f"{key}: {_text(old)} -> {_text(new)} ({source})")
+
+
+def _once_seen(
+    own_source: str, now: Callable[[], dict[str, ConfigSetting]], wanted: Mapping[str, str | None]
+) -> dict[str, ConfigSetting]:
+    """The settings when the broker has heard of the change, or after a while what it says then."""
+    until = time.monotonic() + SEEN_WITHIN_S
+    while True:
+        found = now()
+        late = [
+            key for key, value in wanted.items() if not _is_seen(own_source, found.get(key), value)
+        ]
+        if not late:
+            return found
+        if time.monotonic() > until:
+            note(f"written, but the broker does not show it yet: {', '.join(sorted(late))}")
+            return found
+        time.sleep(POLL_S)
+
+
+def _is_seen(own_source: str, found: ConfigSetting | None, wanted: str | None) -> bool:
+    is_own = found is not None and found.source == own_source
+    if found is None or wanted is None:
+        return (wanted is None) and not is_own
+    return is_own and (found.sensitive or found.value == wanted.strip())
+
+
+def _text(setting: ConfigSetting | None) -> str:
+    if setting is None:
+        return "-"
+    if setting.value is None:
+        return SECRET if setting.sensitive else "-"
+    return setting.value

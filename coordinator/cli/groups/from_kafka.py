@@ -1,0 +1,185 @@
+"""Groups as any Kafka cluster tells of them, in the shape in which an admin port does. What Kafka
+cannot tell is None, or absent: ages of records, judgements, rebalances, and what a group waits
+for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from groupd.coordinator.cli.groups.past import fail, note
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.calls import OffsetAnswer, Place
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
+from groupd.coordinator.cli.kafka.group_calls import (
+    FoundGroup,
+    KafkaGroup,
+    KafkaMember,
+    describe_groups,
+    list_groups,
+)
+from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.server.group_lag import add_lag
+
+Bounds = Mapping[Place, tuple[int, int]]
+
+_WITHOUT_OFFSETS = "share"
+"""A type of groups whose positions are no committed offsets."""
+
+
+class _Found(Struct, frozen=True):
+    """What a coordinator says of one group. `described` None: it is of a type that is not
+    described here."""
+
+    listed: FoundGroup
+    described: KafkaGroup | None
+    committed: Mapping[Place, OffsetAnswer]
+
+    @property
+    def members(self) -> tuple[KafkaMember, ...]:
+        return () if self.described is None else self.described.members
+
+    @property
+    def owners(self) -> dict[Place, KafkaMember]:
+        return {
+            (topic, number): member
+            for member in self.members
+            for topic, numbers in member.owned.items()
+            for number in numbers
+        }
+
+    @property
+    def type_name(self) -> str | None:
+        described = None if self.described is None else self.described.group_type
+        return self.listed.group_type or described
+
+
+def group_rows(cluster: KafkaCluster, *, lag: bool) -> list[dict[str, Any]]:
+    """A row for each group of all brokers. `lag`: with `members` and `lag`. Of a broker that
+    cannot be asked, and of a group that its client may not see, a line is printed on stderr."""
+    rows: list[dict[str, Any]] = []
+    found: list[_Found] = []
+    for node_id, address in sorted(cluster.brokers().items()):
+        try:
+            broker = cluster.at(address)
+            listed = list_groups(broker)
+            if lag:
+                found += _all_found(broker, listed)
+        except KafkaError as error:
+            note(f"broker {node_id} is not asked: {error}")
+            continue
+        if not lag:
+            rows += [_row(one, one.group_type) for one in listed.values()]
+    bounds = cluster.bounds({place for one in found for place in _places(one)})
+    return rows + [
+        {
+            **_row(one.listed, one.type_name),
+            "members": None if one.described is None else len(one.members),
+            "lag": _total(_offsets(one, bounds, 0)["partitions"]),
+        }
+        for one in found
+    ]
+
+
+def group_page(
+    cluster: KafkaCluster, group_id: str, now_ms: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The group, and its offsets. The command ends with exit code 1 if there is no such group."""
+    coordinator = cluster.coordinator(group_id)
+    listed = list_groups(coordinator).get(group_id)
+    if listed is None:
+        fail(f"no group {group_id}")
+    (found,) = _all_found(coordinator, {group_id: listed})
+    described = found.described
+    facts: dict[str, Any] = _row(listed, found.type_name)
+    if described is not None:
+        facts |= {
+            "group_epoch": described.group_epoch,
+            "assignment_epoch": described.assignment_epoch,
+            "protocol_type": listed.protocol_type,
+            "protocol_name": described.assignor,
+        }
+    shown = {**facts, "members": [_member(one) for one in found.members]}
+    return shown, _offsets(found, cluster.bounds(_places(found)), now_ms)
+
+
+def _all_found(broker: BlockingConnection, listed: Mapping[str, FoundGroup]) -> Iterator[_Found]:
+    described = describe_groups(broker, list(listed.values()))
+    for one in listed.values():
+        try:
+            has_offsets = one.group_type != _WITHOUT_OFFSETS
+            committed = calls.fetch_offsets(broker, one.group_id) if has_offsets else {}
+        except KafkaError as error:
+            note(str(error))
+            committed = {}
+        yield _Found(one, described.get(one.group_id), committed)
+
+
+def _places(found: _Found) -> list[Place]:
+    return sorted({*found.committed, *found.owners})
+
+
+def _row(listed: FoundGroup, type_name: str | None) -> dict[str, Any]:
+    return {"group_id": listed.group_id, "type": type_name, "state": listed.state}
+
+
+def _offsets(found: _Found, bounds: Bounds, now_ms: int) -> dict[str, Any]:
+    owners = found.owners
+    shown = {
+        "group_id": found.listed.group_id,
+        "now_ms": now_ms,
+        "partitions": [
+            _partition(place, found.committed.get(place), owners.get(place))
+            for place in _places(found)
+        ],
+        "members": [
+            {
+                **_identity(member),
+                "partitions": sum(map(len, member.owned.values())),
+                "last_commit_ms": None,
+                "owned_since_ms": None,
+            }
+            for member in found.members
+        ],
+    }
+    run_through(add_lag(shown, lambda topic, number: bounds.get((topic, number))))
+    return shown
+
+
+def _partition(
+    place: Place, committed: OffsetAnswer | None, owner: KafkaMember | None
+) -> dict[str, Any]:
+    topic, number = place
+    return {
+        "topic": topic,
+        "partition": number,
+        "committed_offset": None if committed is None else committed.offset,
+        "last_commit_ms": None,
+        "in_transaction": False,
+        **_identity(owner),
+    }
+
+
+def _member(member: KafkaMember) -> dict[str, Any]:
+    return {
+        **_identity(member),
+        "instance_id": member.instance_id,
+        "member_epoch": member.epoch,
+        "owned": {topic: sorted(numbers) for topic, numbers in sorted(member.owned.items())},
+    }
+
+
+def _identity(member: KafkaMember | None) -> dict[str, str | None]:
+    return {
+        "member_id": None if member is None else member.member_id,
+        "client_id": None if member is None else member.client_id,
+        "client_host": None if member is None else member.client_host,
+    }
+
+
+def _total(rows: list[dict[str, Any]]) -> int | None:
+    known = [row["lag"] for row in rows if row["lag"] is not None]
+    return sum(known) if known else None

@@ -1,0 +1,1 @@
+"""`groupd topics`: the topics of any Kafka cluster."""

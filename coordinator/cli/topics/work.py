@@ -1,0 +1,96 @@
+"""What `groupd topics` asks of a cluster, and shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from groupd.coordinator.cli.groups.past import asking, fail
+from groupd.coordinator.cli.groups.show import json_line
+from groupd.coordinator.cli.groups.tables import or_dash, table
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.calls import TopicMetadata
+from groupd.coordinator.cli.kafka.client_config import open_cluster
+
+OF_LIST = ("topic", "partitions", "replicas", "internal", "topic_id")
+OF_DESCRIBE = ("topic", "partition", "leader", "replicas", "in_sync", "start", "end", "records")
+
+
+def list_topics(
+    bootstrap: str, command_config: Path | None, text: str, *, as_json: bool, wide: bool
+) -> None:
+    """Print a row for each topic, by name. Raises UsageError."""
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        found = calls.metadata(cluster.any(), None, strict=False).topics
+    part = text.casefold()
+    names = sorted(name for name in found if part in name.casefold())
+    _show(OF_LIST, [_topic(found[name]) for name in names], as_json=as_json, wide=wide)
+
+
+def describe_topics(
+    bootstrap: str, command_config: Path | None, names: Sequence[str], *, as_json: bool, wide: bool
+) -> None:
+    """Print a row for each partition, topics in the order of `names`. Raises UsageError. The
+    command ends with exit code 1 if there is no such topic."""
+    names = list(dict.fromkeys(names))
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        found = cluster.topics(names)
+        missing = [name for name in names if name not in found]
+        if missing:
+            fail(f"no topic {', '.join(missing)}")
+        places = [(name, at.partition) for name in names for at in found[name].partitions]
+        bounds = cluster.bounds(places)
+    rows = [row for name in names for row in _partitions(found[name], bounds)]
+    _show(OF_DESCRIBE, rows, as_json=as_json, wide=wide)
+
+
+def _topic(topic: TopicMetadata) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replicas": max((len(at.replicas) for at in topic.partitions), default=0),
+        "internal": topic.internal,
+        "topic_id": str(UUID(bytes=topic.topic_id)),
+    }
+
+
+def _partitions(
+    topic: TopicMetadata, bounds: dict[calls.Place, tuple[int, int]]
+) -> list[dict[str, Any]]:
+    rows = []
+    for at in sorted(topic.partitions, key=lambda one: one.partition):
+        start, end = bounds.get((topic.name, at.partition), (None, None))
+        rows.append(
+            {
+                "topic": topic.name,
+                "partition": at.partition,
+                "leader": None if at.leader < 0 else at.leader,
+                "replicas": list(at.replicas),
+                "in_sync": list(at.in_sync),
+                "start": start,
+                "end": end,
+                "records": None if start is None or end is None else end - start,
+            }
+        )
+    return rows
+
+
+def _show(
+    columns: Sequence[str], rows: Sequence[dict[str, Any]], *, as_json: bool, wide: bool
+) -> None:
+    if as_json:
+        for row in rows:
+            json_line(row)
+    else:
+        titles = [name.replace("_", " ") for name in columns]
+        table(titles, [[_cell(row[name]) for name in columns] for row in rows], wide=wide)
+
+
+def _cell(value: Any) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "-"
+    return or_dash(value)
