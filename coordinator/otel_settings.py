@@ -48,10 +48,10 @@ class OtelSettings:
     )
 
 
-def headers_of(settings: OtelSettings) -> Mapping[str, str]:
+def parse_headers(text: str) -> Mapping[str, str]:
     """Raises ConfigError, which does not show what may be secret."""
     found: dict[str, str] = {}
-    for pair in filter(str.strip, settings.otel_traces_headers.split(",")):
+    for pair in filter(str.strip, text.split(",")):
         name, equals, value = pair.partition("=")
         name, value = unquote(name.strip()), unquote(value.strip())
         valid = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
@@ -67,7 +67,7 @@ def headers_of(settings: OtelSettings) -> Mapping[str, str]:
 def check_otel(settings: OtelSettings) -> None:
     """Raises ConfigError."""
     endpoint = settings.otel_traces_endpoint
-    headers_of(settings)
+    parse_headers(settings.otel_traces_headers)
     if endpoint in ("", FROM_ENVIRONMENT):
         return
     try:

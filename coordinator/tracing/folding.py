@@ -15,8 +15,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.coordinator.tracing.limits import Limits, Places, Rate
-from groupd.coordinator.tracing.rebalance import Rebalance
+from groupd.coordinator.tracing.limits import TraceLimits, SpanPlaces, TraceRate
+from groupd.coordinator.tracing.rebalance import OpenRebalance
 from groupd.coordinator.tracing.spans import Ids, Span
 
 CONSUMER, CLASSIC = "consumer", "classic"
@@ -32,12 +32,12 @@ STOPPED = "stopped"
 class Folding:
     """`traces_per_second`: rebalances beyond it are left out, and counted in the next root."""
 
-    def __init__(self, ids: Ids, traces_per_second: int, limits: Limits | None = None) -> None:
+    def __init__(self, ids: Ids, traces_per_second: int, limits: TraceLimits | None = None) -> None:
         self._ids = ids
-        self._limits = limits or Limits()
-        self._rate = Rate(traces_per_second)
-        self._places = Places(self._limits.spans_in_all)
-        self._open: OrderedDict[str, Rebalance] = OrderedDict()
+        self._limits = limits or TraceLimits()
+        self._rate = TraceRate(traces_per_second)
+        self._places = SpanPlaces(self._limits.spans_in_all)
+        self._open: OrderedDict[str, OpenRebalance] = OrderedDict()
         """By group; the one that was heard of last comes last."""
         self._traces_left_out = 0
         self._now_ns = 0
@@ -65,6 +65,7 @@ class Folding:
     def take(self, events: Sequence[Event], now_ns: int) -> list[Span]:
         """The events of one input. Returns the traces that end with it, each with its root last."""
         self._now_ns = now_ns
+        self._earlier.clear()
         touched: dict[str, None] = {}
         for event in events:
             step = self.steps.get(event.kind)
@@ -73,7 +74,6 @@ class Folding:
                 touched[event.group_id] = None
         for group_id in touched:
             self._settle(group_id)
-        self._earlier.clear()
         return self._take_finished()
 
     def stop(self, now_ns: int) -> list[Span]:
@@ -177,14 +177,14 @@ class Folding:
 
     # Rebalances ---------------------------------------------------------------------------
 
-    def _begin(self, event: Event, group_type: str, phase: str) -> Rebalance:
+    def _begin(self, event: Event, group_type: str, phase: str) -> OpenRebalance:
         """A new rebalance; the one that is open is superseded by it."""
         group_id = event.group_id
         before = self._open.get(group_id)
         sampled = self._rate.admits(self._now_ns)
         self._traces_left_out += not sampled
         begin_ns = self._now_ns if before is None else before.at(self._now_ns)
-        rebalance = Rebalance(
+        rebalance = OpenRebalance(
             event, group_type, begin_ns, self._ids, self._limits, self._places, sampled=sampled
         )
         rebalance.begin_phase(phase, begin_ns)
@@ -218,7 +218,7 @@ class Folding:
         elif rebalance.group_type == CONSUMER and rebalance.is_complete:
             self._close(group_id, COMPLETED)
 
-    def _close(self, group_id: str, outcome: str, following: Rebalance | None = None) -> None:
+    def _close(self, group_id: str, outcome: str, following: OpenRebalance | None = None) -> None:
         rebalance = self._open.pop(group_id)
         # One that was given up ended with the last that was heard of it.
         now_ns = rebalance.latest_ns if outcome == GIVEN_UP else self._now_ns

@@ -7,7 +7,7 @@ from msgspec import Struct
 _SECOND_NS = 1_000_000_000
 
 
-class Limits(Struct, frozen=True):
+class TraceLimits(Struct, frozen=True):
     """`rebalances`: most that are open at a time. `spans`: most children of a trace; the longest
     and those with an error stay. `spans_in_all`: most children, open or finished, of all open
     rebalances. `notes`: most events of a root span. `partitions`: most names in one attribute.
@@ -21,7 +21,7 @@ class Limits(Struct, frozen=True):
     quiet_ns: int = 3600 * _SECOND_NS
 
 
-class Places:
+class SpanPlaces:
     """Counts the places that all open rebalances share."""
 
     def __init__(self, count: int) -> None:
@@ -38,7 +38,7 @@ class Places:
         self._left += count
 
 
-class Rate:
+class TraceRate:
     """Lets `per_second` traces begin in any second, all at once or one by one."""
 
     def __init__(self, per_second: int) -> None:

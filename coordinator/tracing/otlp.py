@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
 
-from groupd.coordinator.otel_settings import FROM_ENVIRONMENT, OtelSettings, headers_of
+from groupd.coordinator.otel_settings import FROM_ENVIRONMENT, OtelSettings, parse_headers
 from groupd.coordinator.tracing.spans import Ids, Span
 
 DEFAULT_SERVICE = "groupd"
@@ -33,7 +33,7 @@ class OtlpSpans:
         endpoint = settings.otel_traces_endpoint
         self._exporter = OTLPSpanExporter(
             endpoint=None if endpoint == FROM_ENVIRONMENT else endpoint,
-            headers=dict(headers_of(settings)) or None,
+            headers=dict(parse_headers(settings.otel_traces_headers)) or None,
         )
         self._processor = BatchSpanProcessor(self._exporter)
         self._resource = _resource(settings.otel_service_name, node_id)

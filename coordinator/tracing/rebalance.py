@@ -15,7 +15,7 @@ from heapq import heappush, heappushpop
 from msgspec import Struct, field
 
 from groupd.coordinator.core.types import Event
-from groupd.coordinator.tracing.limits import Limits, Places
+from groupd.coordinator.tracing.limits import TraceLimits, SpanPlaces
 from groupd.coordinator.tracing.spans import Ids, Link, Note, Span, Value
 
 REVOKE = "revoke"
@@ -31,7 +31,7 @@ class OpenSpan(Struct):
     """All partitions, also those that are not in `partitions`."""
 
 
-class Rebalance:
+class OpenRebalance:
     """`group_type`: "consumer" or "classic". `target_epoch`: -1 as long as there is no target.
     `members`: how many must reach it. `sampled`: whether its trace goes out."""
 
@@ -41,8 +41,8 @@ class Rebalance:
         group_type: str,
         begin_ns: int,
         ids: Ids,
-        limits: Limits,
-        places: Places,
+        limits: TraceLimits,
+        places: SpanPlaces,
         *,
         sampled: bool,
     ) -> None:
@@ -194,7 +194,7 @@ class Rebalance:
         outcome: str,
         now_ns: int,
         traces_left_out: int = 0,
-        following: Rebalance | None = None,
+        following: OpenRebalance | None = None,
     ) -> list[Span]:
         """All spans, the root last. `following`: the rebalance that takes its place; what members
         are giving up goes on there."""
@@ -220,7 +220,7 @@ class Rebalance:
             mine.partitions, mine.count = span.partitions, span.count
 
     def _root(
-        self, outcome: str, at_ns: int, traces_left_out: int, following: Rebalance | None
+        self, outcome: str, at_ns: int, traces_left_out: int, following: OpenRebalance | None
     ) -> Span:
         facts: dict[str, Value] = {
             "messaging.system": "kafka",
