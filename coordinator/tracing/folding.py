@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.coordinator.tracing.limits import TraceLimits, SpanPlaces, TraceRate
+from groupd.coordinator.tracing.limits import SpanPlaces, TraceLimits, TraceRate
 from groupd.coordinator.tracing.rebalance import OpenRebalance
 from groupd.coordinator.tracing.spans import Ids, Span
 

@@ -15,7 +15,7 @@ from heapq import heappush, heappushpop
 from msgspec import Struct, field
 
 from groupd.coordinator.core.types import Event
-from groupd.coordinator.tracing.limits import TraceLimits, SpanPlaces
+from groupd.coordinator.tracing.limits import SpanPlaces, TraceLimits
 from groupd.coordinator.tracing.spans import Ids, Link, Note, Span, Value
 
 REVOKE = "revoke"
