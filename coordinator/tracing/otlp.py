@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -18,7 +19,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
 
 from groupd.coordinator.otel_settings import FROM_ENVIRONMENT, OtelSettings, parse_headers
-from groupd.coordinator.tracing.spans import Ids, Span
+from groupd.coordinator.tracing.spans import Attributes, Ids, Span
 
 DEFAULT_SERVICE = "groupd"
 _UNKNOWN = "unknown_service"
@@ -59,14 +60,21 @@ class OtlpSpans:
             context=_context(span.trace_id, span.span_id),
             parent=_context(span.trace_id, parent) if parent else None,
             resource=self._resource,
-            attributes=span.attributes,
-            events=[Event(note.name, note.attributes, note.at_ns) for note in span.notes],
-            links=[Link(_context(link.trace_id, link.span_id)) for link in span.links],
+            attributes=_bounded(span.attributes),
+            events=[Event(note.name, _bounded(note.attributes), note.at_ns) for note in span.notes],
+            links=[
+                Link(_context(link.trace_id, link.span_id), _bounded({})) for link in span.links
+            ],
             status=Status(StatusCode.ERROR, span.error) if span.error else Status(),
             start_time=span.begin_ns,
             end_time=span.end_ns,
             instrumentation_scope=self._scope,
         )
+
+
+def _bounded(attributes: Attributes) -> BoundedAttributes:
+    """The class that exporters of older versions count on."""
+    return BoundedAttributes(attributes=dict(attributes))
 
 
 def _context(trace_id: int, span_id: int) -> SpanContext:
