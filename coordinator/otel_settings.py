@@ -75,6 +75,11 @@ def check_otel(settings: OtelSettings) -> None:
         usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
         usable = False
+    if usable and "@" in url.netloc:
+        raise ConfigError(
+            "groupd.otel.traces.endpoint: must not hold credentials, which /config would show; "
+            "use groupd.otel.traces.headers"
+        )
     if not usable or not endpoint.isascii() or not endpoint.isprintable() or " " in endpoint:
         raise ConfigError(
             f"groupd.otel.traces.endpoint={endpoint}: must be a URL such as "

@@ -22,6 +22,7 @@ from groupd.coordinator.tracing.spans import Ids, Span
 CONSUMER, CLASSIC = "consumer", "classic"
 
 COMPLETED = "completed"
+EMPTY = "empty"
 SUPERSEDED = "superseded"
 CONVERTED = "converted"
 DELETED = "deleted"
@@ -100,7 +101,8 @@ class Folding:
             rebalance.epoch = event.epoch
         rebalance.note(event, rebalance.at(self._now_ns))
         if event.details.get("members") == 0:
-            self._close(event.group_id, COMPLETED)
+            rebalance.drop_phase()
+            self._close(event.group_id, EMPTY)
 
     def _joined(self, event: Event) -> None:
         """The join phase of a classic group is over."""
@@ -111,9 +113,10 @@ class Folding:
         rebalance.epoch = event.epoch
         rebalance.members = event.details["members"]
         rebalance.end_phase(at_ns, members=rebalance.members)
-        rebalance.begin_phase("target", at_ns)
-        if not rebalance.members:
-            self._close(event.group_id, COMPLETED)
+        if rebalance.members:
+            rebalance.begin_phase("target", at_ns)
+        else:
+            self._close(event.group_id, EMPTY)
 
     def _started(self, event: Event) -> None:
         self._begin(event, CLASSIC, "join")

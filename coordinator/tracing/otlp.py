@@ -24,6 +24,8 @@ from groupd.coordinator.tracing.spans import Attributes, Ids, Span
 DEFAULT_SERVICE = "groupd"
 _UNKNOWN = "unknown_service"
 """The library's name for a service without a name begins so."""
+TEXT_MAX = 1000
+"""The most characters of one text; clients choose names and reasons."""
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
@@ -65,7 +67,7 @@ class OtlpSpans:
             links=[
                 Link(_context(link.trace_id, link.span_id), _bounded({})) for link in span.links
             ],
-            status=Status(StatusCode.ERROR, span.error) if span.error else Status(),
+            status=Status(StatusCode.ERROR, span.error[:TEXT_MAX]) if span.error else Status(),
             start_time=span.begin_ns,
             end_time=span.end_ns,
             instrumentation_scope=self._scope,
@@ -74,7 +76,7 @@ class OtlpSpans:
 
 def _bounded(attributes: Attributes) -> BoundedAttributes:
     """The class that exporters of older versions count on."""
-    return BoundedAttributes(attributes=dict(attributes))
+    return BoundedAttributes(attributes=dict(attributes), max_value_len=TEXT_MAX)
 
 
 def _context(trace_id: int, span_id: int) -> SpanContext:

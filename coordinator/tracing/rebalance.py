@@ -107,6 +107,10 @@ class OpenRebalance:
             phase.attributes |= {f"groupd.{name}": value for name, value in attributes.items()}
             self._finish(phase, at_ns)
 
+    def drop_phase(self) -> None:
+        """There is nothing more to wait for: nobody is left."""
+        self._phase = None
+
     def targeted(self, event: Event, at_ns: int) -> None:
         """The target of a consumer group is there: its members move towards it."""
         self.target_epoch = event.epoch

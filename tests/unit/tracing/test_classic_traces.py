@@ -59,7 +59,7 @@ def test_a_group_that_becomes_empty_is_done() -> None:
     bench = TracedBench()
     (a,) = bench.stable(1)
     bench.leave(a)
-    assert bench.traces.outcomes() == ["completed", "completed"]
+    assert bench.traces.outcomes() == ["completed", "empty"]
     assert bench.traces.roots[-1].attributes["groupd.members"] == 0
 
 

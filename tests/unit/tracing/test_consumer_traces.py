@@ -134,10 +134,11 @@ def test_the_last_member_leaves_and_nothing_stays_open() -> None:
     shard = TracedShard()
     shard.beat(0)
     shard.beat(-1)
-    assert shard.traces.outcomes() == ["completed", "completed"]
+    assert shard.traces.outcomes() == ["completed", "empty"]
     last = shard.traces.roots[-1]
     assert last.attributes["groupd.members"] == 0
     assert [note.name for note in last.notes] == ["member-left", "group-epoch-bumped"]
+    assert shard.traces.below(last) == []
     before = len(shard.traces.spans)
     shard.traces.stop(shard.now.wall_ms * MS)
     assert len(shard.traces.spans) == before

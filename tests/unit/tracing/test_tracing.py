@@ -179,6 +179,7 @@ def test_without_the_packages_the_error_says_what_to_install(
         ("groupd.otel.traces.endpoint", "http://[::1/v1/traces"),
         ("groupd.otel.traces.endpoint", "http://localhost:99999/v1/traces"),
         ("groupd.otel.traces.endpoint", "http://local host/v1/traces"),
+        ("groupd.otel.traces.endpoint", "http://me:s3cret@localhost/v1/traces"),
         ("groupd.otel.traces.headers", "api-key"),
         ("groupd.otel.traces.headers", "api key=s3cret"),
         ("groupd.otel.traces.headers", "api-key=s3cret%0d%0ahost: x"),
