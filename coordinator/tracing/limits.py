@@ -8,12 +8,14 @@ _SECOND_NS = 1_000_000_000
 
 
 class TraceLimits(Struct, frozen=True):
-    """`rebalances`: most that are open at a time. `spans`: most children of a trace; the longest
-    and those with an error stay. `spans_in_all`: most children, open or finished, of all open
+    """`rebalances`: most that are open at a time. `members`: most members of a rebalance that have
+    an open span. `spans`: most children of a trace; the longest and those with an error stay.
+    `spans_in_all`: most children, open or finished, of all open
     rebalances. `notes`: most events of a root span. `partitions`: most names in one attribute.
     `quiet_ns`: a rebalance of which nothing is heard for so long is given up."""
 
     rebalances: int = 500
+    members: int = 500
     spans: int = 100
     spans_in_all: int = 10_000
     notes: int = 20

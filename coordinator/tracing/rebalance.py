@@ -258,7 +258,7 @@ class OpenRebalance:
         """The open span of the member; None: not sampled, or there is no place."""
         if not self.sampled or member_id in self._open:
             return self._open.get(member_id)
-        if not self._places.take():
+        if len(self._open) >= self._limits.members or not self._places.take():
             self._left_out += 1
             return None
         span = self._open[member_id] = OpenSpan(name, begin_ns, {"groupd.member.id": member_id})

@@ -26,6 +26,19 @@ def test_the_longest_children_of_a_large_group_stay_and_those_that_failed() -> N
     assert root.attributes["groupd.partitions_assigned"] == 100
 
 
+def test_so_many_members_of_a_rebalance_can_be_under_way() -> None:
+    traces = Traces(limits=TraceLimits(members=3))
+    traces.take(begun(2, 5), MS)
+    for number in range(5):
+        told = {"partitions": {"foo": [number]}, "rebalance_timeout_ms": 9}
+        traces.take([event(EventKind.PARTITIONS_REVOKING, f"m{number}", 1, **told)], 2 * MS)
+    traces.stop(3 * MS)
+    (root,) = traces.roots
+    assert [span.name for span in traces.below(root)] == ["target", *["revoke"] * 3]
+    assert root.attributes["groupd.spans_left_out"] == 2
+    assert root.attributes["groupd.partitions_revoked"] == 5
+
+
 def test_all_open_rebalances_share_places() -> None:
     traces = Traces(limits=TraceLimits(spans_in_all=6))
     for group in ("a", "b"):
