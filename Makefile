@@ -27,6 +27,8 @@ HELM_VERSION := v3.21.4
 HELM_STAMP := $(STAMPS)/helm-$(HELM_VERSION)
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
+COLLECTOR := tests/tracing/collector/target/collector
+
 .PHONY: help run test check lint unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
@@ -125,7 +127,7 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker; run scenar
 	GROUPD_PEER=kafka $(BIN)/python -m pytest -q -p no:cacheprovider $(ORACLE_TESTS) $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
-test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/prometheus $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(HELM_STAMP) bench-peers ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/prometheus $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(HELM_STAMP) $(COLLECTOR) bench-peers ## Everything the tests need
 
 dist: $(STAMPS)/test ## Wheel and source distribution in dist/, checked as a package index would
 	scripts/dist.sh $(BIN)/python dist
@@ -134,7 +136,7 @@ clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
 	rm -rf docs/examples/java/target docs/examples/node/node_modules
-	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/{load,storm,assignors/java}/target tests/pipeline/kafka/target tests/packaging/target
+	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/{load,storm,assignors/java}/target tests/pipeline/kafka/target tests/packaging/target tests/tracing/collector/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(STAMPS)/helm-*
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
@@ -182,6 +184,9 @@ $(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(
 $(STAMPS)/go: $(STAMPS)/venv $(STAMPS)/toolchain $(GO_SOURCES)
 	go -C tests/clients/go build -trimpath -o target/driver .
 	@touch $@
+
+$(COLLECTOR): $(STAMPS)/venv $(STAMPS)/toolchain $(wildcard tests/tracing/collector/*.go tests/tracing/collector/go.*)
+	go -C tests/tracing/collector build -trimpath -o target/collector .
 
 $(STAMPS)/node: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/node/package-lock.json tests/clients/node/.npmrc
 	npm --prefix tests/clients/node ci

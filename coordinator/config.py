@@ -20,6 +20,7 @@ from groupd.coordinator.listener_keys import (
     checked_listener_key,
     listener_key,
 )
+from groupd.coordinator.otel_settings import OtelSettings, check_otel
 from groupd.coordinator.security_settings import SecuritySettings, check_rights
 from groupd.coordinator.settings import ConfigError as ConfigError  # users catch it by this name
 from groupd.coordinator.settings import parse_value, setting, setting_text
@@ -35,6 +36,7 @@ class CoordinatorConfig(
     ClusterSettings,
     ConnectionSettings,
     DataSettings,
+    OtelSettings,
     SecuritySettings,
     TransactionSettings,
 ):
@@ -351,6 +353,7 @@ def validate(config: CoordinatorConfig) -> None:
         )
     check_rights(config)
     check_cluster(config)
+    check_otel(config)
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"

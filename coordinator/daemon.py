@@ -40,6 +40,7 @@ from groupd.coordinator.server.listener import CannotListen
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.tracing.tracing import Tracing
 from groupd.storage.log import LogError, Store, StoreRefused
 from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
@@ -99,6 +100,7 @@ class Daemon:
         self._ports: KafkaPorts | None = None
         self._tls: Mapping[str, ListenerTls] = {}
         self._admin: DaemonAdmin | None = None
+        self._tracing: Tracing | None = None
         self._stopping = False
 
     @property
@@ -142,6 +144,7 @@ class Daemon:
         host, options = self._host, self.options
         try:
             listeners = self._checked_listeners()
+            tracing = self._tracing = Tracing(options.config)
             if options.admin is not None:
                 # Imported late: an embedded broker mostly has no admin port.
                 from groupd.coordinator.daemon_admin import DaemonAdmin
@@ -160,6 +163,9 @@ class Daemon:
             await self._be_a_member(listeners)
             others = Others(self._hosting, self._member)
             await host.run("assemble", lambda: parts.assemble(store, others))
+            if self._hosting is None:
+                # With workers, each of them traces its own groups.
+                tracing.follow(parts.broker.event_listeners, parts.config.node_id)
             await self._add_first_users()
             self._stalls.start()
             await self._open_ports(listeners)
@@ -304,7 +310,7 @@ class Daemon:
         try:
             await self._finish()
         finally:
-            await self._close()
+            await self._end()
         log.info("stopped")
 
     async def _abandon(self) -> None:
@@ -318,7 +324,7 @@ class Daemon:
                 await self._hosting.stop()
             if self._member is not None:
                 await self._member.stop()
-            await self._close()
+            await self._end()
 
     def _refuse_clients(self) -> None:
         if self._ports is not None:
@@ -329,6 +335,10 @@ class Daemon:
         if self._parts is not None and self._parts.assembled:
             await self._parts.cleaner.close()
             await self._host.run("finish", self._parts.finish)
+
+    async def _end(self) -> None:
+        tracing = self._tracing
+        await asyncio.gather(self._close(), *([] if tracing is None else [tracing.stop()]))
 
     async def _close(self) -> None:
         try:

@@ -36,6 +36,7 @@ CONFIG_SOURCES = [
         "admin_settings.py",
         "connection_settings.py",
         "data_settings.py",
+        "otel_settings.py",
         "security_settings.py",
         "transaction_settings.py",
     )

@@ -30,12 +30,12 @@ HEAD = """\
 
 
 def requirements() -> list[str]:
-    """What groupd needs with PostgreSQL and OAUTHBEARER, and what builds it."""
+    """What groupd needs with PostgreSQL, OAUTHBEARER and OpenTelemetry, and what builds it."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = settings["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["postgres"], *extras["oauthbearer"]]
-    return [*wanted, *settings["build-system"]["requires"]]
+    used = [one for extra in ("postgres", "oauthbearer", "otel") for one in extras[extra]]
+    return [*project["dependencies"], *used, *settings["build-system"]["requires"]]
 
 
 def resolved(architecture: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ out=build/lowest
 tests=(
     harness/test_plugin.py harness/test_process.py harness/test_with_confluent.py harness/test_with_aiokafka.py
     storage/test_sqlite.py storage/test_sqlite_loop.py storage/test_postgres_start.py
-    unit/cli/test_health.py unit/cli/test_serve_flags.py unit/cli/test_serve.py unit/server/test_logs.py
+    unit/cli/test_health.py unit/cli/test_serve_flags.py unit/cli/test_serve.py unit/server/test_logs.py unit/tracing/test_tracing.py
 )
 
 # What a former build left would get into the wheel.
@@ -23,7 +23,7 @@ if ! cmp -s constraints-lowest.txt $out/installed.txt; then
 fi
 # One call, so that pip sees all that has to fit together.
 $out/venv/bin/python -m pip install --quiet --force-reinstall --no-deps $out/wheel/*.whl
-$out/venv/bin/python -m pip install --quiet --constraint constraints-lowest.txt "$(echo $out/wheel/*.whl)[postgres]" \
+$out/venv/bin/python -m pip install --quiet --constraint constraints-lowest.txt "$(echo $out/wheel/*.whl)[postgres,otel]" \
     pytest pytest-asyncio pytest-timeout pytest-xdist anyio hypothesis confluent-kafka aiokafka
 $out/venv/bin/python -m pip check
 cp constraints-lowest.txt $out/installed.txt

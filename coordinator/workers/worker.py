@@ -27,6 +27,7 @@ from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.logs import configure_logging
+from groupd.coordinator.tracing.tracing import Tracing
 from groupd.coordinator.workers.channel import Answer, Channel
 from groupd.coordinator.workers.messages import (
     Codes,
@@ -75,6 +76,7 @@ class Worker:
         self._cleaner: Cleaner
         self._listener: KafkaListener
         self._reports: WorkerReports
+        self._tracing: Tracing
 
     def _lost(self) -> None:
         if not self._stopped:
@@ -133,6 +135,8 @@ class Worker:
         broker.image = start.image
         broker.group_configs.update(start.group_configs)
         broker.verifier = RemoteVerifier(self.channel)
+        self._tracing = Tracing(config)
+        self._tracing.follow(broker.event_listeners, start.node_id)
         self._topics = ReplicatedTopics(start.image)
         self._topics.add_listener(broker.on_metadata)
         self._cleaner = Cleaner(self._logs, broker.shards, config, self._clock.now)
@@ -190,7 +194,7 @@ class Worker:
             await self._cleaner.close()
             await self._broker.close()
         finally:
-            await self._listener.close_connections()
+            await asyncio.gather(self._listener.close_connections(), self._tracing.stop())
             self._stalls.stop()
             self._bound.close()  # also if it never listened
         self._stopped = True

@@ -13,7 +13,10 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-INSTALLED = [*PROJECT["dependencies"], *EXTRAS["postgres"], *EXTRAS["oauthbearer"]]
+INSTALLED = [
+    *PROJECT["dependencies"],
+    *(one for extra in ("postgres", "oauthbearer", "otel") for one in EXTRAS[extra]),
+]
 
 
 def name_of(requirement: str) -> str:

@@ -10,6 +10,7 @@ ORACLE_LIB = ROOT / "tests" / "oracle" / "target" / "lib"
 DRIVER = ROOT / "tests" / "clients" / "java" / "target"
 SPARK_KAFKA_LIB = ROOT / "tests" / "pipeline" / "kafka" / "target" / "lib"
 GO_DRIVER = ROOT / "tests" / "clients" / "go" / "target" / "driver"
+OTLP_COLLECTOR = ROOT / "tests" / "tracing" / "collector" / "target" / "collector"
 NODE_DRIVER = ROOT / "tests" / "clients" / "node"
 HELM = ROOT / "tests" / "packaging" / "target" / "helm"
 
@@ -49,6 +50,12 @@ def go_driver() -> str:
     """Path of the built Go client driver."""
     assert GO_DRIVER.is_file(), "the Go driver is not built: run `make test-setup`"
     return str(GO_DRIVER)
+
+
+def otlp_collector() -> str:
+    """Path of the built receiver of traces."""
+    assert OTLP_COLLECTOR.is_file(), "the collector is not built: run `make test-setup`"
+    return str(OTLP_COLLECTOR)
 
 
 def node_driver() -> list[str]:

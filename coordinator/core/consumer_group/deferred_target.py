@@ -162,10 +162,13 @@ def _steps(
         now = yield Outcome(records=part, gate=group.group_id)
         if group.assignment_epoch >= epoch:
             return
+    installed = events.target_installed(
+        group.group_id, epoch, name, moved=len(changed), members=len(snapshot.member_ids)
+    )
     yield Outcome(
         records=[records.target_epoch(group.group_id, epoch, now.wall_ms)],
         gate=group.group_id,
-        events=[events.target_installed(group.group_id, epoch, name, len(changed))],
+        events=[installed],
     )
 
 

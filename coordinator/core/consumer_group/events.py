@@ -26,13 +26,16 @@ def assignor_failed(group_id: str, member_id: str, failure: AssignorFailed) -> E
     )
 
 
-def target_installed(group_id: str, epoch: int, assignor: str, moved: int) -> Event:
+def target_installed(
+    group_id: str, epoch: int, assignor: str, *, moved: int, members: int
+) -> Event:
+    """`moved`: members whose target changes, out of `members`."""
     return Event(
         EventKind.TARGET_INSTALLED,
         group_id,
         epoch=epoch,
         cause=f"computed by {assignor}",
-        details={"assignor": assignor, "moved_members": moved},
+        details={"assignor": assignor, "moved_members": moved, "members": members},
     )
 
 
@@ -50,6 +53,7 @@ def member_arrived(
             EventKind.MEMBER_JOINED, group_id, member.member_id, cause="new member", details=details
         )
     cause = f"takes the place of {replaced.member_id} as instance {replaced.instance_id}"
+    details["replaces"] = replaced.member_id
     return Event(
         EventKind.MEMBER_REPLACED, group_id, member.member_id, cause=cause, details=details
     )
@@ -88,8 +92,9 @@ def member_away(group_id: str, member: ConsumerGroupMember) -> Event:
 def reconciled(
     group_id: str, before: ConsumerGroupMember, after: ConsumerGroupMember, image: MetadataImage
 ) -> list[Event]:
-    """What one reconciliation step did to a member."""
+    """What one reconciliation step did to a member. `complete`: it has its whole target now."""
     happened: list[Event] = []
+    waits = after.state == MemberState.UNRELEASED_PARTITIONS
 
     def add(kind: EventKind, cause: str, **details: object) -> None:
         happened.append(Event(kind, group_id, after.member_id, after.member_epoch, cause, details))
@@ -103,15 +108,16 @@ def reconciled(
             rebalance_timeout_ms=after.rebalance_timeout_ms,
         )
     if after.member_epoch != before.member_epoch:
-        waits = after.state == MemberState.UNRELEASED_PARTITIONS
         add(
             EventKind.MEMBER_EPOCH_ADVANCED,
             "others still hold some of its partitions" if waits else "nothing left to revoke",
             previous_epoch=before.member_epoch,
+            complete=not waits,
         )
     gained = _difference(after.assigned, before.assigned)
     if gained:
-        add(EventKind.PARTITIONS_ASSIGNED, "free", partitions=_named(gained, image))
+        partitions = _named(gained, image)
+        add(EventKind.PARTITIONS_ASSIGNED, "free", partitions=partitions, complete=not waits)
     return happened
 
 

@@ -212,7 +212,10 @@ def install(
     for member_id, target in changed.items():
         outcome.records.append(records.target_member(group_id, member_id, target))
     outcome.records.append(records.target_epoch(group_id, group_epoch, now.wall_ms))
-    outcome.events.append(events.target_installed(group_id, group_epoch, name, len(changed)))
+    installed = events.target_installed(
+        group_id, group_epoch, name, moved=len(changed), members=len(snapshot.member_ids)
+    )
+    outcome.events.append(installed)
     if updated_id is None:
         return NO_TARGET
     return changed.get(updated_id, snapshot.target(updated_id))

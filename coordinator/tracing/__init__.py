@@ -1,0 +1,1 @@
+"""Rebalances as traces: events become spans, spans go out as OTLP (docs/operating.md, "Traces")."""
