@@ -178,7 +178,8 @@ class GroupRoutes:
         if name == "configs":
             return as_json(config_rows(state.config, state.group_configs.get(group_id)))
         if name == "rebalances":
-            return (yield from plain(rebalance_rows(group, self._broker.timeline.of(group_id))))
+            rows = yield from rebalance_rows(group, self._broker.timeline.of(group_id))
+            return (yield from plain(rows))
         if self._watch is None:
             return text("nobody looks at the lag here", 404)
         found = yield from lag_steps(self._watch, group, self._broker.clock.now().wall_ms)

@@ -11,7 +11,7 @@ from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_configs import GROUP_CONFIGS, describe
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.slices import Steps, chunks
-from groupd.coordinator.history.rebalances import rebalances
+from groupd.coordinator.history.rebalances import rebalance_steps
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.trend import MINUTE_MS, MINUTES
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag, TopicPartition
@@ -99,13 +99,15 @@ def _records(count: int) -> str:
     return "1 record waits" if count == 1 else f"{count} records wait"
 
 
-def rebalance_rows(group: Group, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rebalance_rows(
+    group: Group, events: Sequence[Mapping[str, Any]]
+) -> Steps[list[dict[str, Any]]]:
     """The rebalances that a group's timeline tells of, newest first
     (`groupd.coordinator.history.rebalances`)."""
     identify = type_of(group).identify
     told = {event["member_id"] for event in events} & group.members.keys()
     clients = {member_id: identify(group, member_id).client_id for member_id in sorted(told)}
-    return rebalances(events, state=group.state_name(), clients=clients)
+    return (yield from rebalance_steps(events, state=group.state_name(), clients=clients))
 
 
 def config_rows(
