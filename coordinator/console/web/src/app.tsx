@@ -100,7 +100,8 @@ function Header(props: { at: Route }): JSX.Element {
       </nav>
       <StreamState />
       <button type="button" class="quiet" onClick={() => chooseTheme(next)} title={`Change to ${next}`}>
-        Theme: {chosen}
+        <span class="theme-word">Theme: </span>
+        {chosen}
       </button>
       {token !== null && (
         <button type="button" class="quiet" onClick={signOut}>
@@ -120,9 +121,10 @@ const PHASES = {
   ended: "Ended",
 } as const;
 
-function StreamState(): JSX.Element {
+function StreamState(): JSX.Element | null {
   const status = useStore(pageStatus);
   const now = useNow();
+  if (status === null) return null;
   const age = status.at === null ? null : ago(Math.max(0, now - status.at));
   const verb = status.phase === "live" ? "changed" : "data from";
   return (

@@ -31,7 +31,7 @@ export function OwnershipMatrix(props: { matrix: Matrix; label: string }): JSX.E
   const [marked, setMarked] = useState<Cell | null>(null);
   const [spoken, setSpoken] = useState("");
   const palette = useStore(colours);
-  const layout = useMemo(() => layoutOf(matrix.rows.length, matrix.columns.length, width), [matrix, width]);
+  const layout = useMemo(() => layoutOf(matrix, width), [matrix, width]);
   const bins = useMemo(() => binned(matrix, layout), [matrix, layout]);
   const moves = useMoves(matrix);
 

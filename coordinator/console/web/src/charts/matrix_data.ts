@@ -42,70 +42,88 @@ const BY_NAME_MAX = 200;
 export const NOBODY = "";
 const NAMES = new Intl.Collator("en", { numeric: true });
 
-// `known`: partitions that are shown although nobody has them.
-export function matrixOf(holders: Holder[], known: MatrixColumn[]): Matrix {
+// `known`: partitions that are shown although nobody has them. Written for ten thousand members: one pass over what
+// they have, into flat lists.
+export function matrixOf(holders: Holder[], known: readonly MatrixColumn[]): Matrix {
   const columns = columnsOf(holders, known);
   const at = indexOf(columns);
-  const taken = new Uint8Array(columns.length);
-  const cells: { holder: Holder; column: number; kind: number }[] = [];
-  const first = new Map<Holder, number>();
-  for (const holder of holders) {
-    const mine = new Set<number>();
+  // The last holder that was seen to have a column, counted from 1; 0: nobody.
+  const taken = new Int32Array(columns.length);
+  const firstColumn = new Int32Array(holders.length).fill(columns.length);
+  const cells = { holder: [] as number[], column: [] as number[], kind: [] as number[] };
+  holders.forEach((holder, number) => {
     const put = (places: Holdings, kind: number) => {
-      for (const [topic, numbers] of Object.entries(places)) {
+      for (const topic in places) {
         const base = at.get(topic);
-        for (const number of numbers) {
-          const column = base?.get(number);
-          if (column === undefined || mine.has(column)) continue;
-          mine.add(column);
-          taken[column] = 1;
-          cells.push({ holder, column, kind });
-          first.set(holder, Math.min(first.get(holder) ?? column, column));
+        for (const partition of places[topic] as number[]) {
+          const column = base?.get(partition);
+          if (column === undefined || taken[column] === number + 1) continue;
+          taken[column] = number + 1;
+          cells.holder.push(number);
+          cells.column.push(column);
+          cells.kind.push(kind);
+          if (column < (firstColumn[number] as number)) firstColumn[number] = column;
         }
       }
     };
     put(holder.revoking, REVOKING);
     put(holder.owned, OWNED);
     put(holder.target, AWAITED);
-  }
-  const ordered = orderOf(holders, first);
-  const rows: MatrixRow[] = ordered.map(({ id, label }) => ({ id, label }));
-  const rowOf = new Map(ordered.map((holder, index) => [holder, index]));
-  const free = [...taken.keys()].filter((column) => taken[column] === 0);
-  if (free.length > 0) rows.push({ id: NOBODY, label: "nobody" });
+  });
+  const order = orderOf(holders, firstColumn);
+  const rows = order.map((number) => ({ id: (holders[number] as Holder).id, label: (holders[number] as Holder).label }));
+  const rowOf = new Int32Array(holders.length);
+  order.forEach((number, row) => (rowOf[number] = row));
+  taken.forEach((holder, column) => {
+    if (holder > 0) return;
+    cells.holder.push(-1);
+    cells.column.push(column);
+    cells.kind.push(UNOWNED);
+  });
+  if (cells.kind.at(-1) === UNOWNED) rows.push({ id: NOBODY, label: "nobody" });
   return {
     rows,
     columns,
-    row: Int32Array.from([...cells.map((one) => rowOf.get(one.holder) as number), ...free.map(() => ordered.length)]),
-    column: Int32Array.from([...cells.map((one) => one.column), ...free]),
-    kind: Uint8Array.from([...cells.map((one) => one.kind), ...free.map(() => UNOWNED)]),
+    row: Int32Array.from(cells.holder, (number) => (number < 0 ? order.length : (rowOf[number] as number))),
+    column: Int32Array.from(cells.column),
+    kind: Uint8Array.from(cells.kind),
   };
 }
 
 // Few members stand in the order of their names, so that none jumps when partitions move. Of many, those that have
 // neighbouring partitions stand together: their names cannot be read anyway.
-function orderOf(holders: Holder[], first: Map<Holder, number>): Holder[] {
-  const byName = (a: Holder, b: Holder) => NAMES.compare(a.label, b.label) || (a.id < b.id ? -1 : 1);
-  if (holders.length <= BY_NAME_MAX) return [...holders].sort(byName);
-  const place = (holder: Holder) => first.get(holder) ?? Number.MAX_SAFE_INTEGER;
-  return [...holders].sort((a, b) => place(a) - place(b) || (a.id < b.id ? -1 : 1));
+function orderOf(holders: Holder[], firstColumn: Int32Array): number[] {
+  const order = holders.map((_holder, number) => number);
+  const byId = (a: Holder, b: Holder) => (a.id < b.id ? -1 : 1);
+  const one = (number: number) => holders[number] as Holder;
+  if (holders.length <= BY_NAME_MAX)
+    return order.sort((a, b) => NAMES.compare(one(a).label, one(b).label) || byId(one(a), one(b)));
+  return order.sort((a, b) => (firstColumn[a] as number) - (firstColumn[b] as number) || byId(one(a), one(b)));
 }
 
-function columnsOf(holders: Holder[], known: MatrixColumn[]): MatrixColumn[] {
+function columnsOf(holders: Holder[], known: readonly MatrixColumn[]): MatrixColumn[] {
   const found = new Map<string, Set<number>>();
-  const add = (topic: string, number: number) => {
-    const numbers = found.get(topic);
-    if (numbers === undefined) found.set(topic, new Set([number]));
-    else numbers.add(number);
+  const numbersOf = (topic: string) => {
+    let numbers = found.get(topic);
+    if (numbers === undefined) found.set(topic, (numbers = new Set()));
+    return numbers;
   };
-  for (const { topic, partition } of known) add(topic, partition);
-  for (const holder of holders)
-    for (const places of [holder.owned, holder.revoking, holder.target])
-      for (const [topic, numbers] of Object.entries(places)) for (const number of numbers) add(topic, number);
+  for (const { topic, partition } of known) numbersOf(topic).add(partition);
+  const take = (places: Holdings) => {
+    for (const topic in places) {
+      const numbers = numbersOf(topic);
+      for (const number of places[topic] as number[]) numbers.add(number);
+    }
+  };
+  for (const holder of holders) {
+    take(holder.owned);
+    take(holder.revoking);
+    take(holder.target);
+  }
   return [...found.keys()]
     .sort((a, b) => NAMES.compare(a, b))
     .flatMap((topic) =>
-      [...(found.get(topic) as Set<number>)].sort((a, b) => a - b).map((partition) => ({ topic, partition })),
+      Array.from(Int32Array.from(found.get(topic) as Set<number>).sort(), (partition) => ({ topic, partition })),
     );
 }
 
@@ -164,12 +182,16 @@ export interface Layout {
 const HEIGHT_MAX = 460;
 const CELL = { least: 7, most: 36, bin: 5 };
 const ROW_MOST = 22;
+const CHARACTER = 6.6;
+// As long as the words that stand for the names of many members.
+const MANY_CHARACTERS = 16;
 const TOP = 22;
 
-export function layoutOf(rows: number, columns: number, width: number): Layout {
-  const left = width < 620 ? 84 : 160;
-  const x = fit(columns, width - left - 2);
-  const y = fit(rows, HEIGHT_MAX);
+export function layoutOf(matrix: Matrix, width: number): Layout {
+  const y = fit(matrix.rows.length, HEIGHT_MAX);
+  const longest = y.per > 1 ? MANY_CHARACTERS : matrix.rows.reduce((most, row) => Math.max(most, row.label.length), 0);
+  const left = Math.min(width < 620 ? 92 : 180, Math.max(44, 12 + longest * CHARACTER));
+  const x = fit(matrix.columns.length, width - left - 2);
   const cellHeight = Math.min(ROW_MOST, y.size);
   return {
     left,

@@ -3,7 +3,8 @@ import { useEffect, useState } from "preact/hooks";
 import { Store } from "./store.ts";
 import { IDLE, LiveStream, type StreamStatus } from "./stream.ts";
 
-export const pageStatus = new Store<StreamStatus>(IDLE);
+// null: the page has no stream.
+export const pageStatus = new Store<StreamStatus | null>(null);
 
 export interface Live<T> {
   data: T | null;
@@ -50,6 +51,7 @@ export function useLive<T>(path: string, fold: Fold<T>): Live<T> {
     return () => {
       stream.stop();
       unwatch();
+      pageStatus.set(null);
     };
   }, [path, fold]);
   // The first rendering for another path still has what the path before had.

@@ -34,7 +34,7 @@ export function WhatIfPage(props: { groupId: string }): JSX.Element {
       )}
       {found.error !== null && choices.error === null && <Notice tone="error">{found.error}</Notice>}
       {found.value !== null ? (
-        <div class={found.loading ? "stale" : ""}>
+        <div class={found.loading ? "page stale" : "page"}>
           <Result result={found.value} labels={labels} current={choices.value?.current ?? null} />
         </div>
       ) : (

@@ -34,6 +34,8 @@ export interface TableProps<R> {
 
 const ROW_PX = 32;
 const TOUCH_ROW_PX = 42;
+// What the column that grows has on a telephone, where it must leave room for another.
+const NARROW_PX = 150;
 
 function rowHeight(): number {
   return window.matchMedia("(pointer: coarse)").matches ? TOUCH_ROW_PX : ROW_PX;
@@ -44,6 +46,7 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
   const [order, setOrder] = useState(props.initial ?? null);
   const box = useRef<HTMLDivElement>(null);
   const height = useMemo(rowHeight, []);
+  const narrow = useMemo(() => window.matchMedia("(max-width: 600px)").matches, []);
   const [view, setView] = useState({ top: 0, height: 900 });
   const focusOn = useRef<number | null>(null);
 
@@ -99,7 +102,7 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
   };
 
   const span = visible(shown.length, height, view.top, view.height);
-  const width = columns.reduce((sum, one) => sum + one.width, 0);
+  const width = columns.reduce((sum, one) => sum + (one.grow && narrow ? Math.min(one.width, NARROW_PX) : one.width), 0);
   return (
     <div
       class={`table-box ${props.size === "page" ? "page-size" : "box-size"}`}

@@ -42,14 +42,14 @@ function commitColumns(labels: ReadonlyMap<string, string>, skew: number): Colum
     {
       key: "time",
       title: "When",
-      width: 120,
+      width: 100,
       cell: (row) => <Ago ms={row.timestamp_ms} skew={skew} />,
       sort: (row) => row.timestamp_ms,
     },
     {
       key: "partition",
       title: "Partition",
-      width: 150,
+      width: 110,
       grow: true,
       cell: (row) => <Name text={place(row.topic, row.partition)} />,
       sort: (row) => place(row.topic, row.partition),
@@ -57,7 +57,7 @@ function commitColumns(labels: ReadonlyMap<string, string>, skew: number): Colum
     {
       key: "to",
       title: "Offset",
-      width: 190,
+      width: 160,
       numeric: true,
       cell: (row) => (
         <span>
@@ -69,7 +69,7 @@ function commitColumns(labels: ReadonlyMap<string, string>, skew: number): Colum
     {
       key: "moved",
       title: "Moved",
-      width: 84,
+      width: 74,
       numeric: true,
       cell: (row) => moved(row),
       sort: (row) => (row.from === null || row.to === null ? null : row.to - row.from),
@@ -77,7 +77,7 @@ function commitColumns(labels: ReadonlyMap<string, string>, skew: number): Colum
     {
       key: "by",
       title: "By",
-      width: 180,
+      width: 110,
       cell: (row) => <Name text={row.by === null ? "not known" : labelOf(labels, row.by)} most={24} />,
       sort: (row) => row.by,
     },
@@ -125,7 +125,7 @@ const CONFIG_COLUMNS: Column<ConfigEntry>[] = [
   {
     key: "name",
     title: "Setting",
-    width: 280,
+    width: 230,
     grow: true,
     cell: (row) => <Name text={row.name} most={60} />,
     sort: (row) => row.name,
@@ -133,9 +133,9 @@ const CONFIG_COLUMNS: Column<ConfigEntry>[] = [
   {
     key: "value",
     title: "Value",
-    width: 160,
+    width: 110,
     cell: (row) => <code>{row.value === null ? "–" : String(row.value)}</code>,
     sort: (row) => String(row.value),
   },
-  { key: "source", title: "Where it comes from", width: 190, cell: (row) => row.source, sort: (row) => row.source },
+  { key: "source", title: "Where it comes from", width: 160, cell: (row) => row.source, sort: (row) => row.source },
 ];

@@ -76,8 +76,10 @@ function Sections(props: { view: GroupView }): JSX.Element {
           <Rebalances view={view} labels={labels} />
         </div>
         <Lag view={view} />
-        <Picture view={view} labels={labels} />
-        <Members view={view} labels={labels} />
+        <div class="stack wide">
+          <Picture view={view} labels={labels} />
+          <Members view={view} labels={labels} />
+        </div>
         <Partitions view={view} labels={labels} />
         <Commits view={view} labels={labels} />
         <Configs view={view} />

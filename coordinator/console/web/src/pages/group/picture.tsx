@@ -22,7 +22,7 @@ export function Picture(props: { view: GroupView; labels: ReadonlyMap<string, st
     </button>
   );
   return (
-    <Card id="picture" title="Who reads what" aside={swap} wide>
+    <Card id="picture" title="Who reads what" aside={swap}>
       {matrix.columns.length === 0 && <p class="soft">No member has a partition, and no offset is committed.</p>}
       {table ? (
         <Table

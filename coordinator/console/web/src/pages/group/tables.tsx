@@ -34,7 +34,6 @@ export function Members(props: Props): JSX.Element {
       id="members"
       title="Members"
       aside={silent > 0 ? `${plural(silent, "member")} with lag without a commit for a minute` : exact(rows.length)}
-      wide
     >
       <Table
         label="Members"
@@ -65,7 +64,7 @@ function memberColumns(labels: ReadonlyMap<string, string>, skew: number): Colum
       cell: ({ member }) => <Name text={member.client_host} most={24} />,
       sort: ({ member }) => member.client_host,
     },
-    { key: "state", title: "State", width: 196, cell: ({ member }) => stateOf(member), sort: ({ member }) => stateOf(member) },
+    { key: "state", title: "State", width: 216, cell: ({ member }) => stateOf(member), sort: ({ member }) => stateOf(member) },
     {
       key: "epoch",
       title: "Epoch",
