@@ -91,7 +91,7 @@ function Header(props: { at: Route }): JSX.Element {
         groupd
       </a>
       <nav aria-label="Pages">
-        <a href="#/" aria-current={inGroups ? "page" : undefined}>
+        <a href="#/" aria-current={props.at.page === "groups" ? "page" : inGroups ? "true" : undefined}>
           Groups
         </a>
         <a href="#/health" aria-current={props.at.page === "health" ? "page" : undefined}>

@@ -99,7 +99,7 @@ export function Confirm(props: {
         <button type="button" class="danger" disabled={props.working} onClick={props.onApply}>
           {props.working ? "Moving …" : "Move them"}
         </button>
-        <button type="button" disabled={props.working} onClick={props.onCancel}>
+        <button type="button" autofocus disabled={props.working} onClick={props.onCancel}>
           Cancel
         </button>
       </div>

@@ -133,9 +133,9 @@ const CONFIG_COLUMNS: Column<ConfigEntry>[] = [
   {
     key: "value",
     title: "Value",
-    width: 110,
+    width: 120,
     cell: (row) => <code>{row.value === null ? "–" : String(row.value)}</code>,
     sort: (row) => String(row.value),
   },
-  { key: "source", title: "Where it comes from", width: 160, cell: (row) => row.source, sort: (row) => row.source },
+  { key: "source", title: "Source", hint: "Where the value comes from", width: 160, cell: (row) => row.source, sort: (row) => row.source },
 ];
