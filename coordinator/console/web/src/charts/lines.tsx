@@ -10,6 +10,8 @@ import { colour, colours } from "../theme.ts";
 export interface Line {
   name: string;
   values: (number | null)[];
+  // Which colour of the palette; without it, its place in the list.
+  colour?: number;
 }
 
 export interface LinesProps {
@@ -36,12 +38,16 @@ export function Lines(props: LinesProps): JSX.Element {
   const data = useMemo(() => aligned(timesMs, lines), [timesMs, lines]);
   const latest = useRef(data);
   latest.current = data;
+  // Somebody has zoomed in: new values must not take that away. A double click ends it.
+  const zoomed = useRef(false);
 
   useEffect(() => {
     const node = host.current;
     if (node === null) return;
-    const made = new uPlot(options(props, node.clientWidth, setAt), latest.current, node);
+    const made = new uPlot(options(props, node.clientWidth, setAt, () => (zoomed.current = true)), latest.current, node);
     plot.current = made;
+    zoomed.current = false;
+    made.over.addEventListener("dblclick", () => (zoomed.current = false));
     const watcher = new ResizeObserver(() => {
       if (node.clientWidth > 0) made.setSize({ width: node.clientWidth, height });
     });
@@ -53,7 +59,10 @@ export function Lines(props: LinesProps): JSX.Element {
     };
     // Another set of lines or colours needs another plot; new values do not.
   }, [names, palette, sync, height]);
-  useEffect(() => plot.current?.setData(data), [data]);
+  useEffect(() => {
+    plot.current?.setData(data, !zoomed.current);
+    if (zoomed.current) plot.current?.redraw();
+  }, [data]);
 
   return (
     <figure class="lines">
@@ -73,11 +82,16 @@ function summary(props: LinesProps): string {
   return `${props.label}; now: ${ends.join(", ")}`;
 }
 
-export function lineColour(index: number): string {
-  return colour(`--s${index % PALETTE}`);
+function colourOf(line: Line, index: number): string {
+  return `s${(line.colour ?? index) % PALETTE}`;
 }
 
-function options(props: LinesProps, width: number, onCursor: (at: number | null) => void): uPlot.Options {
+function options(
+  props: LinesProps,
+  width: number,
+  onCursor: (at: number | null) => void,
+  onZoom: () => void,
+): uPlot.Options {
   const soft = colour("--soft");
   const grid = { stroke: colour("--line"), width: 1 };
   const font = "11px system-ui, sans-serif";
@@ -97,13 +111,16 @@ function options(props: LinesProps, width: number, onCursor: (at: number | null)
       {},
       ...props.lines.map((one, index) => ({
         label: one.name,
-        stroke: lineColour(index),
+        stroke: colour(`--${colourOf(one, index)}`),
         width: props.lines.length > 12 ? 1 : 1.6,
         points: { show: false },
         ...(props.fill ? { fill: colour("--accent-wash") } : {}),
       })),
     ],
-    hooks: { setCursor: [(plot) => onCursor(plot.cursor.idx ?? null)] },
+    hooks: {
+      setCursor: [(plot) => onCursor(plot.cursor.idx ?? null)],
+      setSelect: [(plot) => plot.select.width > 0 && onZoom()],
+    },
   };
 }
 
@@ -118,7 +135,7 @@ function Reading(props: LinesProps & { at: number | null }): JSX.Element {
   const at = props.at ?? props.timesMs.length - 1;
   const time = props.timesMs[at];
   const found = props.lines
-    .map((one, index) => ({ name: one.name, index, value: one.values[at] ?? null }))
+    .map((one, index) => ({ name: one.name, key: colourOf(one, index), value: one.values[at] ?? null }))
     .filter((one) => one.value !== null)
     .sort((a, b) => (b.value as number) - (a.value as number));
   return (
@@ -126,7 +143,7 @@ function Reading(props: LinesProps & { at: number | null }): JSX.Element {
       <span class="soft">{time === undefined ? "no data" : moment(time)}</span>
       {found.slice(0, NAMED_MAX).map((one) => (
         <span key={one.name} class="entry">
-          <i class={`key s${one.index % PALETTE}`} aria-hidden="true" />
+          <i class={`key ${one.key}`} aria-hidden="true" />
           {one.name} <b title={exact(one.value)}>{short(one.value)}</b>
         </span>
       ))}

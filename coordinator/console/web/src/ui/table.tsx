@@ -49,6 +49,7 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
   const narrow = useMemo(() => window.matchMedia("(max-width: 600px)").matches, []);
   const [view, setView] = useState({ top: 0, height: 900 });
   const focusOn = useRef<number | null>(null);
+  const kept = useKeptFocus(box);
 
   const shown = useMemo(() => {
     const column = columns.find((one) => one.key === order?.key);
@@ -109,6 +110,8 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
       ref={box}
       onScroll={look}
       onKeyDown={keys}
+      onFocusIn={kept.gained}
+      onFocusOut={kept.lost}
       tabIndex={0}
       role="group"
       aria-label={props.label}
@@ -134,6 +137,7 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
               key={rowKey(row)}
               aria-rowindex={span.first + index + 2}
               data-row={span.first + index}
+              data-key={rowKey(row)}
               class={props.rowClass?.(row) ?? ""}
               style={{ height: `${height}px` }}
             >
@@ -192,6 +196,28 @@ function Head<R>(props: { column: Column<R>; order: Order; onOrder(order: Order)
       </button>
     </th>
   );
+}
+
+// Rows that change places lose the focus, since they are taken out of the document for a moment: they get it back.
+function useKeptFocus(box: { current: HTMLElement | null }): { gained(event: FocusEvent): void; lost(): void } {
+  const key = useRef<string | null>(null);
+  const drawing = useRef(false);
+  drawing.current = true;
+  useLayoutEffect(() => {
+    drawing.current = false;
+    if (key.current === null || box.current === null || document.activeElement !== document.body) return;
+    for (const row of box.current.querySelectorAll<HTMLElement>("tr[data-key]"))
+      if (row.dataset["key"] === key.current) row.querySelector<HTMLElement>("a, button")?.focus({ preventScroll: true });
+  });
+  return {
+    gained: (event) => {
+      const row = event.target instanceof Element ? event.target.closest<HTMLElement>("tr[data-key]") : null;
+      key.current = row?.dataset["key"] ?? null;
+    },
+    lost: () => {
+      if (!drawing.current) key.current = null;
+    },
+  };
 }
 
 function rowOf(target: EventTarget | null): number | null {

@@ -1,18 +1,27 @@
 // Lag over time: all partitions together, and the largest ones, under one cursor.
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { Lines } from "../../charts/lines.tsx";
 import { place } from "../../format.ts";
 import { Card } from "../../ui/parts.tsx";
+import { sorted } from "../../ui/sort.ts";
 import type { GroupView } from "./model.ts";
 
 export function Lag(props: { view: GroupView }): JSX.Element {
   const history = props.view.snapshot.history ?? null;
   const total = useMemo(() => (history === null ? [] : [{ name: "all partitions", values: history.total }]), [history]);
-  const parts = useMemo(
-    () => (history?.partitions ?? []).map((one) => ({ name: place(one.topic, one.partition), values: one.lag })),
-    [history],
-  );
+  // A partition keeps its colour while the page is open; those that came with the largest lag have different ones.
+  const colours = useRef(new Map<string, number>());
+  const parts = useMemo(() => {
+    const lines = (history?.partitions ?? []).map((one) => {
+      const name = place(one.topic, one.partition);
+      const colour = colours.current.get(name) ?? colours.current.size;
+      colours.current.set(name, colour);
+      return { name, values: one.lag, colour };
+    });
+    // The order of the server changes whenever one overtakes another, and would make another chart.
+    return sorted(lines, (one) => one.name, "ascending");
+  }, [history]);
   return (
     <Card id="lag" title="Lag" aside="records that are not committed yet">
       {history === null || history.times_ms.length === 0 ? (
