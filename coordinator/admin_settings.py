@@ -1,4 +1,4 @@
-"""The settings of the admin port: who may read it, over what."""
+"""The settings of the admin port: who may read it, over what; and of the lag that it shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from groupd.coordinator.settings import setting
 
 @dataclass(frozen=True)
 class AdminSettings:
-    """Names, credentials and TLS of the admin port."""
+    """Names, credentials and TLS of the admin port; the lag of groups."""
 
     # The admin port
     admin_hosts: tuple[str, ...] = setting(
@@ -64,4 +64,34 @@ class AdminSettings:
         "",
         "The role of each client certificate, by its subject, with semicolons between: "
         "admin:CN=ops,O=Acme;read:CN=prometheus. Other certificates have no role.",
+    )
+    # The lag of groups
+    lag_interval_ms: int = setting(
+        "groupd.lag.interval.ms",
+        10000,
+        "How often the admin port looks at the lag of all groups. A judgement looks back over ten "
+        "times as long.",
+        low=100,
+        high=3600000,
+    )
+    lag_partitions_max: int = setting(
+        "groupd.lag.partitions.max",
+        200000,
+        "Most partitions of groups that are looked at, each group's counted for itself. More are "
+        "left out.",
+        low=0,
+    )
+    metrics_lag: str = setting(
+        "groupd.metrics.lag",
+        "partition",
+        "How closely /metrics shows lag: for every partition of every group, for every topic, for "
+        "every group, or not at all.",
+        choices=("partition", "topic", "group", "none"),
+    )
+    metrics_lag_series_max: int = setting(
+        "groupd.metrics.lag.series.max",
+        20000,
+        "Most series about lag on /metrics. The groups with the most lag come first; how many "
+        "series are left out is a metric itself.",
+        low=0,
     )

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from groupd.coordinator.advertised import WILDCARDS, address_text
+from groupd.coordinator.console.health import HealthParts
+from groupd.coordinator.console.routes import Console
 from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
+from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_access import admin_access
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_hosts import is_loopback
-from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
+from groupd.coordinator.server.admin_http import (
+    AdminServer,
+    ControlHandler,
+    HttpReply,
+    HttpRequest,
+)
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.admin_tls import admin_tls
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 
     from groupd.coordinator.cluster.member import ClusterMember
 
+GroupsRoute = Callable[[HttpRequest], Awaitable[HttpReply]]
 Addresses = Mapping[str, tuple[str, int]]
 
 
@@ -55,6 +65,8 @@ class DaemonAdmin:
         self._tls = admin_tls(options.config)
         self._access = admin_access(options.config, wanted[0])
         self._server: AdminServer | None = None
+        self._watch: LagWatch | None = None
+        self._console: Console | None = None
 
     async def open(
         self,
@@ -81,17 +93,23 @@ class DaemonAdmin:
         routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
         ends = parts.data_plane.partitions.ends
         member = others.member
-        groups = (
-            GroupRoutes(parts.broker, work, ends)
-            if member is None
-            else GroupRoutes(parts.broker, work, ends, member.elsewhere)
+        watch = self._watch = LagWatch(
+            parts.broker, parts.log_ends, SystemClock(), work, self._options.config
         )
-        routes.add("groups", groups)
-        routes.add("events", groups.events)
+        own = (
+            GroupRoutes(parts.broker, work, ends, watch)
+            if member is None
+            else GroupRoutes(parts.broker, work, ends, watch, member.elsewhere)
+        )
+        scrapes.add(lambda: _lag_collector(parts, watch))
+        routes.add("groups", own)
+        routes.add("events", own.events)
+        groups: GroupsRoute = own
         add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
         scrapes.add(lambda: _security_collector(parts))
         if others.hosting is not None:
-            others.hosting.add_routes(routes, scrapes, ends, work)
+            groups = others.hosting.add_routes(routes, scrapes, ends, work)
+        self._add_console(parts, others, routes, groups, not_ready, work)
         actions = {} if member is None else _add_cluster(member, routes, scrapes)
         server = AdminServer(routes, self._control, self._names(), self._access, self._tls, actions)
         try:
@@ -99,14 +117,55 @@ class DaemonAdmin:
         except OSError as error:
             raise cannot_listen(*self._wanted, "--admin", error) from error
         shown["admin"] = list(self.address)
+        watch.start()
         self._server = server
         if member is not None:
             member.admin_url = self._url(parts.broker.node.host)
 
+    def _add_console(
+        self,
+        parts: DaemonParts,
+        others: Others,
+        routes: AdminRoutes,
+        groups: GroupsRoute,
+        not_ready: Callable[[], str | None],
+        work: LongWork,
+    ) -> None:
+        """The web page and its streams."""
+        member, hosting = others.member, others.hosting
+        kind = "single" if member is None else "cluster"
+        health = HealthParts(
+            parts.broker,
+            self._connections,
+            self._stalls,
+            {"store": (self._options.store_url or "sqlite").partition(":")[0]},
+            _no_rows if member is None else lambda: _nodes(member),
+            _no_rows if hosting is None else hosting.shown,
+            lambda: {
+                "topics": (len(parts.broker.image.by_name), parts.config.max_topics),
+            },
+            not_ready,
+        )
+        self._console = Console(
+            groups,
+            health,
+            lambda: {
+                "id": parts.broker.node.node_id,
+                "kind": "workers" if hosting is not None else kind,
+            },
+            work,
+            SystemClock(),
+        )
+        self._console.add_to(routes)
+
     async def close(self) -> None:
         """Close the port, if it was opened."""
+        if self._console is not None:
+            await self._console.close()
         if self._server is not None:
             await self._server.close()
+        if self._watch is not None:
+            await self._watch.close()
 
     def _url(self, node_host: str) -> str:
         """The URL of the port for other nodes, whose clients reach this one at `node_host`; empty
@@ -156,6 +215,22 @@ def _add_cluster(
     scrapes.add(collector)
     scrapes.add(peer_collector)
     return {"cluster": pages.act}
+
+
+def _no_rows() -> Sequence[Mapping[str, Any]]:
+    return ()
+
+
+def _nodes(member: ClusterMember) -> Sequence[Mapping[str, Any]]:
+    from groupd.coordinator.cluster.pages import ClusterPages
+
+    return ClusterPages(member).nodes()
+
+
+def _lag_collector(parts: DaemonParts, watch: LagWatch) -> Collector:
+    from groupd.coordinator.server.lag_metrics import LagCollector
+
+    return LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max)
 
 
 def _security_collector(parts: DaemonParts) -> Collector:

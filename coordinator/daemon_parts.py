@@ -33,6 +33,7 @@ from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.coordinator.topics.shard_count import fix_shard_count
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
@@ -70,6 +71,8 @@ class DaemonParts:
     broker: Broker
     catalogue_changes: CatalogueChanges
     """All changes of the catalogue; in a cluster its `spread` is replaced."""
+    log_ends: StoredEnds
+    """Where the logs of topics end, for the lag of groups."""
     cleaner: Cleaner
     """The cleaner of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
@@ -130,6 +133,14 @@ class DaemonParts:
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
         self.data_plane = self._make_data_plane(store)
+        # A queue of its own, because the lag is outside of what a recording repeats.
+        self.log_ends = StoredEnds(
+            self.data_plane.catalogue,
+            self.data_plane.partitions,
+            store,
+            LongWork(),
+            shared=member is not None,
+        )
         self.catalogue_changes.on_forget.append(self.data_plane.producer_ids.forget)
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
         transaction_handlers = self._make_transactions(store)
@@ -148,7 +159,7 @@ class DaemonParts:
             self._join(self._member)
         if self._hosting is not None:
             self.requests = self._hosting.attach(
-                store, self.broker, self.data_plane, self.transactions
+                store, self.broker, self.data_plane, self.transactions, self.log_ends
             )
         if self._wrap is not None:
             self.requests = self._wrap(self.requests)

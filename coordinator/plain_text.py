@@ -64,6 +64,21 @@ def plain_text(value: object) -> str:
     return str(value)
 
 
+def span_text(span_ms: int) -> str:
+    """A length of time in its two largest units: `850 ms`, `12 s`, `3 min 5 s`, `2 d 4 h`."""
+    if span_ms < 1000:
+        return f"{span_ms} ms"
+    seconds = span_ms // 1000
+    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+    parts = []
+    for name, length in units:
+        count, seconds = divmod(seconds, length)
+        parts.append((count, name))
+    first = next(index for index, (count, _) in enumerate(parts) if count)
+    shown = [f"{count} {name}" for count, name in parts[first : first + 2] if count]
+    return " ".join(shown)
+
+
 def _bounded(text: str) -> str:
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 

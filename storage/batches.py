@@ -46,6 +46,10 @@ ROWS_MAX = 512
 also how long a read holds it up: a few milliseconds."""
 
 
+NAMES_MAX = 500
+"""Names a query, well below every database's limit of parameters."""
+
+
 class Advance(Struct):
     """What one append call does to one log: moves its end from `base_offset` to `next_offset`,
     if `owner_epoch` still owns it."""
@@ -264,6 +268,18 @@ def extents(connection: Connection, name: str, from_offset: int, rows_max: int) 
     place = {"name": name, "from_offset": from_offset, "rows": rows_max}
     found = connection.execute(_EXTENTS, place)
     return [RowExtent(*row) for row in found]
+
+
+def ends(connection: Connection, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """See `MeasuredLogs.ends`."""
+    query = select(log.c.name, log.c.start_offset, log.c.next_offset)
+    return {
+        name: (start, end)
+        for first in range(0, len(names), NAMES_MAX)
+        for name, start, end in connection.execute(
+            query.where(log.c.name.in_(names[first : first + NAMES_MAX]))
+        )
+    }
 
 
 def live_size(connection: Connection, name: str, end_offset: int) -> int:

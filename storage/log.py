@@ -192,8 +192,8 @@ class MeasuredLogs(PartitionLogs, Protocol):
         their payloads. There are none at the end of the log and for an unknown log."""
         ...
 
-    async def has_log(self, name: str) -> bool:
-        """Whether the log exists, opened or not."""
+    async def ends(self, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Start and end offset of the logs that exist, opened or not, whoever owns them."""
         ...
 
     async def size(self, name: str, end_offset: int) -> int:

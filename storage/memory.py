@@ -201,9 +201,10 @@ class MemoryStore:
         batches = self._readable(name).live()
         return max(batches, key=lambda batch: batch.max_timestamp_ms, default=None)
 
-    async def has_log(self, name: str) -> bool:
+    async def ends(self, names: Sequence[str]) -> dict[str, tuple[int, int]]:
         self._check_open()
-        return name in self._logs
+        known = {name: self._logs[name] for name in names if name in self._logs}
+        return {name: (log.start_offset, log.next_offset) for name, log in known.items()}
 
     async def extents(
         self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX

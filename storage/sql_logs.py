@@ -27,10 +27,12 @@ from sqlalchemy import (
 from groupd.storage.batches import (
     FIRST_AT_OR_AFTER,
     LOG_COLUMNS,
+    NAMES_MAX,
     WITH_MAX_TIMESTAMP,
     Advance,
     LogRow,
     Rows,
+    ends,
     extents,
     live_size,
     plan,
@@ -62,9 +64,6 @@ from groupd.storage.together import Together
 from groupd.storage.units import OwnedUnit
 
 T = TypeVar("T")
-
-_NAMES_MAX = 500
-"""Names a query, well below every database's limit of parameters."""
 
 _WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
 """The errors that a value raises after a flipped bit has turned it into something else."""
@@ -183,8 +182,8 @@ class SqlLogs:
             return LogFenced(names)
         rows: list[LogRow] = []
         try:
-            for start in range(0, len(names), _NAMES_MAX):
-                rows += _take(connection, names[start : start + _NAMES_MAX])
+            for start in range(0, len(names), NAMES_MAX):
+                rows += _take(connection, names[start : start + NAMES_MAX])
         except LogCorrupt as corrupt:
             return corrupt  # of this question only: the others get their logs
         return rows
@@ -224,9 +223,8 @@ class SqlLogs:
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
         return await self._one(WITH_MAX_TIMESTAMP, name)
 
-    async def has_log(self, name: str) -> bool:
-        query = select(log.c.log_id).where(log.c.name == name)
-        return await self._backend.look(lambda connection: connection.scalar(query) is not None)
+    async def ends(self, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+        return await self._backend.look(lambda connection: ends(connection, names))
 
     async def extents(
         self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
@@ -288,8 +286,8 @@ class SqlLogs:
         def work(connection: Connection) -> None:
             if owned is not None and not self._backend.owns(connection, owned):
                 raise LogFenced(names)
-            for start in range(0, len(names), _NAMES_MAX):
-                for row in _rows(connection, names[start : start + _NAMES_MAX]):
+            for start in range(0, len(names), NAMES_MAX):
+                for row in _rows(connection, names[start : start + NAMES_MAX]):
                     difference = name_dropped(row.log_id, row.name)
                     connection.execute(
                         update(log)
@@ -385,9 +383,9 @@ def _fenced(connection: Connection, advances: Sequence[Advance]) -> list[str]:
     """The logs that are not where their writer believes; all, if that has changed again."""
     ends: dict[int, tuple[int, int]] = {}
     ids = [advance.log_id for advance in advances]
-    for start in range(0, len(ids), _NAMES_MAX):
+    for start in range(0, len(ids), NAMES_MAX):
         query = select(log.c.log_id, log.c.owner_epoch, log.c.next_offset).where(
-            log.c.log_id.in_(ids[start : start + _NAMES_MAX]), log.c.name.is_not(None)
+            log.c.log_id.in_(ids[start : start + NAMES_MAX]), log.c.name.is_not(None)
         )
         ends.update({row[0]: (row[1], row[2]) for row in connection.execute(query)})
     fenced = [

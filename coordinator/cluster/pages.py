@@ -36,7 +36,7 @@ class ClusterPages:
                 "timeline": view.timeline,
                 "level": view.level,
                 "units_without_owner": len(units.get(None, ())) + view.missing,
-                "nodes": [self._node(one) for one in view.members],
+                "nodes": self.nodes(),
                 "units": [
                     {
                         "kind": one.unit.kind,
@@ -49,6 +49,10 @@ class ClusterPages:
                 ],
             }
         )
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Each node of the cluster."""
+        return [self._node(one) for one in self._member.node.view.members]
 
     def _node(self, one: NodeState) -> dict[str, Any]:
         facts, left_ms = one.facts, self._member.node.view.left_ms(one)

@@ -1,2 +1,3 @@
-"""The console, a web page on the admin port: its sources are in `web/`, what browsers get is made
-into `built/` (see the Makefile and setup.py)."""
+"""The console: the web page on the admin port, and what it is told live (docs/console.md).
+
+`web/` has its sources in TypeScript, `built/` what is made of them and served."""

@@ -14,8 +14,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -97,6 +99,22 @@ def _no_deadlines(state: ShardState, group: Any, now: Instant) -> Iterator[dict[
     return iter(())
 
 
+class Proposal(Struct, frozen=True):
+    """What each member has as its target, and what an assignor would give it: by member id."""
+
+    current: Mapping[str, Assignment]
+    proposed: Mapping[str, Assignment]
+
+
+class AssignorTrial(Struct, frozen=True):
+    """`used`: the name of the assignor that a group uses. `propose(state, group, name)`: what the
+    assignor of that name would do with the group's members and topics now; it changes nothing.
+    Raises AssignorFailed."""
+
+    used: Callable[[ShardState, Any], str]
+    propose: Callable[[ShardState, Any, str], Steps[Proposal]]
+
+
 def _no_problems(group: Any) -> Iterator[str]:
     return iter(())
 
@@ -130,6 +148,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
         identify    who a member is
         places      what a member owns, or may still commit for: topics and their partitions,
                     a topic perhaps twice
+        what_if     what another assignor would do; None where members assign by themselves
 
     What a log says of it:
         logged      class of a record's key -> the events it stands for, given the group before it
@@ -165,6 +184,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
     identify: Callable[[Any, str], MemberIdentity]
     places: Callable[[Any, str], Iterable[Holding]]
+    what_if: AssignorTrial | None = None
 
     logged: Mapping[type, Callable[[Any, Any, Any], Iterator[LoggedEvent]]] = field(
         default_factory=dict

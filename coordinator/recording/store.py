@@ -88,8 +88,8 @@ class OutsideStore:
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
         return await self._do("latest", lambda: self._store.with_max_timestamp(name))
 
-    async def has_log(self, name: str) -> bool:
-        return await self._do("has-log", lambda: self._store.has_log(name))
+    async def ends(self, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+        return await self._do("ends", lambda: self._store.ends(names))
 
     async def extents(
         self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX

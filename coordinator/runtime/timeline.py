@@ -15,12 +15,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from groupd.coordinator.core.slices import chunks, smallest
-from groupd.coordinator.core.types import Event
+from groupd.coordinator.core.types import Event, EventKind
 from groupd.coordinator.plain_text import fields_text
 
 EVENTS_PER_GROUP = 100
 GROUPS_MAX = 2000
 EVENTS_MAX = 10_000
+_REBALANCES = (EventKind.GROUP_EPOCH_BUMPED, EventKind.REBALANCE_STARTED)
+"""What a rebalance begins with, and with it its cause."""
+
 LINES_MAX = 60
 """The most lines of a timeline as text, which people read."""
 LINE_MAX = 240
@@ -29,12 +32,13 @@ LINE_MAX = 240
 
 class _Events:
     """The events of one group, oldest first. `times`: sequence number and wall ms of each, in
-    turn."""
+    turn. `rebalance`: wall ms and cause of the last rebalance."""
 
-    __slots__ = ("events", "times")
+    __slots__ = ("events", "rebalance", "times")
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.rebalance: tuple[int, str] | None = None
         self.times = array("q")
 
 
@@ -60,6 +64,8 @@ class Timeline:
             self._count += 1
         group.events.append(event)
         group.times.extend((self._sequence, wall_ms))
+        if event.kind in _REBALANCES:
+            group.rebalance = (wall_ms, event.cause)
         self._sequence += 1
         while len(self._groups) > GROUPS_MAX or self._count > EVENTS_MAX:
             _, gone = self._groups.popitem(last=False)
@@ -75,6 +81,18 @@ class Timeline:
             _shown(sequence, wall_ms, event)
             for sequence, wall_ms, event in zip(times[::2], times[1::2], group.events, strict=True)
         ]
+
+    def newest(self, group_id: str) -> int:
+        """The sequence number of the newest event of a group; -1 without any."""
+        group = self._groups.get(group_id)
+        return -1 if group is None else group.times[-2]
+
+    def last_rebalance(self, group_id: str) -> dict[str, Any] | None:
+        """When the last rebalance of a group began, and why; None: not known."""
+        group = self._groups.get(group_id)
+        if group is None or group.rebalance is None:
+            return None
+        return {"timestamp_ms": group.rebalance[0], "cause": group.rebalance[1]}
 
     def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:
         """The last events of all groups, oldest first, each with its `group_id`. A generator that

@@ -1,5 +1,4 @@
-"""The admin port's routes `/groups`, `/groups/{id}`, its `/events` and `/offsets`, and
-`/events`."""
+"""The admin port's routes `/groups`, `/groups/{id}` and what is below it, and `/events`."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
-from groupd.coordinator.core.inspection import group_summary
 from groupd.coordinator.core.slices import smallest
+from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.inspecting import inspect_lazily
 from groupd.coordinator.runtime.long_work import LongWork
@@ -26,9 +25,18 @@ from groupd.coordinator.server.admin_http import (
     as_json,
     text,
 )
-from groupd.coordinator.server.group_lag import Ends, OwnedSince, add_lag
+from groupd.coordinator.server.group_lag import (
+    Ends,
+    OwnedSince,
+    add_judgement,
+    add_lag,
+    group_row,
+    trend_of,
+)
+from groupd.coordinator.server.group_pages import config_rows, lag_steps, rebalance_rows
 from groupd.coordinator.server.long_json import Encoded, json_steps
 from groupd.coordinator.server.paging import Window, next_page, window
+from groupd.coordinator.server.what_if import what_if_steps
 
 EVENTS_SHOWN = 1000
 INDENTED_BYTES = 8192
@@ -45,19 +53,22 @@ class Elsewhere(Struct, frozen=True):
 
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
-    by `work`. `ends` None: the caller of these routes adds the lag. `elsewhere(group_id)`: the
-    node that serves a group which this one does not; None: it is served here."""
+    by `work`. `ends` None: the caller of these routes adds the lag of single partitions. `watch`:
+    the lag of groups. `elsewhere(group_id)`: the node that serves a group which this one does not;
+    None: it is served here."""
 
     def __init__(
         self,
         broker: Broker,
         work: LongWork,
         ends: Ends | None,
+        watch: LagWatch | None = None,
         elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,
     ) -> None:
         self._broker = broker
         self._work = work
         self._ends = ends
+        self._watch = watch
         self._elsewhere = elsewhere
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
@@ -73,6 +84,8 @@ class GroupRoutes:
                 return await self._work.run(plain(events))
             case (_, group_id, "offsets"):
                 return await self._work.run(self._offsets(request, group_id))
+            case (_, group_id, ("lag" | "rebalances" | "configs" | "what-if") as name):
+                return await self._work.run(self._page(request, group_id, name))
             case _:
                 return text("not found", 404)
 
@@ -94,7 +107,8 @@ class GroupRoutes:
             wanted.limit + 1,
             None if after is None else lambda place: place[0] > after,
         )
-        page = yield from json_steps(self._rows(found), wanted.limit)
+        rows = self._rows(found, "trend" in request.query)
+        page = yield from json_steps(rows, wanted.limit)
         return paged(request, wanted, page, "group_id", "")
 
     def _group_ids(self) -> Iterator[tuple[str, int]]:
@@ -105,13 +119,22 @@ class GroupRoutes:
                 for group_id in list(shard.shard.state.groups):
                     yield group_id, shard.partition
 
-    def _rows(self, found: Iterable[tuple[str, int]]) -> Iterator[dict[str, Any] | None]:
+    def _rows(
+        self, found: Iterable[tuple[str, int]], trend: bool
+    ) -> Iterator[dict[str, Any] | None]:
         """The rows of the groups; None for a group that has gone meanwhile."""
+        timeline, now_ms = self._broker.timeline, self._broker.clock.now().wall_ms
         for group_id, partition in found:
             shard = self._broker.places[partition]
             if isinstance(shard, ShardRuntime):
                 group = shard.shard.state.groups.get(group_id)
-                yield None if group is None else group_summary(group)
+                if group is None:
+                    yield None
+                    continue
+                row = group_row(group, self._watch, timeline)
+                if trend:
+                    row["trend"] = trend_of(group_id, self._watch, now_ms)
+                yield row
             else:
                 yield None  # served by another node meanwhile
 
@@ -136,7 +159,30 @@ class GroupRoutes:
         shown, more = found
         if self._ends is not None:
             yield from add_lag(shown, self._ends)
+        yield from add_judgement(shown, self._watch)
         return (yield from offsets_page(request, wanted, shown, more))
+
+    def _page(
+        self, request: HttpRequest, group_id: str, name: str
+    ) -> Generator[None, None, HttpReply]:
+        shard = self._broker.shard_of(group_id)
+        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
+            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        state = shard.shard.state
+        group = state.groups.get(group_id)
+        if group is None:
+            return text(f"no group {group_id}", 404)
+        if name == "what-if":
+            found = yield from what_if_steps(state, group, request.query.get("assignor"))
+            return (yield from plain(found))
+        if name == "configs":
+            return as_json(config_rows(state.config, state.group_configs.get(group_id)))
+        if name == "rebalances":
+            return (yield from plain(rebalance_rows(group, self._broker.timeline.of(group_id))))
+        if self._watch is None:
+            return text("nobody looks at the lag here", 404)
+        found = yield from lag_steps(self._watch, group_id, self._broker.clock.now().wall_ms)
+        return (yield from plain(found))
 
     def _show(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
         wanted = window(request)

@@ -3,7 +3,8 @@
 Handlers take the split path and return an `HttpReply` or an awaitable of one; `admin_routes`
 decides what they answer. A GET changes nothing, unless it is below `/control`: these paths have a
 handler of their own, a coroutine that also gets method and body, and exist only if they were
-switched on. A POST asks for an action; only some paths have any, and they take no body.
+switched on. A POST asks for an action; only some paths have any. An `HttpStream` is a reply that
+goes on for as long as its client reads it.
 
 Who may ask for what is decided by `admin_access`, before anything else is done for a request.
 
@@ -34,6 +35,7 @@ from groupd.coordinator.server.admin_hosts import AdminHosts
 from groupd.coordinator.server.admin_places import Places
 from groupd.coordinator.server.admin_tls import Accepted, AdminTls, streams, subject_of
 from groupd.coordinator.server.admin_tokens import Role
+from groupd.coordinator.server.http_stream import HttpStream, send_stream
 
 if TYPE_CHECKING:
     import h11
@@ -56,9 +58,16 @@ UNASKED_MAX = 128
 BACKLOG = 1024
 RETRY_AFTER_S = 1
 PROBES, METRICS, PAGES = "probes", "metrics", "pages"
-PLACES = {PROBES: 32, METRICS: 8, PAGES: 8, CONTROL: 64, ACTIONS: 4}
+FILES, STREAMS = "files", "streams"
+PLACES = {PROBES: 32, METRICS: 8, PAGES: 8, FILES: 16, STREAMS: 128, CONTROL: 64, ACTIONS: 4}
 """Requests that are answered at a time, by kind of path."""
-KINDS = {"healthz": PROBES, "readyz": PROBES, "metrics": METRICS}
+KINDS = {
+    "healthz": PROBES,
+    "readyz": PROBES,
+    "metrics": METRICS,
+    "console": FILES,
+    "live": STREAMS,
+}
 PARAMETERS_MAX = 32
 
 
@@ -95,7 +104,8 @@ class BadRequest(Exception):
     """The request cannot be read; `str()` is one line that says why."""
 
 
-Handler = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
+Answer = HttpReply | HttpStream
+Handler = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 """May raise BadRequest."""
 ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
 
@@ -156,6 +166,7 @@ class AdminServer:
             self._server.close()
         for places in (self._unasked, *self._places.values()):
             places.abort_waiting()
+        self._places[STREAMS].abort_all()
 
     def _accept(self, accepted: socket.socket) -> None:
         client = _AdminConnection(accepted)
@@ -229,9 +240,12 @@ class AdminServer:
             await _send(connection, writer, reply, head=head)
             return
         try:
-            reply = await self._answer(asked, kind)
+            answer = await self._answer(asked, kind)
+            if isinstance(answer, HttpStream):
+                await send_stream(connection, writer, answer, SEND_TIMEOUT_S)
+                return
             places.wait_for_client(client)
-            await _send(connection, writer, reply, head=head)
+            await _send(connection, writer, answer, head=head)
         finally:
             places.give_back(client)
 
@@ -242,7 +256,7 @@ class AdminServer:
         writer: asyncio.StreamWriter,
     ) -> tuple[HttpRequest | None, HttpReply | None]:
         """The request, or None if the client is gone; and the refusal, if the request is refused.
-        The body is read below `/control` only, and kept only for those who may change something."""
+        Only what may change something has a body, and it is kept only for those who may."""
         from groupd.coordinator.server.http_body import drop_body, read_request
 
         request = await read_request(connection, reader)
@@ -251,9 +265,9 @@ class AdminServer:
         asked = _parsed(request)
         kind = self._kind(asked)
         refusal = await self._refusal(asked, kind, writer)
-        if kind == CONTROL and refusal is None:
-            return replace(asked, body=await _body(connection, reader)), None
         if kind in (CONTROL, ACTIONS):
+            if refusal is None:
+                return replace(asked, body=await _body(connection, reader)), None
             await drop_body(connection, reader, CONTROL_BODY_MAX)
         return asked, refusal
 
@@ -263,6 +277,8 @@ class AdminServer:
             return CONTROL
         if request.method == "POST" and first in self._actions:
             return ACTIONS
+        if not first and wants_page(request):
+            return FILES
         return KINDS.get(first, PAGES)
 
     async def _refusal(
@@ -270,12 +286,14 @@ class AdminServer:
     ) -> HttpReply | None:
         """The reply that refuses the request; None: it may be answered. Probes and metrics come by
         names that the daemon does not know, such as those of services, and have nothing to hide
-        from a web page."""
+        from a web page. The files of the console are the same everywhere, and ask for a token."""
         open_kinds = (PROBES, METRICS) if self._access.metrics_open else (PROBES,)
         if kind in open_kinds:
             return None
         if kind != METRICS and not self._hosts.allow(request.headers.get("host")):
             return text("not a name of this port; see groupd.admin.hosts", 421)
+        if kind == FILES:
+            return None
         peer = writer.get_extra_info("peername")
         caller = Caller(
             peer[0] if peer else "", request.headers.get("authorization"), subject_of(writer)
@@ -284,7 +302,7 @@ class AdminServer:
         refused = await self._access.refusal(caller, needed)
         return None if refused is None else text(refused.text, refused.status, refused.headers)
 
-    async def _answer(self, request: HttpRequest, kind: str) -> HttpReply:
+    async def _answer(self, request: HttpRequest, kind: str) -> Answer:
         if kind == CONTROL and self._control is not None:
             async with asyncio.timeout(CONTROL_TIMEOUT_S):
                 return await self._control(request)
@@ -295,8 +313,8 @@ class AdminServer:
         try:
             if kind == ACTIONS:
                 return await self._actions[request.path[0]](request)
-            reply = self._handler(request)
-            return reply if isinstance(reply, HttpReply) else await reply
+            answer = self._handler(request)
+            return answer if isinstance(answer, HttpReply | HttpStream) else await answer
         except BadRequest as error:
             return text(str(error), 400)
         except Exception:
@@ -304,11 +322,17 @@ class AdminServer:
             return text("internal error; see the log", 500)
 
 
+def wants_page(request: HttpRequest) -> bool:
+    """Whether a browser asks, which wants a page to look at."""
+    return "text/html" in request.headers.get("accept", "")
+
+
 def _of_a_web_page(request: HttpRequest) -> HttpReply | None:
     """The refusal of a POST that a page of another site could have made a browser send; None: it
     could not. Only for this type of body a browser asks the port first, which does not agree."""
-    if "origin" in request.headers:
-        return text("not for web pages", 403)
+    origin = request.headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+        return text("not for web pages of others", 403)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return (
         None if kind == "application/json" else text("Content-Type must be application/json", 415)

@@ -47,6 +47,12 @@ class Places:
             self.give_back(client)
             client.abort()
 
+    def abort_all(self) -> None:
+        """Close all that hold a place."""
+        for client in tuple(self._held):
+            self.give_back(client)
+            client.abort()
+
     def give_back(self, client: Abortable) -> None:
         """Give the place back; it may have been taken away before."""
         self._held.discard(client)

@@ -6,10 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, secret
-from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.server.admin_http import (
+    Answer,
+    HttpReply,
+    HttpRequest,
+    as_json,
+    text,
+    wants_page,
+)
 from groupd.coordinator.server.scrapes import Scrapes
 
-Route = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
+Route = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
 
 class AdminRoutes:
@@ -22,6 +29,8 @@ class AdminRoutes:
         scrapes: Scrapes,
         readiness: Callable[[], str | None],
     ) -> None:
+        self.page: Route | None = None
+        """Answers browsers that ask for `/`."""
         self._config = config
         self._options = options
         self._readiness = readiness
@@ -32,8 +41,10 @@ class AdminRoutes:
             "config": self._show_config,
         }
 
-    def __call__(self, request: HttpRequest) -> HttpReply | Awaitable[HttpReply]:
+    def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         if not request.path:
+            if self.page is not None and wants_page(request):
+                return self.page(request)
             return text("\n".join(f"/{name}" for name in sorted(self._routes)))
         route = self._routes.get(request.path[0])
         return text("not found", 404) if route is None else route(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from itertools import chain
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UntypedMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -40,12 +41,14 @@ def text_steps(families: Collector) -> Generator[None, None, bytes]:
     none."""
     text = bytearray()
     for family in families.collect():
-        parts = list(chunks(family.samples, SAMPLES_AT_ONCE)) or [[]]
-        for index, samples in enumerate(parts):
+        parts = chunks(family.samples, SAMPLES_AT_ONCE)
+        head = True
+        for samples in chain((next(parts, []),), parts):
             part = Metric(family.name, family.documentation, family.type)
             part.samples = samples
             lines = generate_latest(_One(part))
-            text += lines if index == 0 else b"".join(_without_head(lines))
+            text += lines if head else b"".join(_without_head(lines))
+            head = False
             yield
     return bytes(text)
 

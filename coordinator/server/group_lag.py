@@ -6,8 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.inspection import group_summary
 from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.core.types import EventKind
+from groupd.coordinator.lag.judgement import records_behind
+from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.runtime.timeline import Timeline
 
 Ends = Callable[[str, int], tuple[int, int] | None]
 """(topic, partition) -> start and end of its log; None = not known."""
@@ -32,6 +37,44 @@ class OwnedSince:
         return self._by_member.get(member_id, self._everybody)
 
 
+def group_row(group: Group, watch: LagWatch | None, timeline: Timeline) -> dict[str, Any]:
+    """A group in a list: what it is, how far it is behind as of the last round of `watch`, and its
+    last rebalance. `lag`, `lag_seconds` and `judgement` are None where nothing is known."""
+    known = None if watch is None else watch.groups.get(group.group_id)
+    return {
+        **group_summary(group),
+        "members": len(group.members),
+        "lag": None if known is None else known.lag,
+        "lag_seconds": None if known is None else seconds(known.age_ms),
+        "judgement": None if known is None else known.judgement.value,
+        "last_rebalance": timeline.last_rebalance(group.group_id),
+    }
+
+
+def trend_of(group_id: str, watch: LagWatch | None, now_ms: int) -> list[int | None] | None:
+    """The lag of a group over the last hour, two minutes in a number; None: there was none."""
+    known = None if watch is None else watch.groups.get(group_id)
+    return None if known is None or known.trend.flat else known.trend.minutes(now_ms, 2)
+
+
+def seconds(age_ms: int | None) -> float | None:
+    """An age as a page shows it."""
+    return None if age_ms is None else round(age_ms / 1000, 1)
+
+
+def add_judgement(shown: dict[str, Any], watch: LagWatch | None) -> Generator[None, None, None]:
+    """Adds what the last round of `watch` has found to each partition: `lag_seconds`, the age of
+    its first unread record, and `judgement`. None = not known; `lag_seconds` also without lag."""
+    group = None if watch is None else watch.groups.get(shown["group_id"])
+    for rows in chunks(shown["partitions"]):
+        for row in rows:
+            place = row["topic"], row["partition"]
+            known = None if group is None else group.partitions.get(place)
+            row["lag_seconds"] = None if known is None else seconds(known.age_ms)
+            row["judgement"] = None if known is None else known.judgement.value
+        yield
+
+
 def add_lag(shown: dict[str, Any], ends: Ends) -> Generator[None, None, None]:
     """Adds the lag to what `offsets_steps` has found. Each partition gets `end_offset` and `lag`
     (the records that are not committed yet; all records there are if no offset is committed). Each
@@ -46,7 +89,7 @@ def add_lag(shown: dict[str, Any], ends: Ends) -> Generator[None, None, None]:
             row["end_offset"] = end
             row["lag"] = None
             if start is not None and end is not None:
-                row["lag"] = max(0, end - (start if position is None else position))
+                row["lag"] = records_behind(position, start, end)
                 if row["member_id"] is not None:
                     lags[row["member_id"]] = lags.get(row["member_id"], 0) + row["lag"]
         yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -27,18 +28,26 @@ from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.protocol.wire.apis import API_BY_KEY
 
 
+@runtime_checkable
+class LongCollector(Protocol):
+    """A collector with work that is better done in slices, before its `collect`."""
+
+    async def prepare(self, work: LongWork) -> None: ...
+
+
 class MetricsRegistry(CollectorRegistry):
     """`await prepare(work)` right before a scrape does the long part of it in slices. Without it,
     the scrape does everything at once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._long: list[GroupMetrics | TransactionMetrics] = []
+        self._long: list[LongCollector] = []
 
-    def register_long(self, collector: GroupMetrics | TransactionMetrics) -> None:
-        """Registers a collector that has a long part."""
-        self.register(collector)
-        self._long.append(collector)
+    def register(self, collector: Collector) -> None:
+        """Registers a collector, also one that has a long part."""
+        super().register(collector)
+        if isinstance(collector, LongCollector):
+            self._long.append(collector)
 
     async def prepare(self, work: LongWork) -> None:
         for collector in self._long:
@@ -169,13 +178,13 @@ def make_registry(
     which rates are measured at first; by default now."""
     since = since or Beginning(broker.clock)
     registry = MetricsRegistry()
-    registry.register_long(GroupMetrics(broker, since))
+    registry.register(GroupMetrics(broker, since))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     registry.register(CoordinatorCollector(broker, connections))
     if transactions is not None:
-        registry.register_long(TransactionMetrics(transactions))
+        registry.register(TransactionMetrics(transactions))
     for make in more:
         registry.register(make())
     return registry

@@ -39,5 +39,7 @@ def next_page(request: HttpRequest, after: str, limit: int) -> Headers:
     if len(after) > CURSOR_MAX:
         after = after[:CURSOR_MAX] + LAST_CHARACTER
     path = "/".join(quote(part, safe="") for part in request.path)
-    target = f"/{path}?{urlencode({'after': after, 'limit': limit}, quote_via=quote)}"
+    query = {"after": after, "limit": str(limit)}
+    query |= {name: one for name, one in request.query.items() if name not in query}
+    target = f"/{path}?{urlencode(query, quote_via=quote)}"
     return (("Link", f'<{target}>; rel="next"'),)

@@ -45,7 +45,7 @@ class LegacyLog:
         return LEGACY_EPOCHS if self._exists else 0
 
     async def _has_records(self) -> bool:
-        if not await self._logs.has_log(LEGACY_TRANSACTIONS_LOG):
+        if not await self._logs.ends([LEGACY_TRANSACTIONS_LOG]):
             return False  # a read would need a connection of its own
         try:
             return bool(await self._logs.read(LEGACY_TRANSACTIONS_LOG, 0, 1))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from groupd.coordinator.core.frontend.groups import KEY_GROUP
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.workers.channel import Answer
@@ -18,7 +19,6 @@ from groupd.coordinator.workers.messages import (
     MarkerOrder,
     Start,
     TopicNews,
-    TopicPartition,
     WorkerOperation,
     encode,
 )

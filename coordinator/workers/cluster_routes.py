@@ -133,7 +133,7 @@ class ClusterRoutes:
     async def _list(self, request: HttpRequest) -> HttpReply:
         """The groups of all workers by id, each worker asked for some at a time."""
         wanted = window(request)
-        sources = [_Groups(link, wanted.after) for link in self._cluster.links]
+        sources = [_Groups(link, request, wanted.after) for link in self._cluster.links]
         await asyncio.gather(*(source.fetch() for source in sources))
         heads = [(source.first, index) for index, source in enumerate(sources) if source.rows]
         heapify(heads)
@@ -164,7 +164,7 @@ class ClusterRoutes:
         members: dict[str, dict[str, Any]] = {}
         while True:
             limit = min(ROWS_AT_ONCE, wanted.limit - len(rows))
-            answer = await _ask(link, request.path, _query(after, limit))
+            answer = await _ask(link, request.path, _query(request, after, limit))
             if answer.status != OK:
                 return _reply(answer)
             shown = json.decode(answer.body)
@@ -196,9 +196,10 @@ class ClusterRoutes:
 class _Groups:
     """The groups of one worker. `rows`: those that it has sent and that are not on the page yet."""
 
-    def __init__(self, link: WorkerLink, after: str | None) -> None:
+    def __init__(self, link: WorkerLink, request: HttpRequest, after: str | None) -> None:
         self.rows: deque[dict[str, Any]] = deque()
         self._link = link
+        self._request = request
         self._after = after
         self._more = True
 
@@ -213,7 +214,8 @@ class _Groups:
         if not self._more:
             return
         try:
-            answer = await _ask(self._link, ("groups",), _query(self._after, ROWS_AT_ONCE))
+            query = _query(self._request, self._after, ROWS_AT_ONCE)
+            answer = await _ask(self._link, ("groups",), query)
         except (LogError, TimeoutError):
             self._more = False
             return
@@ -223,8 +225,11 @@ class _Groups:
             self._after = self.rows[-1]["group_id"]
 
 
-def _query(after: str | None, limit: int) -> dict[str, str]:
-    return {"limit": str(limit), **({} if after is None else {"after": after})}
+def _query(request: HttpRequest, after: str | None, limit: int) -> dict[str, str]:
+    """The question for a worker: that of the client, for another part of the list."""
+    query = {**request.query, "limit": str(limit)}
+    query.pop("after", None)
+    return query if after is None else {**query, "after": after}
 
 
 def _reply(answer: AdminAnswer) -> HttpReply:

@@ -9,10 +9,12 @@ from msgspec import Struct
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from groupd.coordinator.lag.ends import LogEnds
 from groupd.coordinator.producers.transactions import TransactionVerifier
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.group_lag import Ends
 from groupd.coordinator.server.scrapes import Scrapes
@@ -83,6 +85,7 @@ class Hosting:
         broker: Broker,
         data_plane: DataPlane,
         verifier: TransactionVerifier,
+        ends: LogEnds,
     ) -> MainFrontend:
         """Connects the workers with what they ask for. Returns the front end that takes the
         requests of the main process's own clients."""
@@ -99,6 +102,8 @@ class Hosting:
                 **service.operations,
                 WorkerOperation.FORWARD: frontend.forwarded,
                 WorkerOperation.VERIFY: self._verify,
+                WorkerOperation.ENDS: ends.look,
+                WorkerOperation.WRITTEN: lambda asked: ends.written_ms(*asked),
             }
         broker.find_node = self.cluster.find_node
         data_plane.catalogue.add_listener(self.cluster.on_metadata)
@@ -112,12 +117,22 @@ class Hosting:
         if self._frontend is not None:
             self._frontend.close()
 
-    def add_routes(self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends, work: LongWork) -> None:
-        """Adds the routes of the admin port that speak for all nodes."""
+    def shown(self) -> list[dict[str, Any]]:
+        """Each worker, as the console shows it."""
+        return [
+            {"node": link.node_id, "state": link.state.value, "restarts": link.restarts}
+            for link in self.cluster.links
+        ]
+
+    def add_routes(
+        self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends, work: LongWork
+    ) -> Callable[[HttpRequest], Awaitable[HttpReply]]:
+        """Adds the routes of the admin port that speak for all nodes. Returns that of `/groups`."""
         cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes, ends, work)
         routes.add("metrics", cluster_routes.metrics)
         routes.add("groups", cluster_routes.groups)
         routes.add("events", cluster_routes.events)
+        return cluster_routes.groups
 
     def _start(self, worker: WorkerNode) -> Start:
         catalogue = self._data_plane.catalogue

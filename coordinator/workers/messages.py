@@ -17,6 +17,7 @@ from msgspec import Struct, convert, msgpack
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.lag.ends import Bounds, TopicPartition
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
@@ -33,7 +34,6 @@ from groupd.storage.log import (
     StoreTaken,
 )
 
-TopicPartition = tuple[str, int]
 GroupConfigs = Mapping[str, Mapping[str, str]]
 Codes = dict[TopicPartition, ErrorCode]
 
@@ -180,6 +180,8 @@ class WorkerOperation(IntEnum):
     DELETE = 8
     FORWARD = 16
     VERIFY = 17
+    ENDS = 18
+    WRITTEN = 19
     START = 32
     METADATA = 33
     GROUP_CONFIGS = 34
@@ -212,6 +214,9 @@ CALLS: Mapping[WorkerOperation, CallTypes] = {
     # empty if there is none; VERIFY whether logs of shards are in a producer's open transaction.
     WorkerOperation.FORWARD: CallTypes(Forward, bytes),
     WorkerOperation.VERIFY: CallTypes(Verify, Codes),
+    # Worker -> main: the logs of topics, see `groupd.coordinator.lag.ends.LogEnds`.
+    WorkerOperation.ENDS: CallTypes(list[TopicPartition], dict[TopicPartition, Bounds]),
+    WorkerOperation.WRITTEN: CallTypes(tuple[TopicPartition, int], int | None),
     # Main -> worker, the first call of all; answered once its shards are loaded.
     WorkerOperation.START: CallTypes(Start, Health),
     # Main -> worker: news, answered once its shards know.

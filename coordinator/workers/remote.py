@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.core.slices import LISTED_MAX, chunks
+from groupd.coordinator.lag.ends import Bounds, TopicPartition
 from groupd.coordinator.producers.transactions import TransactionalWrite
 from groupd.coordinator.topics.catalogue import MetadataListener, Topic
 from groupd.coordinator.workers.channel import Channel
@@ -32,48 +34,71 @@ class RemoteLogs:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    async def _call(self, operation: WorkerOperation, question: Any) -> Any:
-        return decode_answer(operation, await self._channel.call(operation, encode(question)))
-
     async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name]))[name]
 
     async def open_many(
         self, names: Sequence[str], owned: OwnedUnit | None = None
     ) -> dict[str, LogState]:
-        states: dict[str, LogState] = await self._call(WorkerOperation.OPEN, names)
+        states: dict[str, LogState] = await _call(self._channel, WorkerOperation.OPEN, names)
         return states
 
     async def append(self, batches: Sequence[Append]) -> None:
         if batches:
-            await self._call(WorkerOperation.APPEND, batches)
+            await _call(self._channel, WorkerOperation.APPEND, batches)
 
     async def read(
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
     ) -> list[StoredBatch]:
         read = LogRead(name, from_offset, max_bytes, min_one)
-        found: list[StoredBatch] = await self._call(WorkerOperation.READ, read)
+        found: list[StoredBatch] = await _call(self._channel, WorkerOperation.READ, read)
         return found
 
     async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
         place = LogPlace(name, timestamp_ms)
-        found: StoredBatch | None = await self._call(WorkerOperation.FIRST_AT_OR_AFTER, place)
+        found: StoredBatch | None = await _call(
+            self._channel, WorkerOperation.FIRST_AT_OR_AFTER, place
+        )
         return found
 
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
-        found: StoredBatch | None = await self._call(WorkerOperation.WITH_MAX_TIMESTAMP, name)
+        found: StoredBatch | None = await _call(
+            self._channel, WorkerOperation.WITH_MAX_TIMESTAMP, name
+        )
         return found
 
     async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
         start = LogStart(name, offset, owner_epoch)
-        await self._call(WorkerOperation.TRUNCATE_BEFORE, start)
+        await _call(self._channel, WorkerOperation.TRUNCATE_BEFORE, start)
 
     async def replace(self, change: Replacement) -> None:
         change.check()
-        await self._call(WorkerOperation.REPLACE, change)
+        await _call(self._channel, WorkerOperation.REPLACE, change)
 
     async def delete(self, names: Sequence[str], owned: OwnedUnit | None = None) -> None:
-        await self._call(WorkerOperation.DELETE, names)
+        await _call(self._channel, WorkerOperation.DELETE, names)
+
+
+class RemoteEnds:
+    """A `groupd.coordinator.lag.ends.LogEnds`: the main process has the logs of topics."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def look(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        """Asks for some at a time, since an answer is read in one go."""
+        found: dict[TopicPartition, Bounds] = {}
+        for some in chunks(places, LISTED_MAX):
+            found.update(await _call(self._channel, WorkerOperation.ENDS, some))
+        return found
+
+    async def written_ms(self, place: TopicPartition, offset: int) -> int | None:
+        written: int | None = await _call(self._channel, WorkerOperation.WRITTEN, (place, offset))
+        return written
+
+
+async def _call(channel: Channel, operation: WorkerOperation, question: Any) -> Any:
+    return decode_answer(operation, await channel.call(operation, encode(question)))
 
 
 class RemoteVerifier:

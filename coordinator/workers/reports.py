@@ -11,15 +11,20 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
+from groupd.coordinator.lag.ends import LogEnds
+from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_groups import GroupRoutes
-from groupd.coordinator.server.admin_http import HttpRequest
+from groupd.coordinator.server.admin_http import BadRequest, HttpRequest, text
 from groupd.coordinator.server.collectors import LogCollector
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.lag_metrics import LagCollector
 from groupd.coordinator.server.metrics import make_registry
 from groupd.coordinator.workers.messages import AdminAnswer, AdminQuestion, Family
 
@@ -33,11 +38,19 @@ class WorkerReports:
         connections: ConnectionStats,
         cleaner: Cleaner,
         stalls: LoopStalls,
+        ends: LogEnds,
     ) -> None:
-        collectors = [lambda: LogCollector(cleaner, stalls)]
-        self._registry = make_registry(broker, connections, None, collectors)
         self._work = LongWork()
-        self._groups = GroupRoutes(broker, self._work, None)
+        self.watch = LagWatch(broker, ends, SystemClock(), self._work, broker.config)
+        config, watch = broker.config, self.watch
+        share = len(broker.shards) / config.offsets_topic_num_partitions
+        series_max = int(config.metrics_lag_series_max * share)
+        collectors = (
+            lambda: LogCollector(cleaner, stalls),
+            lambda: LagCollector(broker, watch, series_max),
+        )
+        self._registry = make_registry(broker, connections, None, collectors)
+        self._groups = GroupRoutes(broker, self._work, None, self.watch)
 
     async def metrics(self) -> list[Family]:
         await self._registry.prepare(self._work)
@@ -47,7 +60,10 @@ class WorkerReports:
         """The answer to a question about what is below `/groups` and `/events`."""
         request = HttpRequest(question.path, question.query)
         of_all = request.path[0] == "events"
-        reply = await (self._groups.events(request) if of_all else self._groups(request))
+        try:
+            reply = await (self._groups.events(request) if of_all else self._groups(request))
+        except BadRequest as error:
+            reply = text(str(error), 400)
         return AdminAnswer(reply.status, reply.content_type, reply.body, reply.headers)
 
 
@@ -75,7 +91,18 @@ class MergedFamilies(Collector):
         for name, parts in by_name.items():
             first = parts[0][1]
             merged = Metric(name, first.documentation, first.kind)
-            for node_id, family in parts:
-                for sample, labels, value in family.samples:
-                    merged.add_sample(sample, {NODE: str(node_id), **labels}, value)
+            merged.samples = _Samples(parts)
             yield merged
+
+
+class _Samples(list[Sample]):
+    """The samples of one family of all nodes, each made when it is taken: there may be many."""
+
+    def __init__(self, parts: list[tuple[int, Family]]) -> None:
+        super().__init__()
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[Sample]:
+        for node_id, family in self._parts:
+            for name, labels, value in family.samples:
+                yield Sample(name, {NODE: str(node_id), **labels}, value)

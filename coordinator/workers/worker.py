@@ -40,7 +40,12 @@ from groupd.coordinator.workers.messages import (
 )
 from groupd.coordinator.workers.offsets_plane import offsets_handlers
 from groupd.coordinator.workers.pipelined_writer import PipelinedWriter
-from groupd.coordinator.workers.remote import RemoteLogs, RemoteVerifier, ReplicatedTopics
+from groupd.coordinator.workers.remote import (
+    RemoteEnds,
+    RemoteLogs,
+    RemoteVerifier,
+    ReplicatedTopics,
+)
 from groupd.coordinator.workers.reports import WorkerReports
 from groupd.coordinator.workers.worker_frontend import WorkerFrontend
 from groupd.protocol.messages.cluster import Node
@@ -142,7 +147,9 @@ class Worker:
             self.connections,
             fairness(config, self._stalls, broker.work, self._clock),
         )
-        self._reports = WorkerReports(broker, self.connections, self._cleaner, self._stalls)
+        self._reports = WorkerReports(
+            broker, self.connections, self._cleaner, self._stalls, RemoteEnds(self.channel)
+        )
         self._assembled = True
 
     async def _start(self) -> Health:
@@ -151,6 +158,7 @@ class Worker:
         self._stalls.start()
         await self._broker.load()
         self._cleaner.start()
+        self._reports.watch.start()
         gc.collect()  # the process keeps what is left out of later collections: `collector.serve`
         return self._health()
 
@@ -178,6 +186,7 @@ class Worker:
         self._listener.close_listener()
         self._listener.stop_reading()
         try:
+            await self._reports.watch.close()
             await self._cleaner.close()
             await self._broker.close()
         finally:

@@ -113,9 +113,18 @@ def test_a_blocked_member_shows_who_blocks_it(
     first.beat()
     shown = admin_json(daemon, "/groups/billing")
     assert (shown["state"], shown["blocked"]) == ("Stable", [])
-    assert {"group_id": "billing", "type": "consumer", "state": "Stable"} in admin_json(
-        daemon, "/groups"
-    )
+    (row,) = admin_json(daemon, "/groups")
+    rebalance = row.pop("last_rebalance")
+    assert rebalance["cause"] == "member c3 joined"
+    assert row == {
+        "group_id": "billing",
+        "type": "consumer",
+        "state": "Stable",
+        "members": 3,
+        "lag": None,  # nothing was committed
+        "lag_seconds": None,
+        "judgement": None,
+    }
 
 
 def test_events_tell_who_bumped_the_epoch_and_what_was_revoked(

@@ -373,7 +373,7 @@ async def test_a_log_is_opened_and_deleted_only_by_the_owner_of_its_unit(
         with pytest.raises(LogFenced):
             await node.delete(["log"], owned)
     await a.delete(["log"], unit)
-    assert not await a.has_log("log")
+    assert await a.ends(["log"]) == {}
 
 
 async def test_nothing_is_given_out_right_after_a_promotion(

@@ -233,6 +233,19 @@ async def test_extents_and_size(store: Store) -> None:
         assert await store.size(name, end_offset) == 0
 
 
+async def test_ends_of_logs_that_need_not_be_open(disk: Disk) -> None:
+    store = disk.store
+    names = [f"log-{number}" for number in range(1201)]
+    await store.open_many(names[:1200])
+    await store.append([batch("log-7", 0, 4), batch("log-1199", 0)])
+    await store.truncate_before("log-7", 3)
+    store = await disk.reopen()
+    ends = await store.ends(names)
+    assert len(ends) == 1200
+    assert (ends["log-7"], ends["log-1199"], ends["log-0"]) == ((3, 5), (0, 1), (0, 0))
+    assert await store.ends(["no-such-log"]) == await store.ends([]) == {}
+
+
 async def test_truncate(disk: Disk) -> None:
     store = disk.store
     await store.open("a")

@@ -12,7 +12,7 @@ from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get_pages, nodes_of
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import output_width, table, wrapped
-from groupd.coordinator.cli.times import show_span
+from groupd.coordinator.plain_text import span_text
 from groupd.coordinator.server.group_lag import join_members
 
 NOT_COMMITTING_MS = 60_000
@@ -145,7 +145,7 @@ def _partition(row: Shown, now_ms: int) -> dict[str, object]:
 def _wait(entry: Shown) -> str:
     who = f"{entry['member_id']}: " if entry["member_id"] else ""
     left_ms = entry["in_ms"]
-    return f"{who}{entry['why']}" + ("" if left_ms is None else f" ({show_span(left_ms)} left)")
+    return f"{who}{entry['why']}" + ("" if left_ms is None else f" ({span_text(left_ms)} left)")
 
 
 def _suspects(offsets: Shown) -> Iterator[str]:
@@ -155,13 +155,13 @@ def _suspects(offsets: Shown) -> Iterator[str]:
             records = "1 record waits" if member["lag"] == 1 else f"{member['lag']} records wait"
             yield (
                 f"{member['member_id']} (client {member['client_id']} at {member['client_host']}) "
-                f"is in the group, but has committed nothing for {show_span(silent_ms)}, although "
+                f"is in the group, but has committed nothing for {span_text(silent_ms)}, although "
                 f"{records}: does it poll?"
             )
 
 
 def _ago(time_ms: int | None, now_ms: int) -> str:
-    return "-" if time_ms is None else f"{show_span(max(0, now_ms - time_ms))} ago"
+    return "-" if time_ms is None else f"{span_text(max(0, now_ms - time_ms))} ago"
 
 
 def _or_dash(value: object) -> object:

@@ -106,6 +106,7 @@ def _bump(
             group.group_id,
             epoch=epoch,
             cause=f"{removed} of {len(group.members)} members removed: {cause}",
+            details={"members": len(group.members) - removed},
         )
     )
     if removed == len(group.members):

@@ -14,6 +14,7 @@ from groupd.coordinator.core.consumer_group import (
     shared_target,
     subscription,
     timers,
+    what_if,
 )
 from groupd.coordinator.core.consumer_group.group import (
     REBALANCE,
@@ -61,6 +62,7 @@ CONSUMER = GroupType(
     awaited=inspect.awaited,
     identify=inspect.identify,
     places=inspect.places,
+    what_if=what_if.WHAT_IF,
     logged={
         ConsumerGroupMemberMetadataKey: log_views.member_metadata,
         ConsumerGroupMetadataKey: log_views.group_metadata,

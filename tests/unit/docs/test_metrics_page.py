@@ -22,13 +22,18 @@ from groupd.coordinator.cluster.peer_metrics import PeerCollector
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.lag.judgement import Judgement, seen_first
+from groupd.coordinator.lag.trend import Trend
+from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.recording.metrics import RecordingCollector
 from groupd.coordinator.recording.tape import Tape
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.routes import ROUTES
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.collectors import (
     LogCollector,
@@ -37,6 +42,7 @@ from groupd.coordinator.server.collectors import (
 )
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.handshakes import Handshakes
+from groupd.coordinator.server.lag_metrics import LagCollector
 from groupd.coordinator.server.metrics import make_registry
 from groupd.coordinator.server.security_metrics import SecurityCollector
 from groupd.coordinator.topics.client_metrics import ClientMetrics
@@ -108,6 +114,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             lambda: SecurityCollector(security),
             lambda: PeerCollector(peers),
             lambda: MembershipCollector(cast(Any, member)),
+            lambda: lag_collector(config),
         ]
         registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
         tape.discard()
@@ -120,6 +127,21 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         kind = "untyped" if family.type == "unknown" else family.type
         found[name] = (kind, labels)
     return found
+
+
+def lag_collector(config: CoordinatorConfig) -> LagCollector:
+    """That of a group that has stopped on one partition."""
+    group = Mock(members=(), type_name="consumer", state_name=lambda: "Empty")
+    shard = Mock(spec=ShardRuntime, shard=Mock(state=Mock(groups={"g": group})))
+    topic = Mock(partitions=1)
+    broker = Mock(
+        config=config, shards=[], shard_of=lambda _: shard, image=Mock(by_name={"t": topic})
+    )
+    stopped = PartitionLag(seen_first(1, 1, 1, 1), 2, 1, 1, Judgement.STOPPED)
+    watch = LagWatch(broker, Mock(), SystemClock(), LongWork(), config)
+    watch.groups = {"g": GroupLag({("t", 0): stopped}, Trend())}
+    watch.bounds = {("t", 0): (0, 2)}
+    return LagCollector(broker, watch, 100)
 
 
 async def never() -> int:

@@ -4,6 +4,7 @@ and whoever serves them."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -263,13 +264,13 @@ async def test_a_store_without_the_old_log_is_asked_once(monkeypatch: pytest.Mon
     store = MemoryStore()
     await store.start()
     asked: list[str] = []
-    has_log = store.has_log
+    ends = store.ends
 
-    async def watched(name: str) -> bool:
-        asked.append(name)
-        return await has_log(name)
+    async def watched(names: Sequence[str]) -> dict[str, tuple[int, int]]:
+        asked.extend(names)
+        return await ends(names)
 
-    monkeypatch.setattr(store, "has_log", watched)
+    monkeypatch.setattr(store, "ends", watched)
     bench = await Bench(store, **SHARDS).start()
     assert asked == [LEGACY_TRANSACTIONS_LOG]
     assert (await bench.init(name="open"))[0] is NONE

@@ -159,6 +159,8 @@ QUESTIONS = {
     WorkerOperation.VERIFY: Verify(
         TransactionalWrite("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0))), True
     ),
+    WorkerOperation.ENDS: [("orders", 3), ("orders", 4)],
+    WorkerOperation.WRITTEN: (("orders", 3), 17),
     WorkerOperation.GROUP_CONFIGS: GroupNews("g", {"consumer.session.timeout.ms": "1"}),
     WorkerOperation.BROKER_CONFIGS: {"message.max.bytes": "5"},
     WorkerOperation.MARKER: MarkerOrder(Marker(7, 3, True, 9, 2), (("__consumer_offsets", 4),)),
@@ -178,6 +180,8 @@ ANSWERS = {
     WorkerOperation.DELETE: None,
     WorkerOperation.FORWARD: b"",
     WorkerOperation.VERIFY: {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NOT_COORDINATOR},
+    WorkerOperation.ENDS: {("orders", 3): (5, 17)},
+    WorkerOperation.WRITTEN: 1_800_000_000_000,
     WorkerOperation.START: Health(3, ("a", "b")),
     WorkerOperation.METADATA: None,
     WorkerOperation.GROUP_CONFIGS: None,

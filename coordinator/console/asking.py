@@ -1,0 +1,57 @@
+"""Asks the routes of the admin port from within the process. So the console shows what everybody
+can ask for, and knows nothing of worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import json
+
+from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
+
+AT_ONCE = 2000
+"""Rows of one page: decoding them takes some milliseconds."""
+
+OK = 200
+
+
+class CannotAsk(Exception):
+    """The route refuses; `reply` says why."""
+
+    def __init__(self, reply: HttpReply) -> None:
+        super().__init__(reply.body.decode(errors="replace").strip())
+        self.reply = reply
+
+
+class Asking:
+    """`route`: answers what is below `/groups`."""
+
+    def __init__(self, route: Callable[[HttpRequest], Awaitable[HttpReply]]) -> None:
+        self._route = route
+
+    async def get(self, *path: str, query: Mapping[str, str] | None = None) -> HttpReply:
+        """The answer to a GET. Raises CannotAsk."""
+        reply = await self._route(HttpRequest(path, dict(query or {})))
+        if reply.status != OK:
+            raise CannotAsk(reply)
+        return reply
+
+    async def rows(
+        self, *path: str, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """The rows of all pages of a list, some at a time. Raises CannotAsk."""
+        asked: Mapping[str, str] | None = {**(query or {}), "limit": str(AT_ONCE)}
+        while asked is not None:
+            reply = await self.get(*path, query=asked)
+            yield json.decode(reply.body)
+            asked = _next(reply)
+
+
+def _next(reply: HttpReply) -> Mapping[str, str] | None:
+    """The query of the next page."""
+    link = dict(reply.headers).get("Link")
+    if link is None:
+        return None
+    return dict(parse_qsl(urlsplit(link[1 : link.index(">")]).query))

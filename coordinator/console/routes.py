@@ -1,0 +1,62 @@
+"""What the console adds to the admin port: the page, its files, and the streams below `/live`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from groupd.coordinator.console.all_groups import AllGroups
+from groupd.coordinator.console.asking import Asking, CannotAsk
+from groupd.coordinator.console.files import ConsoleFiles
+from groupd.coordinator.console.health import HealthParts, HealthSource
+from groupd.coordinator.console.live import LiveTopics
+from groupd.coordinator.console.one_group import OneGroup
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.admin_http import Answer, HttpReply, HttpRequest, text
+from groupd.coordinator.server.admin_routes import AdminRoutes
+from groupd.coordinator.server.http_stream import HttpStream
+
+
+class Console:
+    """`groups`: the route `/groups`. `node()`: which node this is. `clock`: real time."""
+
+    def __init__(
+        self,
+        groups: Callable[[HttpRequest], Awaitable[HttpReply]],
+        health: HealthParts,
+        node: Callable[[], Mapping[str, Any]],
+        work: LongWork,
+        clock: Clock,
+    ) -> None:
+        self._files = ConsoleFiles()
+        self._topics = LiveTopics(clock)
+        self._asking = Asking(groups)
+        self._all = AllGroups(self._asking, work, clock.now, node)
+        self._health = HealthSource(health, clock.now)
+
+    def add_to(self, routes: AdminRoutes) -> None:
+        routes.page = self._files.page
+        routes.add("console", self._files.file)
+        routes.add("live", self._live)
+
+    async def close(self) -> None:
+        """End all streams."""
+        await self._topics.close()
+
+    async def _live(self, request: HttpRequest) -> Answer:
+        match request.path:
+            case (_, "groups"):
+                return HttpStream(self._topics.events("groups", self._all))
+            case (_, "health"):
+                return HttpStream(self._topics.events("health", self._health))
+            case (_, "groups", group_id):
+                try:
+                    await self._asking.get("groups", group_id, "events")
+                    await self._asking.get("groups", group_id, "lag")
+                except CannotAsk as error:
+                    return error.reply
+                source = OneGroup(self._asking, group_id)
+                return HttpStream(self._topics.events(f"group {group_id}", source))
+            case _:
+                return text("not found", 404)

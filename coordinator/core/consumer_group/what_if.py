@@ -1,0 +1,24 @@
+"""What another assignor would do with a consumer group as it stands: nothing is changed."""
+
+from __future__ import annotations
+
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
+from groupd.coordinator.core.consumer_group.target_assignment import GroupSnapshot, compute
+from groupd.coordinator.core.group_type import AssignorTrial, Proposal
+from groupd.coordinator.core.slices import Steps
+from groupd.coordinator.core.state import ShardState
+
+
+def _used(state: ShardState, group: ConsumerGroup) -> str:
+    return preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0])
+
+
+def _propose(state: ShardState, group: ConsumerGroup, name: str) -> Steps[Proposal]:
+    snapshot = GroupSnapshot(group, state.image)
+    changed = yield from compute(snapshot, state.assignors.get(name), name, None)
+    current = {member_id: snapshot.target(member_id) for member_id in snapshot.member_ids}
+    return Proposal(current, {**current, **changed})
+
+
+WHAT_IF = AssignorTrial(_used, _propose)

@@ -1,0 +1,117 @@
+"""Pages about one group: its lag over the last hour, its rebalances, the settings in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from groupd.coordinator.config_values import SOURCE_GROUP
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_configs import GROUP_CONFIGS, describe
+from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.slices import Steps, chunks
+from groupd.coordinator.history.rebalances import rebalances
+from groupd.coordinator.lag.ends import TopicPartition
+from groupd.coordinator.lag.judgement import Judgement
+from groupd.coordinator.lag.trend import MINUTE_MS, MINUTES
+from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
+from groupd.coordinator.plain_text import span_text
+from groupd.coordinator.server.group_lag import seconds
+
+PARTITIONS_SHOWN = 50
+"""Partitions of a group whose last hour is shown: those with the most lag now."""
+
+
+def lag_steps(watch: LagWatch, group_id: str, now_ms: int) -> Steps[dict[str, Any]]:
+    """What the last round says of a group: `round` (its number), `lag`, `lag_seconds`,
+    `judgement` and `reason`, and `history`: the lag of each minute of the last hour, in all and of
+    the partitions that were behind in it. A group that has committed nothing has None and no
+    history."""
+    group = watch.groups.get(group_id)
+    shown: dict[str, Any] = {"group_id": group_id, "round": watch.rounds, "now_ms": now_ms}
+    if group is None:
+        known = dict.fromkeys(("lag", "lag_seconds", "judgement", "reason", "history"))
+        return {**shown, **known}
+    history = yield from _history(watch, group_id, group, now_ms)
+    return {
+        **shown,
+        "lag": group.lag,
+        "lag_seconds": seconds(group.age_ms),
+        "judgement": group.judgement.value,
+        "reason": reason(group, now_ms),
+        "history": history,
+    }
+
+
+def _history(watch: LagWatch, group_id: str, group: GroupLag, now_ms: int) -> Steps[dict[str, Any]]:
+    behind: list[tuple[int, TopicPartition]] = []
+    for some in chunks(group.partitions.items()):
+        behind += [(-one.lag, place) for place, one in some if (group_id, place) in watch.trends]
+        yield
+    shown = []
+    for _, (topic, number) in sorted(behind)[:PARTITIONS_SHOWN]:
+        lag = watch.trends[group_id, (topic, number)].minutes(now_ms)
+        shown.append({"topic": topic, "partition": number, "lag": lag})
+    last = now_ms // MINUTE_MS
+    return {
+        "times_ms": [(last - at) * MINUTE_MS for at in reversed(range(MINUTES))],
+        "total": group.trend.minutes(now_ms),
+        "partitions": shown,
+        "left_out": max(0, len(behind) - PARTITIONS_SHOWN),
+    }
+
+
+def reason(group: GroupLag, now_ms: int) -> str:
+    """Why a group is judged as it is, in a sentence about its worst partition."""
+    bad = [
+        (place, one) for place, one in group.partitions.items() if one.judgement is group.judgement
+    ]
+    (topic, number), worst = max(bad, key=lambda found: (found[1].lag, found[0]))
+    if group.judgement is Judgement.OK:
+        return "no records wait" if not group.lag else f"{_records(group.lag)}, and it keeps up"
+    others = f" ({len(bad) - 1} more partitions are {group.judgement.value})" * (len(bad) > 1)
+    return f"{topic}-{number}: {_why(worst, now_ms)}{others}"
+
+
+def _why(one: PartitionLag, now_ms: int) -> str:
+    progress, waits = one.progress, _records(one.lag)
+    match one.judgement:
+        case Judgement.REWOUND:
+            ago = span_text(max(0, now_ms - progress.rewound_ms))
+            return f"its committed offset went back to {progress.offset} {ago} ago"
+        case Judgement.STOPPED:
+            silent = span_text(progress.silent_ms(now_ms))
+            return f"nothing was committed for {silent}, although {waits}"
+        case Judgement.STALLED:
+            stands = span_text(max(0, now_ms - progress.moved_ms))
+            return f"offset {progress.offset} was committed again and again for {stands}; {waits}"
+        case _:
+            return f"it commits, but the lag does not become less; {waits}"
+
+
+def _records(count: int) -> str:
+    return "1 record waits" if count == 1 else f"{count} records wait"
+
+
+def rebalance_rows(group: Group, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rebalances that a group's timeline tells of, newest first
+    (`groupd.coordinator.history.rebalances`)."""
+    identify = type_of(group).identify
+    told = {event["member_id"] for event in events} & group.members.keys()
+    clients = {member_id: identify(group, member_id).client_id for member_id in sorted(told)}
+    return rebalances(events, state=group.state_name(), clients=clients)
+
+
+def config_rows(
+    config: CoordinatorConfig, overrides: Mapping[str, str] | None
+) -> list[dict[str, str | None]]:
+    """The settings that are in force for a group: `name`, `value`, and `source`: group (its own),
+    broker (set by a flag, a file or a client), or default."""
+    rows = []
+    for one in describe(config, overrides):
+        field = FIELDS_BY_KEY[GROUP_CONFIGS.keys[one.name].broker_key or ""]
+        of_broker = "default" if getattr(config, field.name) == field.default else "broker"
+        source = "group" if one.source == SOURCE_GROUP else of_broker
+        rows.append({"name": one.name, "value": one.value, "source": source})
+    return rows

@@ -1,0 +1,85 @@
+"""What a partition of a group is judged to be, from what the rounds have seen."""
+
+from __future__ import annotations
+
+from groupd.coordinator.lag.judgement import Judgement, Progress, records_behind, seen_first
+
+ROUND = 10_000
+WINDOW = 10 * ROUND
+START = 1_800_000_000_000
+
+Seen = tuple[int, int, bool]
+"""Committed offset, lag, and whether something was committed since the round before."""
+
+
+def after(*rounds: Seen) -> tuple[Progress, int]:
+    """The progress after these rounds, and the time of the last one."""
+    now, commit = START, START
+    offset, lag, _ = rounds[0]
+    progress = seen_first(offset, lag, commit, now)
+    for offset, lag, committed in rounds[1:]:
+        now += ROUND
+        commit = now - 1 if committed else commit
+        progress.see(offset, lag, commit, now)
+    return progress, now
+
+
+def judged(*rounds: Seen) -> Judgement:
+    progress, now = after(*rounds)
+    return progress.judge(now, WINDOW)
+
+
+def test_a_group_that_was_at_the_end_within_the_window_is_ok() -> None:
+    assert judged((5, 0, True)) is Judgement.OK
+    assert judged((5, 0, True), *[(5, 10 * at, False) for at in range(1, 10)]) is Judgement.OK
+
+
+def test_nothing_is_said_before_a_whole_window_was_seen() -> None:
+    assert judged(*[(5, 10 + at, True) for at in range(10)]) is Judgement.OK
+
+
+def test_behind_it_commits_and_moves_but_the_lag_never_becomes_less() -> None:
+    rounds = [(5 + at, 10 + at, True) for at in range(12)]
+    assert judged(*rounds) is Judgement.BEHIND
+    assert judged(*rounds, (30, 9, True)) is Judgement.OK  # it catches up
+
+
+def test_stalled_it_commits_the_same_offset_again_and_again() -> None:
+    assert judged(*[(5, 10 + at, True) for at in range(12)]) is Judgement.STALLED
+
+
+def test_stopped_it_commits_nothing_although_records_wait() -> None:
+    assert judged((5, 10, True), *[(5, 10 + at, False) for at in range(11)]) is Judgement.STOPPED
+
+
+def test_stopped_is_known_at_once_from_the_time_of_the_last_commit() -> None:
+    old = seen_first(5, 10, START - 2 * WINDOW, START)
+    assert old.judge(START, WINDOW) is Judgement.STOPPED
+
+
+def test_silence_counts_from_when_records_began_to_wait() -> None:
+    idle: list[Seen] = [(5, 0, True), *[(5, 0, False) for _ in range(50)]]
+    assert judged(*idle, *[(5, 1, False) for _ in range(9)]) is Judgement.OK
+    assert judged(*idle, *[(5, 1, False) for _ in range(10)]) is Judgement.STOPPED
+
+
+def test_a_group_that_commits_seldom_may_be_silent_for_longer() -> None:
+    every_fifteen: list[Seen] = [
+        (5 + at // 15, 100 - at // 15, at % 15 == 0) for at in range(15 * 3 + 13)
+    ]
+    assert judged(*every_fifteen) is not Judgement.STOPPED
+    assert judged(*every_fifteen, *[(8, 98, False)] * 20) is Judgement.STOPPED
+
+
+def test_rewound_for_as_long_as_the_window_is() -> None:
+    rounds: list[Seen] = [(50, 0, True), (10, 40, True)]
+    assert judged(*rounds) is Judgement.REWOUND
+    assert judged(*rounds, *[(10 + at, 40 - at, True) for at in range(1, 10)]) is Judgement.REWOUND
+    assert judged(*rounds, *[(10 + at, 40 - at, True) for at in range(1, 11)]) is Judgement.OK
+
+
+def test_lag_in_records() -> None:
+    assert records_behind(7, 0, 10) == 3
+    assert records_behind(None, 4, 10) == 6
+    assert records_behind(2, 4, 10) == 6  # what is deleted cannot be read any more
+    assert records_behind(12, 0, 10) == 0  # beyond the end, after a loss
