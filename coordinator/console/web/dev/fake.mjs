@@ -136,10 +136,8 @@ export class FakeGroup {
     const wave = (size, phase) => times.map((_, at) => (at < 6 ? null : Math.max(0, Math.floor(size * (1 + Math.sin(at / 17 + phase) * 0.6 + at / 240)))));
     const largest = [...offsets.partitions].sort((a, b) => b.lag - a.lag).slice(0, this.name === "lonely" ? 3 : 50).map((one, at) => ({ topic: one.topic, partition: one.partition, lag: wave(one.lag / 2 + 3, at) }));
     return {
-      version: this.version, now_ms: Date.now(), group: this.group(), offsets,
-      judgement: { judgement: "behind", reason: "2 of 12 partitions are behind: the lag of orders-2 has grown in 10 of the last 12 rounds" },
-      rebalances: this.rebalances,
-      history: { times_ms: times, total: largest[0].lag.map((_, at) => (largest[0].lag[at] === null ? null : largest.reduce((sum, one) => sum + one.lag[at], 0))), partitions: largest },
+      version: this.version, group: this.group(), offsets, rebalances: this.rebalances,
+      lag: { now_ms: Date.now(), lag: offsets.partitions.reduce((sum, one) => sum + one.lag, 0), lag_seconds: Math.max(...offsets.partitions.map((one) => one.lag_seconds)), judgement: "behind", reason: "2 of 12 partitions are behind: the lag of orders-2 has grown in 10 of the last 12 rounds", history: { times_ms: times, total: largest[0].lag.map((_, at) => (largest[0].lag[at] === null ? null : largest.reduce((sum, one) => sum + one.lag[at], 0))), partitions: largest, left_out: offsets.partitions.length - largest.length } },
       commits: Array.from({ length: 200 }, (_, at) => ({ timestamp_ms: Date.now() - at * 5000, ...this.places[at % this.places.length], from: at === 9 ? null : 1000 + at, to: at % 13 === 0 ? 900 : 1080 + at, by: this.members[at % Math.max(1, this.members.length)]?.id ?? null })),
       configs: [["consumer.session.timeout.ms", 45_000, "the group's own setting"], ["consumer.heartbeat.interval.ms", 5000, "groupd.toml"], ["group.consumer.assignors", "uniform,range", "default"], ["group.consumer.max.size", 2_147_483_647, "default"], ["offsets.retention.minutes", 10_080, "default"]].map(([name, value, source]) => ({ name, value, source })),
     };
@@ -162,7 +160,7 @@ export class FakeGroup {
       const mean = values.reduce((sum, one) => sum + one, 0) / values.length;
       return { least: Math.min(...values), most: Math.max(...values), deviation: Math.sqrt(values.reduce((sum, one) => sum + (one - mean) ** 2, 0) / values.length) };
     };
-    return { assignor, moves, current, proposed, target: {}, balance: { current: balance(current), proposed: balance(proposed) } };
+    return { assignor, moves, moved: moves.length, current, proposed, target: {}, balance: { current: balance(current), proposed: balance(proposed) } };
   }
 
   move(body) {
@@ -177,10 +175,10 @@ export class FakeGroup {
 
 export function health(started) {
   return {
-    now_ms: Date.now(), node: { id: 0, kind: "cluster" }, uptime_s: (Date.now() - started) / 1000 + 183_000, version: "0.1.0", store: "postgresql+asyncpg", shards: { active: 49, loading: 1, failed: 0 },
-    loop: { longest_ms_last_minute: 8.2, delays: 14, stalls: 0 }, writer: { waiting: 3, flush_ms: { p50: 1.4, p99: 9.7 } }, connections: { open: 412, allowed: 10_000 },
-    limits: [{ name: "memory of requests", used: 31e6, most: 134e6, unit: "bytes" }, { name: "topics", used: 840, most: 1000, unit: "topics" }, { name: "partitions", used: 6100, most: 10_000, unit: "partitions" }, { name: "connections", used: 412, most: 10_000, unit: "connections" }, { name: "groups of the timeline", used: 1999, most: 2000, unit: "groups" }],
-    refusals: [{ timestamp_ms: Date.now() - 40_000, what: "wrong token from 10.0.0.9", count: 3 }, { timestamp_ms: Date.now() - 4_000_000, what: "CreateTopics: the limit of partitions is reached", count: 1 }],
+    now_ms: Date.now(), not_ready: "shard 7 is loading", uptime_s: (Date.now() - started) / 1000 + 183_000, version: "0.1.0", store: "postgresql+asyncpg", shards: { active: 49, loading: 1, failed: 0 },
+    loop: { longest_ms_last_minute: 8.2, delays: 14, stalls: 0 }, writer: { waiting: 3, flush_ms: { p50: 1.4, p99: 9.7, max: 22 } }, connections: { open: 412, allowed: 10_000 },
+    limits: [{ name: "memory of requests", used: 31e6, most: 134e6 }, { name: "topics", used: 840, most: 1000 }, { name: "partitions", used: 6100, most: 10_000 }, { name: "connections", used: 412, most: 10_000 }, { name: "groups of the timeline", used: 1999, most: 2000 }],
+    refusals: [{ what: "connections beyond the limit", count: 3 }, { what: "failed logins", count: 1 }],
     nodes: [0, 1, 2].map((node) => ({ node, state: node === 2 ? "draining" : "serving", address: `10.0.0.${node + 1}:9092`, admin: `http://10.0.0.${node + 1}:9644`, units: { shards: 16 + node, partitions: 210, transactions: 16 }, rack: `r${node}`, version: "0.1.0", lease_left_ms: 8200 - node * 900 })),
     workers: [{ node: 1, state: "serving", restarts: 0 }, { node: 2, state: "starting", restarts: 3 }],
   };

@@ -14,7 +14,6 @@ import { WhatIfPage } from "./pages/what_if.tsx";
 import { type Route, route } from "./router.ts";
 import { chooseTheme, THEMES, theme } from "./theme.ts";
 import { useNow } from "./ui/now.ts";
-import { Notice } from "./ui/parts.tsx";
 
 export function App(): JSX.Element {
   const at = useStore(route);
@@ -69,9 +68,12 @@ function Page(props: { at: Route }): JSX.Element {
       return <OffsetsPage groupId={at.groupId} />;
     case "unknown":
       return (
-        <Notice tone="warning">
-          There is no such page. <a href="#/">All groups</a>
-        </Notice>
+        <div class="page">
+          <h1>There is no such page</h1>
+          <p>
+            <a href="#/">All groups</a>
+          </p>
+        </div>
       );
   }
 }

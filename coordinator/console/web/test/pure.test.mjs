@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const folder = await mkdtemp(join(tmpdir(), "console-test-"));
 after(() => rm(folder, { recursive: true }));
 const outfile = join(folder, "pure.mjs");
-const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "pages/group/model", "pages/offsets_form"];
+const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "pages/group/model", "pages/group/lag", "pages/offsets_form"];
 await build({
   stdin: { contents: names.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: process.cwd(), loader: "ts" },
   outfile,
@@ -133,6 +133,15 @@ test("the form asks for what it shows, or says what is missing", () => {
   assert.equal(ask({ target: "offset", number: "-1" }), "An offset is not negative.");
   assert.equal(ask({ target: "shift", number: "1.5" }), "Enter a whole number.");
   assert.equal(ask({ chosen: new Set() }), "Choose at least one partition.");
+});
+
+test("a history begins where something is known, but is never too short to be read", () => {
+  const total = [...Array(40).fill(null), 1, ...Array(19).fill(2)];
+  const history = { times_ms: total.map((_, at) => at), total, partitions: [{ topic: "t", partition: 0, lag: total }] };
+  const shown = it.fromFirst(history);
+  assert.deepEqual([shown.times_ms[0], shown.total.length, shown.partitions[0].lag.length], [40, 20, 20]);
+  assert.equal(it.fromFirst({ ...history, total: [...Array(59).fill(null), 1] }).times_ms[0], 45);
+  assert.equal(it.fromFirst(shown), shown);
 });
 
 test("a line without axes shows gaps and single values", () => {

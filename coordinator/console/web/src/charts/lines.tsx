@@ -113,7 +113,12 @@ function options(
         label: one.name,
         stroke: colour(`--${colourOf(one, index)}`),
         width: props.lines.length > 12 ? 1 : 1.6,
-        points: { show: false },
+        points: {
+          show: true,
+          size: 5,
+          fill: colour(`--${colourOf(one, index)}`),
+          filter: (plot: uPlot, at: number) => alone(plot.data[at] as (number | null)[]),
+        },
         ...(props.fill ? { fill: colour("--accent-wash") } : {}),
       })),
     ],
@@ -128,6 +133,15 @@ function clock(seconds: number, ticks: number[]): string {
   const text = moment(seconds * 1000, (ticks.at(-1) ?? 0) * 1000);
   const narrow = ticks.length > 1 && (ticks[1] as number) - (ticks[0] as number) < 60;
   return narrow ? text : text.replace(/:\d\d$/, "");
+}
+
+// A value between two gaps makes no line, so it is shown as a point.
+export function alone(values: (number | null)[]): number[] {
+  const found: number[] = [];
+  values.forEach((value, at) => {
+    if (value !== null && (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null) found.push(at);
+  });
+  return found;
 }
 
 // The values under the cursor, or the newest.

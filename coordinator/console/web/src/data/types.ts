@@ -22,7 +22,7 @@ export interface GroupRow {
 
 export interface NodeName {
   id: number;
-  kind: "single" | "worker" | "cluster";
+  kind: "single" | "workers" | "cluster";
 }
 
 export interface GroupsSnapshot {
@@ -144,6 +144,17 @@ export interface LagHistory {
   times_ms: number[];
   total: (number | null)[];
   partitions: LagLine[];
+  // Partitions with lag that are not among them.
+  left_out?: number;
+}
+
+export interface GroupLag {
+  now_ms: number;
+  lag: number | null;
+  lag_seconds: number | null;
+  judgement: Judgement | null;
+  reason: string | null;
+  history: LagHistory;
 }
 
 export interface Commit {
@@ -163,21 +174,18 @@ export interface ConfigEntry {
 
 export interface GroupSnapshot {
   version: number;
-  now_ms: number;
   group: Group;
-  offsets?: Offsets | null;
-  judgement?: { judgement: Judgement | null; reason: string } | null;
-  rebalances?: Rebalance[];
-  history?: LagHistory | null;
+  lag: GroupLag;
+  offsets: Offsets;
+  rebalances: Rebalance[];
+  configs: ConfigEntry[];
   commits?: Commit[];
-  configs?: ConfigEntry[];
 }
 
 export interface Limit {
   name: string;
   used: number;
   most: number;
-  unit: string;
 }
 
 export interface ClusterNode {
@@ -199,23 +207,25 @@ export interface Worker {
 
 export interface Health {
   now_ms: number;
-  node: NodeName;
+  // Why the daemon is not ready; null: it is.
+  not_ready: string | null;
   uptime_s: number;
   version: string;
   store: string;
   shards: Record<string, number>;
   loop: { longest_ms_last_minute: number | null; delays: number; stalls: number };
-  writer: { waiting: number; flush_ms: { p50: number | null; p99: number | null } };
+  writer: { waiting: number; flush_ms: { p50: number | null; p99: number | null; max: number | null } };
   connections: { open: number; allowed: number | null };
   limits: Limit[];
-  refusals: { timestamp_ms: number; what: string; count: number }[];
+  // Since the start of the daemon.
+  refusals: { what: string; count: number }[];
   nodes: ClusterNode[];
   workers: Worker[];
 }
 
 export interface Assignors {
   assignors: string[];
-  current: string | null;
+  used: string | null;
 }
 
 export interface Balance {
@@ -227,6 +237,8 @@ export interface Balance {
 export interface WhatIf {
   assignor: string;
   moves: { topic: string; partition: number; from: string | null; to: string | null }[];
+  // How many there are; the list may be shorter.
+  moved: number;
   current: Record<string, number>;
   proposed: Record<string, number>;
   target: Record<string, Places>;

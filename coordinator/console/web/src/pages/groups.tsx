@@ -85,7 +85,7 @@ function SummaryLine(props: { list: GroupList; summary: Summary; shown: number }
       ))}
       {list.node !== null && list.node.kind !== "single" && (
         <span class="soft">
-          seen from {list.node.kind === "cluster" ? "node" : "worker"} {list.node.id}
+          seen from node {list.node.id}
         </span>
       )}
     </p>

@@ -1,30 +1,22 @@
 // How the daemon is: what it serves, what it waits for, which limits are near.
 import type { JSX } from "preact";
-import { skewFrom } from "../data/clock.ts";
 import { useLive } from "../data/live.ts";
 import type { ClusterNode, Health, Limit, Worker } from "../data/types.ts";
 import { duration, exact, inUnits, plural, short } from "../format.ts";
 import { Bar, Card, Notice, Tile, Waiting } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
-import { Ago, Name } from "../ui/words.tsx";
+import { Name } from "../ui/words.tsx";
 
-interface Seen {
-  health: Health;
-  skew: number;
-}
-
-function fold(before: Seen | null, name: string, data: unknown): Seen | null {
-  if (name !== "snapshot") return null;
-  const health = data as Health;
-  return { health, skew: skewFrom(health.now_ms, before?.skew) };
+function fold(_before: Health | null, name: string, data: unknown): Health | null {
+  return name === "snapshot" ? (data as Health) : null;
 }
 
 export function HealthPage(): JSX.Element {
-  const live = useLive<Seen>("live/health", fold);
+  const live = useLive<Health>("live/health", fold);
   return (
     <div class="page health">
       <h1>Health</h1>
-      {live.data === null ? <Waiting live={live} what="the state of the daemon" /> : <Sections {...live.data} />}
+      {live.data === null ? <Waiting live={live} what="the state of the daemon" /> : <Sections health={live.data} />}
     </div>
   );
 }
@@ -32,13 +24,15 @@ export function HealthPage(): JSX.Element {
 const NEAR = 0.8;
 const WATCHED = 0.5;
 
-function Sections(props: Seen): JSX.Element {
+function Sections(props: { health: Health }): JSX.Element {
   const { health } = props;
   const failed = health.shards["failed"] ?? 0;
   const near = health.limits.filter((one) => one.most > 0 && one.used / one.most >= NEAR);
-  const kind = health.node.kind === "single" ? "one process" : `${health.node.kind} ${health.node.id}`;
+  const processes = health.workers.length === 0 ? "one process" : plural(health.workers.length, "worker process", "worker processes");
+  const kind = health.nodes.length === 0 ? processes : `one of ${plural(health.nodes.length, "node")}`;
   return (
     <>
+      {health.not_ready !== null && <Notice tone="warning">Not ready: {health.not_ready}</Notice>}
       {failed > 0 && (
         <Notice tone="error">{plural(failed, "shard")} cannot be loaded: the groups there are not served.</Notice>
       )}
@@ -70,7 +64,7 @@ function Sections(props: Seen): JSX.Element {
       </section>
       <div class="cards">
         <Limits limits={health.limits} />
-        <Refusals {...props} />
+        <Refusals refusals={health.refusals} />
         {health.nodes.length > 0 && <Nodes nodes={health.nodes} />}
         {health.workers.length > 0 && <Workers workers={health.workers} />}
       </div>
@@ -93,13 +87,13 @@ function Limits(props: { limits: Limit[] }): JSX.Element {
       {ordered.length === 0 && <p class="soft">No limit is set.</p>}
       <ul class="limits">
         {ordered.map((one) => {
-          const text = `${exact(one.used)} of ${exact(one.most)} ${one.unit}`;
+          const text = `${exact(one.used)} of ${exact(one.most)}`;
           return (
             <li key={one.name}>
               <span>{one.name}</span>
               <Bar share={share(one)} label={`${one.name}: ${text}`} tone={tone(one)} />
               <span class="soft number" title={text}>
-                {short(one.used)} of {short(one.most)} {one.unit}
+                {short(one.used)} of {short(one.most)}
               </span>
               <b class={`number ${tone(one) === "high" ? "soon" : ""}`}>{Math.floor(share(one) * 100)} %</b>
             </li>
@@ -110,19 +104,16 @@ function Limits(props: { limits: Limit[] }): JSX.Element {
   );
 }
 
-function Refusals(props: Seen): JSX.Element {
-  const { refusals } = props.health;
+function Refusals(props: { refusals: Health["refusals"] }): JSX.Element {
+  const { refusals } = props;
   return (
-    <Card id="refusals" title="Recent refusals" aside={refusals.length > 0 && exact(refusals.length)}>
+    <Card id="refusals" title="Refusals" aside="since the start">
       {refusals.length === 0 ? (
-        <p class="soft">Nothing has been refused lately.</p>
+        <p class="soft">Nothing has been refused.</p>
       ) : (
         <ul class="facts-list">
           {refusals.map((one) => (
-            <li key={`${one.timestamp_ms}${one.what}`}>
-              <span class="soft when">
-                <Ago ms={one.timestamp_ms} skew={props.skew} />
-              </span>
+            <li key={one.what}>
               <span>{one.what}</span>
               <b class="number">{one.count === 1 ? "once" : `${exact(one.count)} times`}</b>
             </li>

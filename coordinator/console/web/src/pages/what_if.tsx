@@ -17,7 +17,7 @@ export function WhatIfPage(props: { groupId: string }): JSX.Element {
   const choices = useLoad<Assignors>(path, get);
   const group = useLoad<Group>(groupPath(groupId), get);
   const [chosen, setChosen] = useState<string | null>(null);
-  const assignor = chosen ?? choices.value?.current ?? choices.value?.assignors[0] ?? null;
+  const assignor = chosen ?? choices.value?.used ?? choices.value?.assignors[0] ?? null;
   const load = useCallback((key: string, signal: AbortSignal) => get<WhatIf>(key, signal), []);
   const found = useLoad(assignor === null ? null : `${path}?assignor=${encodeURIComponent(assignor)}`, load);
   const labels = useMemo(() => labelsOf(group.value?.members ?? []), [group.value]);
@@ -35,7 +35,7 @@ export function WhatIfPage(props: { groupId: string }): JSX.Element {
       {found.error !== null && choices.error === null && <Notice tone="error">{found.error}</Notice>}
       {found.value !== null ? (
         <div class={found.loading ? "page stale" : "page"}>
-          <Result result={found.value} labels={labels} current={choices.value?.current ?? null} />
+          <Result result={found.value} labels={labels} />
         </div>
       ) : (
         found.loading && choices.error === null && <p class="loading">Computing the assignment …</p>
@@ -52,7 +52,7 @@ function Choice(props: { choices: Assignors; chosen: string | null; onChoose(nam
         <label key={name}>
           <input type="radio" name="assignor" checked={name === props.chosen} onChange={() => props.onChoose(name)} />
           {name}
-          {name === props.choices.current && <span class="soft"> in use</span>}
+          {name === props.choices.used && <span class="soft"> in use</span>}
         </label>
       ))}
     </fieldset>
@@ -66,7 +66,7 @@ interface Row {
   then: number;
 }
 
-function Result(props: { result: WhatIf; labels: ReadonlyMap<string, string>; current: string | null }): JSX.Element {
+function Result(props: { result: WhatIf; labels: ReadonlyMap<string, string> }): JSX.Element {
   const { result, labels } = props;
   const rows = useMemo(() => {
     const ids = new Set([...Object.keys(result.current), ...Object.keys(result.proposed)]);
@@ -83,7 +83,7 @@ function Result(props: { result: WhatIf; labels: ReadonlyMap<string, string>; cu
     <>
       <section class="headline" aria-label="What would change">
         <Tile label="Partitions that move" note={`of ${exact(total)}`}>
-          {exact(result.moves.length)}
+          {exact(result.moved)}
         </Tile>
         <Tile label="Now" note={<Spread balance={result.balance.current} />}>
           {share(result.balance.current)}
@@ -170,7 +170,7 @@ function Moves(props: { result: WhatIf; labels: ReadonlyMap<string, string> }): 
     [labels],
   );
   return (
-    <Card id="moves" title="Moves" aside={exact(result.moves.length)}>
+    <Card id="moves" title="Moves" aside={result.moves.length < result.moved ? `the first ${exact(result.moves.length)} of ${exact(result.moved)}` : exact(result.moved)}>
       <Table
         label="Moves"
         columns={columns}

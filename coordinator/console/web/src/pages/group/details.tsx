@@ -90,14 +90,13 @@ function moved(row: Commit): string {
   return by > 0 ? `+${short(by)}` : short(by);
 }
 
-export function Configs(props: { view: GroupView }): JSX.Element | null {
+export function Configs(props: { view: GroupView }): JSX.Element {
   const { configs } = props.view.snapshot;
   const [text, setText] = useState("");
   const rows = useMemo(
-    () => (configs ?? []).filter((one) => one.name.toLowerCase().includes(text.trim().toLowerCase())),
+    () => configs.filter((one) => one.name.toLowerCase().includes(text.trim().toLowerCase())),
     [configs, text],
   );
-  if (configs === undefined) return null;
   const search = (
     <input
       type="search"

@@ -7,23 +7,20 @@ import { Badge, Num, Seconds } from "../../ui/words.tsx";
 import { type GroupView, type Progress, progressOf } from "./model.ts";
 
 export function Headline(props: { view: GroupView }): JSX.Element {
-  const { group, judgement, offsets } = props.view.snapshot;
-  const partitions = offsets?.partitions ?? [];
-  const lags = partitions.map((one) => one.lag).filter((one) => one !== null);
-  const ages = partitions.map((one) => one.lag_seconds ?? null).filter((one) => one !== null);
-  const oldest = ages.length === 0 ? null : ages.reduce((most, one) => Math.max(most, one), 0);
+  const { group, lag, offsets } = props.view.snapshot;
+  const oldest = lag.lag_seconds;
   return (
     <section class="headline" aria-label="How the group is">
       <Tile label="State" note={`${group.type} group`}>
         {group.state}
       </Tile>
-      <Tile label="Judgement" note={judgement?.reason ?? "Lag has not been seen often enough."}>
-        <Badge judgement={judgement?.judgement} />
+      <Tile label="Judgement" note={lag.reason ?? "Lag has not been seen often enough."}>
+        <Badge judgement={lag.judgement} />
       </Tile>
       <Tile label="Lag" note={oldest === null ? "age not known" : <AgeNote seconds={oldest} />}>
-        <Num value={lags.length === 0 ? null : lags.reduce((sum, one) => sum + one, 0)} unit="records" />
+        <Num value={lag.lag} unit="records" />
       </Tile>
-      <Tile label="Members" note={`${exact(partitions.length)} partitions`}>
+      <Tile label="Members" note={`${exact(offsets.partitions.length)} partitions`}>
         <Num value={group.members.length} />
       </Tile>
       <div class="tile epochs">
@@ -65,7 +62,7 @@ function Epochs(props: { group: Group }): JSX.Element {
           done={progress.arrived === total && !behind}
         />
       </ol>
-      <Segments progress={progress} total={total} />
+      <Segments progress={progress} total={total} classic={classic} />
     </>
   );
 }
@@ -82,14 +79,14 @@ function Step(props: { label: string; value: number | string | undefined; done: 
   );
 }
 
-function Segments(props: { progress: Progress; total: number }): JSX.Element | null {
+function Segments(props: { progress: Progress; total: number; classic: boolean }): JSX.Element | null {
   const { progress, total } = props;
   if (total === 0) return <div class="tile-note">no members</div>;
   const parts = [
-    { key: "arrived", value: progress.arrived, words: "at the target" },
+    { key: "arrived", value: progress.arrived, words: props.classic ? "ready" : "at the target" },
     { key: "revoking", value: progress.revoking, words: "giving partitions up" },
     { key: "waiting", value: progress.waiting, words: "waiting for partitions" },
-    { key: "others", value: progress.others, words: "not told yet" },
+    { key: "others", value: progress.others, words: props.classic ? "awaited" : "not told yet" },
   ].filter((one) => one.value > 0);
   const text = parts.map((one) => `${exact(one.value)} ${one.words}`).join(", ");
   return (

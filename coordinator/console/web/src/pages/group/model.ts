@@ -15,7 +15,7 @@ export interface GroupView {
 export function foldGroup(before: GroupView | null, name: string, data: unknown): GroupView | null {
   if (name !== "snapshot") return null;
   const snapshot = data as GroupSnapshot;
-  return { snapshot, skew: skewFrom(snapshot.now_ms, before?.skew), receivedAt: Date.now() };
+  return { snapshot, skew: skewFrom(snapshot.lag.now_ms, before?.skew), receivedAt: Date.now() };
 }
 
 export function until(view: GroupView, inMs: number | null): number | null {
@@ -50,7 +50,7 @@ export function pictureOf(snapshot: GroupSnapshot, labels: ReadonlyMap<string, s
     revoking: member.pending_revocation ?? {},
     target: member.target ?? {},
   }));
-  return matrixOf(holders, snapshot.offsets?.partitions ?? []);
+  return matrixOf(holders, snapshot.offsets.partitions);
 }
 
 export interface Progress {

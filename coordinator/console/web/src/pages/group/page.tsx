@@ -21,7 +21,7 @@ export function GroupPage(props: { groupId: string }): JSX.Element {
   return (
     <div class="page group">
       <GroupHead groupId={groupId} at="">
-        {view !== null && <Badge judgement={view.snapshot.judgement?.judgement} />}
+        {view !== null && <Badge judgement={view.snapshot.lag.judgement} />}
       </GroupHead>
       {live.gone && <Notice tone="warning">The group has been deleted. What is below is the last that was seen of it.</Notice>}
       {view === null ? <Waiting live={live} what="the group" /> : <Sections view={view} />}
@@ -66,7 +66,7 @@ function Sections(props: { view: GroupView }): JSX.Element {
   return (
     <>
       <p class="hidden" role="status">
-        {snapshot.group.state}, {snapshot.judgement?.judgement ?? "judgement not known"}
+        {snapshot.group.state}, {snapshot.lag.judgement ?? "judgement not known"}
       </p>
       {cut.length > 0 && <Notice tone="info">The group is too large to show all of: {cut.join(", ")}.</Notice>}
       <Headline view={view} />

@@ -18,7 +18,7 @@ const STEPS_MAX = 300;
 
 export function Rebalances(props: Props): JSX.Element {
   const { snapshot } = props.view;
-  const found = snapshot.rebalances ?? [];
+  const found = snapshot.rebalances;
   const [all, setAll] = useState(false);
   const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
   const flip = (one: Rebalance, open: boolean) => {
@@ -35,7 +35,7 @@ export function Rebalances(props: Props): JSX.Element {
       {found.length > 0 && (
         <Strip
           label="Rebalances over time"
-          now={snapshot.now_ms}
+          now={snapshot.lag.now_ms}
           spans={found.map((one) => ({ since: one.started_ms, until: one.ended_ms, text: one.cause }))}
         />
       )}

@@ -24,7 +24,7 @@ export function Members(props: Props): JSX.Element {
   const { view, labels } = props;
   const { group, offsets } = view.snapshot;
   const rows = useMemo(() => {
-    const byId = new Map((offsets?.members ?? []).map((one) => [one.member_id, one]));
+    const byId = new Map(offsets.members.map((one) => [one.member_id, one]));
     return group.members.map((member) => ({ member, offsets: byId.get(member.member_id) ?? null }));
   }, [view.snapshot]);
   const columns = useMemo(() => memberColumns(labels, view.skew), [labels, view.skew]);
@@ -112,7 +112,7 @@ function stateOf(member: Member): string {
 
 export function Partitions(props: Props): JSX.Element {
   const { view, labels } = props;
-  const rows = view.snapshot.offsets?.partitions ?? [];
+  const rows = view.snapshot.offsets.partitions;
   const columns = useMemo(() => partitionColumns(labels, view.skew), [labels, view.skew]);
   return (
     <Card id="partitions" title="Partitions" aside={exact(rows.length)} wide>
