@@ -4,14 +4,15 @@ import type { Judgement } from "../data/types.ts";
 import { ago, duration, exact, inUnits, iso, middle, moment, short } from "../format.ts";
 import { useNow } from "./now.ts";
 
-export const JUDGEMENTS: readonly Judgement[] = ["stalled", "stopped", "rewound", "behind", "ok"];
+// From bad to good, as docs/lag.md has them.
+export const JUDGEMENTS: readonly Judgement[] = ["stopped", "stalled", "rewound", "behind", "ok"];
 
 export const MEANING: Record<Judgement, string> = {
-  ok: "Consumers keep up.",
-  behind: "Consumers commit, but the lag grows.",
-  stalled: "Commits do not move although records wait.",
-  stopped: "Nobody has committed for a while although records wait.",
+  ok: "There is no lag, or it becomes less.",
+  behind: "Commits move on, but the lag has not become less.",
   rewound: "A committed offset has gone back.",
+  stalled: "Commits go on, but always with the same offset.",
+  stopped: "Nothing is committed although records wait.",
 };
 
 const SHAPES: Record<Judgement | "unknown", string> = {
