@@ -17,7 +17,7 @@ import { useNow } from "./ui/now.ts";
 
 export function App(): JSX.Element {
   const at = useStore(route);
-  const { asked } = useStore(session);
+  const { asked, optional } = useStore(session);
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
   const key = JSON.stringify(at);
@@ -42,7 +42,7 @@ export function App(): JSX.Element {
       </a>
       <Header at={at} />
       <main id="main" tabIndex={-1} ref={main}>
-        {asked !== null ? <SignIn why={asked} /> : <Page key={key} at={at} />}
+        {asked !== null ? <SignIn why={asked} optional={optional} /> : <Page key={key} at={at} />}
       </main>
     </>
   );

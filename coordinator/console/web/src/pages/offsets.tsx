@@ -1,7 +1,8 @@
 // Moves the committed offsets of a group: first what would happen, then, after a second word, that it happens.
 import type { JSX } from "preact";
 import { useCallback, useState } from "preact/hooks";
-import { get, getPages, groupPath, post, told } from "../data/api.ts";
+import { get, getPages, groupPath, post, ServerError, told } from "../data/api.ts";
+import { askAgain } from "../data/session.ts";
 import type { Group, OffsetChanges, Offsets, PartitionOffsets } from "../data/types.ts";
 import { plural } from "../format.ts";
 import { useLoad } from "../ui/load.ts";
@@ -49,7 +50,7 @@ function Work(props: { groupId: string; partitions: PartitionOffsets[]; onApplie
   const { groupId, partitions } = props;
   const [form, setForm] = useState<OffsetsForm>(START);
   const [shown, setShown] = useState<Shown | null>(null);
-  const [error, setError] = useState<string | null>(null);
+  const [error, setError] = useState<unknown>(null);
   const [working, setWorking] = useState(false);
   const [asking, setAsking] = useState(false);
   const request = requestOf(groupId, form, partitions);
@@ -67,7 +68,7 @@ function Work(props: { groupId: string; partitions: PartitionOffsets[]; onApplie
       setShown({ request: what, changes });
       if (changes.applied) props.onApplied();
     } catch (failure) {
-      setError(told(failure));
+      setError(failure);
     } finally {
       setWorking(false);
       setAsking(false);
@@ -96,7 +97,7 @@ function Work(props: { groupId: string; partitions: PartitionOffsets[]; onApplie
           </div>
         </form>
       </Card>
-      {error !== null && <Notice tone="error">{error}</Notice>}
+      {error !== null && <Refusal error={error} />}
       {shown !== null && <Preview changes={shown.changes} onApply={() => setAsking(true)} working={working} />}
       {shown !== null && asking && (
         <Confirm
@@ -108,6 +109,22 @@ function Work(props: { groupId: string; partitions: PartitionOffsets[]; onApplie
         />
       )}
     </>
+  );
+}
+
+// Who may only read is told so, and can come as somebody else.
+function Refusal(props: { error: unknown }): JSX.Element {
+  const { error } = props;
+  const forbidden = error instanceof ServerError && error.status === 403;
+  return (
+    <Notice tone="error">
+      {told(error)}{" "}
+      {forbidden && (
+        <button type="button" onClick={() => askAgain("Moving offsets takes a token with the role admin.")}>
+          Sign in with another token
+        </button>
+      )}
+    </Notice>
   );
 }
 

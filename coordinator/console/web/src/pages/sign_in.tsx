@@ -1,9 +1,9 @@
 // Asks for a token of the admin port. It stays in this tab and goes into the Authorization header only.
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { cancelSignIn, session, signIn } from "../data/session.ts";
+import { cancelSignIn, signIn } from "../data/session.ts";
 
-export function SignIn(props: { why: string }): JSX.Element {
+export function SignIn(props: { why: string; optional: boolean }): JSX.Element {
   const [token, setToken] = useState("");
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);
@@ -34,7 +34,7 @@ export function SignIn(props: { why: string }): JSX.Element {
         <button type="submit" class="primary" disabled={token.trim() === ""}>
           Sign in
         </button>
-        {session.value.token !== null && (
+        {props.optional && (
           <button type="button" onClick={cancelSignIn}>
             Go on as before
           </button>
