@@ -83,9 +83,11 @@ export function Confirm(props: {
   onApply(): void;
 }): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
+  const cancel = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     const node = dialog.current;
     node?.showModal();
+    cancel.current?.focus();
     return () => node?.close();
   }, []);
   const sums = sumsOf(props.changes.rows);
@@ -99,7 +101,7 @@ export function Confirm(props: {
         <button type="button" class="danger" disabled={props.working} onClick={props.onApply}>
           {props.working ? "Moving …" : "Move them"}
         </button>
-        <button type="button" autofocus disabled={props.working} onClick={props.onCancel}>
+        <button type="button" ref={cancel} disabled={props.working} onClick={props.onCancel}>
           Cancel
         </button>
       </div>
