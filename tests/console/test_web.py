@@ -28,7 +28,9 @@ def test_what_browsers_get_asks_nobody_else() -> None:
     assert "style=" not in page
     loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert len(loaded) == 3
-    assert [one for one in loaded if not one.startswith(("./console/", "data:image/svg+xml,"))] == []
+    assert [
+        one for one in loaded if not one.startswith(("./console/", "data:image/svg+xml,"))
+    ] == []
     assert "url(" not in (BUILT / "console.css").read_text()
 
 
