@@ -12,6 +12,14 @@
 #   docker run -e GROUPD_ADMIN_TOKENS="admin $(openssl rand -hex 16)" -p 127.0.0.1:9644:9644 ... --admin 0.0.0.0:9644
 # Give it a limit of memory (docker run --memory 1g), as deploy/compose.yaml does: docs/serve.md has the sizes.
 
+# The web page of the admin port. package-lock.json has the checksums of what is installed.
+FROM node:22-bookworm-slim AS console
+WORKDIR /src/coordinator/console/web
+COPY coordinator/console/web/package.json coordinator/console/web/package-lock.json coordinator/console/web/.npmrc ./
+RUN npm ci --omit=dev
+COPY coordinator/console/web .
+RUN npm run build
+
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/groupd
@@ -20,6 +28,7 @@ COPY constraints-image.txt .
 # Only what has the checksum of constraints-image.txt (scripts/image_constraints.py writes it), and nothing that must be built.
 RUN /opt/groupd/bin/pip install --require-hashes --only-binary :all: --requirement constraints-image.txt
 COPY . .
+COPY --from=console /src/coordinator/console/built coordinator/console/built
 RUN /opt/groupd/bin/pip install --no-index --no-deps --no-build-isolation .
 
 FROM python:3.11-slim-bookworm

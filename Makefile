@@ -25,19 +25,25 @@ ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/c
 # Checks the chart. Its version stands in the name of the stamp, so that another one is built.
 HELM_VERSION := v3.21.4
 HELM_STAMP := $(STAMPS)/helm-$(HELM_VERSION)
+WEB := coordinator/console/web
+WEB_SOURCES := $(shell find $(WEB) -type f -not -path '*/node_modules/*' 2>/dev/null)
+NPM := $(shell command -v npm)
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 COLLECTOR := tests/tracing/collector/target/collector
 
-.PHONY: help run test check lint unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
+.PHONY: no-console help run test check lint unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR ..."
+run: $(STAMPS)/run $(if $(NPM),$(STAMPS)/console,no-console) ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR ..."
 	exec $(BIN)/groupd serve $(ARGS)
+
+no-console:
+	@echo "npm is not installed: the admin port will have no web page" >&2
 
 # In their order: the files of few and long tests would otherwise come last, the longest of them alone.
 test: test-setup ## Run all tests; ARGS are pytest's
@@ -45,11 +51,12 @@ test: test-setup ## Run all tests; ARGS are pytest's
 
 check: lint unit ## Format, lint, types, imports, unit tests: about a minute
 
-lint: $(STAMPS)/test ## Format, lint, types, imports
+lint: $(STAMPS)/test $(STAMPS)/console ## Format, lint, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	npm --prefix $(WEB) run --silent check
 
 unit: $(STAMPS)/test ## Unit tests only; ARGS are pytest's
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
@@ -127,7 +134,7 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker; run scenar
 	GROUPD_PEER=kafka $(BIN)/python -m pytest -q -p no:cacheprovider $(ORACLE_TESTS) $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
-test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/prometheus $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(HELM_STAMP) $(COLLECTOR) bench-peers ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/prometheus $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/console $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(HELM_STAMP) $(COLLECTOR) bench-peers ## Everything the tests need
 
 dist: $(STAMPS)/test ## Wheel and source distribution in dist/, checked as a package index would
 	scripts/dist.sh $(BIN)/python dist
@@ -135,9 +142,10 @@ dist: $(STAMPS)/test ## Wheel and source distribution in dist/, checked as a pac
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
+	rm -rf coordinator/console/built $(WEB)/node_modules
 	rm -rf docs/examples/java/target docs/examples/node/node_modules
 	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/{load,storm,assignors/java}/target tests/pipeline/kafka/target tests/packaging/target tests/tracing/collector/target
-	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(STAMPS)/helm-*
+	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/console $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(STAMPS)/helm-*
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Also remove the environment
@@ -190,6 +198,12 @@ $(COLLECTOR): $(STAMPS)/venv $(STAMPS)/toolchain $(wildcard tests/tracing/collec
 
 $(STAMPS)/node: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/node/package-lock.json tests/clients/node/.npmrc
 	npm --prefix tests/clients/node ci
+	@touch $@
+
+# The web page. Only where npm is missing, the toolchain comes first: `make run` needs no other part of that.
+$(STAMPS)/console: $(STAMPS)/venv $(WEB_SOURCES) $(if $(NPM),,$(STAMPS)/toolchain)
+	npm --prefix $(WEB) ci
+	npm --prefix $(WEB) run --silent build
 	@touch $@
 
 # Fetches what the worked examples need: their tests run without a network.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -17,6 +18,10 @@ BESIDE = {
 }
 MADE = {"PKG-INFO", "setup.cfg", "groupd.egg-info"}
 """What setuptools makes."""
+CONSOLE = f"{PACKAGE}/coordinator/console"
+PAGE = {f"{CONSOLE}/built/{name}" for name in ("index.html", "console.js", "console.css")}
+PAGE.add(f"{CONSOLE}/built/LICENSES.txt")
+"""The web page, which is built and not tracked."""
 LINK = re.compile(r"\]\(([^)]*)\)")
 
 
@@ -25,8 +30,12 @@ def test_the_wheel_has_one_package_and_nothing_else(made: Distributions) -> None
     assert {name.partition("/")[0] for name in made.wheel - info} == {PACKAGE}
     assert f"{PACKAGE}/py.typed" in made.wheel
     assert any(name.endswith("/licenses/LICENSE") for name in info)
-    modules = {name for name in made.tracked if name.startswith(f"{PACKAGE}/")}
-    assert made.wheel - info == modules
+    modules = {
+        name
+        for name in made.tracked
+        if name.startswith(f"{PACKAGE}/") and not name.startswith(f"{CONSOLE}/web/")
+    }
+    assert made.wheel - info == modules | PAGE
     assert all(f"{PACKAGE}/{folder}/__init__.py" in modules for folder in FOLDERS)
 
 
@@ -35,7 +44,9 @@ def test_the_source_distribution_has_what_the_readme_names_and_no_tests(
 ) -> None:
     assert {name.partition("/")[0] for name in made.source} == {PACKAGE} | BESIDE | MADE
     own = {name for name in made.source if name.partition("/")[0] not in MADE}
-    assert own <= made.tracked
+    assert own - PAGE <= made.tracked
+    web = {name for name in made.tracked if name.startswith(f"{CONSOLE}/web/")}
+    assert web | PAGE <= made.source
     named = {link.partition("#")[0] for link in LINK.findall((ROOT / "README.md").read_text())}
     for path in named - {""}:
         assert any(name == path or name.startswith(f"{path.rstrip('/')}/") for name in own), path
@@ -67,6 +78,16 @@ def test_metadata(made: Distributions) -> None:
         assert re.search(rf"\b{re.escape(version)}\.\d", releasing), f"{version} was not tried"
 
 
+def test_the_web_page_has_the_licences_of_the_code_of_others(made: Distributions) -> None:
+    with zipfile.ZipFile(made.path) as opened:
+        text = opened.read(f"{CONSOLE}/built/LICENSES.txt").decode()
+    packages = json.loads((ROOT / "coordinator/console/web/package.json").read_text())
+    bundled = set(packages["dependencies"]) - {"esbuild"}
+    for name in bundled:
+        assert f"{name} {packages['dependencies'][name]}\n" in text
+    assert text.count("Permission is hereby granted") == len(bundled)
+
+
 def test_the_context_of_the_dockerfile_is_enough_to_install(
     made: Distributions, tmp_path: Path
 ) -> None:
@@ -77,6 +98,9 @@ def test_the_context_of_the_dockerfile_is_enough_to_install(
         if path in allowed or path.partition("/")[0] in allowed:
             (tmp_path / "context" / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.move(tmp_path / "all" / path, tmp_path / "context" / path)
+    # The stage of the image that has npm makes the web page.
+    page = Path("coordinator/console/built")
+    shutil.copytree(made.tree / page, tmp_path / "context" / page)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index")
     run(*pip, "--no-build-isolation", "--wheel-dir", "out", ".", cwd=tmp_path / "context")
     (wheel,) = (tmp_path / "context/out").glob("*.whl")

@@ -55,9 +55,11 @@ def run(*command: str, cwd: Path) -> str:
 
 class Distributions:
     """What `make dist` leaves in dist/. `wheel`, `source`: the names of their files; `tracked`: the
-    files of the tree, by their names in both; `path`: the wheel itself."""
+    files of the tree, by their names in both; `path`: the wheel itself; `tree`: where they are
+    made."""
 
     def __init__(self, tree: Path) -> None:
+        self.tree = tree
         self.tracked = {installed_as(path) for path in checkout(tree)}
         self.tracked -= {f"{PACKAGE}/{folder}" for folder in FOLDERS}  # the links
         run("scripts/dist.sh", sys.executable, "dist", cwd=tree)

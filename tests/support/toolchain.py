@@ -12,6 +12,7 @@ SPARK_KAFKA_LIB = ROOT / "tests" / "pipeline" / "kafka" / "target" / "lib"
 GO_DRIVER = ROOT / "tests" / "clients" / "go" / "target" / "driver"
 OTLP_COLLECTOR = ROOT / "tests" / "tracing" / "collector" / "target" / "collector"
 NODE_DRIVER = ROOT / "tests" / "clients" / "node"
+CONSOLE = ROOT / "coordinator" / "console" / "web"
 HELM = ROOT / "tests" / "packaging" / "target" / "helm"
 
 
@@ -70,6 +71,15 @@ def node_script(name: str) -> list[str]:
     installed = (NODE_DRIVER / "node_modules" / "kafkajs").is_dir()
     assert installed, "the Node driver's packages are missing: run `make test-setup`"
     return [found, str(NODE_DRIVER / name)]
+
+
+def console_script(name: str) -> list[str]:
+    """The command that runs a script of the console's package.json."""
+    found = shutil.which("npm")
+    assert found is not None, "no npm on PATH: run `make test-setup` (Debian: nodejs, npm)"
+    installed = (CONSOLE / "node_modules" / "esbuild").is_dir()
+    assert installed, "the console's packages are missing: run `make test-setup`"
+    return [found, "--prefix", str(CONSOLE), "run", "--silent", name]
 
 
 def spark_kafka_jars() -> list[Path]:

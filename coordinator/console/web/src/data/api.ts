@@ -1,0 +1,65 @@
+// Requests that have one answer. Addresses are relative, so the console also works below a path of a proxy.
+import { askForToken, session } from "./session.ts";
+
+const MESSAGE_CHARS_MAX = 500;
+const PAGES_MAX = 20;
+
+// An answer other than 2xx. `message` is what the server said.
+export class ServerError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export function groupPath(groupId: string, rest = ""): string {
+  return `groups/${encodeURIComponent(groupId)}${rest}`;
+}
+
+export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  const { token } = session.value;
+  const headers = new Headers(init.headers);
+  if (token !== null) headers.set("Authorization", `Bearer ${token}`);
+  const reply = await fetch(path, { ...init, headers, cache: "no-store", credentials: "omit", redirect: "manual" });
+  if (reply.ok) return reply;
+  if (reply.type === "opaqueredirect")
+    throw new ServerError(307, "Another node serves this group. Open the console on that node's admin port.");
+  if (reply.status === 401) askForToken(token);
+  throw new ServerError(reply.status, await messageOf(reply));
+}
+
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await send(path, { signal: signal ?? null, headers: { Accept: "application/json" } })).json() as Promise<T>;
+}
+
+export async function post<T>(path: string, body: unknown): Promise<T> {
+  const headers = { "Content-Type": "application/json", Accept: "application/json" };
+  return (await send(path, { method: "POST", headers, body: JSON.stringify(body) })).json() as Promise<T>;
+}
+
+// Every page of an answer whose next page is named by its Link header, up to a limit.
+export async function getPages<T>(path: string, signal: AbortSignal): Promise<T[]> {
+  const found: T[] = [];
+  for (let next: string | null = path; next !== null && found.length < PAGES_MAX; ) {
+    const reply: Response = await send(next, { signal });
+    found.push((await reply.json()) as T);
+    next = nextPage(reply.headers.get("Link"));
+  }
+  return found;
+}
+
+export function nextPage(link: string | null): string | null {
+  const found = link === null ? null : /<([^>]*)>\s*;\s*rel="?next"?/.exec(link);
+  return found === null ? null : (found[1] ?? "").replace(/^\/+/, "");
+}
+
+export function told(error: unknown): string {
+  return error instanceof ServerError ? error.message : "The admin port does not answer.";
+}
+
+async function messageOf(reply: Response): Promise<string> {
+  const text = (await reply.text().catch(() => "")).trim().slice(0, MESSAGE_CHARS_MAX);
+  return text === "" ? `The server answered ${reply.status}.` : text;
+}

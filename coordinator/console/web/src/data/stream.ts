@@ -1,0 +1,161 @@
+// A live stream over fetch, since EventSource cannot send a token. It connects again after growing pauses, rests while
+// nobody looks at the tab, and waits for a token when the server asks for one.
+import { ServerError, send, told } from "./api.ts";
+import { session } from "./session.ts";
+import { SseParser } from "./sse.ts";
+import { Store } from "./store.ts";
+
+export type Phase = "connecting" | "live" | "reconnecting" | "paused" | "signed-out" | "ended";
+
+export interface StreamStatus {
+  phase: Phase;
+  // What went wrong last; null while all is well.
+  trouble: string | null;
+  // Status code of the last refusal; null: none, or no answer at all.
+  code: number | null;
+  // When the last event came, by this machine's clock.
+  at: number | null;
+}
+
+export const IDLE: StreamStatus = { phase: "connecting", trouble: null, code: null, at: null };
+
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 30_000;
+// The server sends at least a comment every 15 s.
+const SILENCE_MS = 45_000;
+const HIDDEN_MS = 60_000;
+
+export class LiveStream {
+  readonly status = new Store<StreamStatus>(IDLE);
+  #abort = new AbortController();
+  #stopped = false;
+  #hidden = false;
+  #wake: () => void = () => undefined;
+  #hiddenTimer = 0;
+  #pause = FIRST_PAUSE_MS;
+  #unwatch: () => void = () => undefined;
+
+  constructor(
+    private readonly path: string,
+    private readonly onEvent: (name: string, data: unknown) => void,
+  ) {}
+
+  start(): void {
+    document.addEventListener("visibilitychange", this.#seen);
+    window.addEventListener("pagehide", this.#left);
+    window.addEventListener("pageshow", this.#seen);
+    this.#unwatch = session.watch(() => this.#again());
+    this.#seen();
+    void this.#run();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    document.removeEventListener("visibilitychange", this.#seen);
+    window.removeEventListener("pagehide", this.#left);
+    window.removeEventListener("pageshow", this.#seen);
+    this.#unwatch();
+    window.clearTimeout(this.#hiddenTimer);
+    this.#again();
+  }
+
+  // No more events are expected: the subject is gone.
+  end(): void {
+    this.stop();
+    this.#say({ phase: "ended" });
+  }
+
+  #again(): void {
+    this.#pause = FIRST_PAUSE_MS;
+    this.#abort.abort();
+    this.#wake();
+  }
+
+  readonly #seen = (): void => {
+    window.clearTimeout(this.#hiddenTimer);
+    if (document.hidden) {
+      this.#hiddenTimer = window.setTimeout(() => {
+        this.#hidden = true;
+        this.#again();
+      }, HIDDEN_MS);
+    } else if (this.#hidden) {
+      this.#hidden = false;
+      this.#again();
+    }
+  };
+
+  // A page that the browser keeps for the way back must not hold one of its few connections to this host.
+  readonly #left = (): void => {
+    this.#hidden = true;
+    this.#again();
+  };
+
+  async #run(): Promise<void> {
+    while (!this.#stopped) {
+      if (this.#hidden || session.value.asked !== null) {
+        this.#say({ phase: this.#hidden ? "paused" : "signed-out" });
+        await this.#rest(null);
+        continue;
+      }
+      this.#abort = new AbortController();
+      const trouble = await this.#connection(this.#abort.signal);
+      if (this.#stopped || this.#abort.signal.aborted) continue;
+      this.#say({ phase: "reconnecting", ...trouble });
+      await this.#rest(this.#pause * (0.8 + 0.4 * Math.random()));
+      this.#pause = Math.min(LONGEST_PAUSE_MS, this.#pause * 2);
+    }
+  }
+
+  // One connection to its end; how it ended.
+  async #connection(signal: AbortSignal): Promise<Partial<StreamStatus>> {
+    const silence = new AbortController();
+    let timer = 0;
+    const heard = () => {
+      window.clearTimeout(timer);
+      timer = window.setTimeout(() => silence.abort(), SILENCE_MS);
+    };
+    heard();
+    try {
+      const init = { signal: AbortSignal.any([signal, silence.signal]), headers: { Accept: "text/event-stream" } };
+      const reply = await send(this.path, init);
+      if (reply.body === null) return { trouble: "The answer is empty.", code: null };
+      await this.#read(reply.body.getReader(), heard);
+      return { trouble: "The connection has ended.", code: null };
+    } catch (error) {
+      return { trouble: told(error), code: error instanceof ServerError ? error.status : null };
+    } finally {
+      window.clearTimeout(timer);
+    }
+  }
+
+  async #read(reader: ReadableStreamDefaultReader<Uint8Array>, heard: () => void): Promise<void> {
+    const parser = new SseParser();
+    const decoder = new TextDecoder();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || this.#stopped) return;
+      heard();
+      for (const { name, data } of parser.feed(decoder.decode(value, { stream: true }))) {
+        this.#pause = FIRST_PAUSE_MS;
+        this.onEvent(name, JSON.parse(data));
+        if (this.#stopped) return;
+        this.status.set({ phase: "live", trouble: null, code: null, at: Date.now() });
+      }
+    }
+  }
+
+  #say(change: Partial<StreamStatus>): void {
+    this.status.set({ ...this.status.value, ...change });
+  }
+
+  // Until woken, or until the time is over.
+  #rest(ms: number | null): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = ms === null ? 0 : window.setTimeout(resolve, ms);
+      this.#wake = () => {
+        window.clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,261 @@
+// What the admin port says, as the pages read it. Fields that only some types of groups have are optional.
+
+export type Judgement = "ok" | "behind" | "stalled" | "stopped" | "rewound";
+export type Places = Record<string, number[]>;
+
+export interface LastRebalance {
+  timestamp_ms: number;
+  cause: string;
+}
+
+export interface GroupRow {
+  group_id: string;
+  type: string;
+  state: string;
+  members: number;
+  lag: number | null;
+  lag_seconds: number | null;
+  judgement: Judgement | null;
+  last_rebalance: LastRebalance | null;
+  trend: (number | null)[] | null;
+}
+
+export interface NodeName {
+  id: number;
+  kind: "single" | "workers" | "cluster";
+}
+
+export interface GroupsSnapshot {
+  version: number;
+  now_ms: number;
+  node: NodeName;
+  rows: GroupRow[];
+}
+
+export interface GroupsChanges {
+  version: number;
+  now_ms: number;
+  rows: GroupRow[];
+  gone: string[];
+}
+
+export interface Member {
+  member_id: string;
+  instance_id: string | null;
+  client_id: string;
+  client_host: string;
+  rack_id?: string | null;
+  protocol?: string;
+  state?: string;
+  member_epoch?: number;
+  owned: Places;
+  pending_revocation?: Places;
+  target?: Places;
+  join_parked?: boolean;
+  sync_parked?: boolean;
+}
+
+export interface Blocked {
+  member_id: string;
+  topic?: string;
+  partition?: number;
+  held_by?: string | null;
+  revoking?: boolean;
+  why: string;
+  in_ms: number | null;
+}
+
+export interface Deadline {
+  kind: string;
+  member_id: string;
+  in_ms: number;
+}
+
+export interface Group {
+  group_id: string;
+  type: string;
+  state: string;
+  group_epoch?: number;
+  assignment_epoch?: number;
+  generation?: number;
+  protocol_type?: string;
+  protocol_name?: string | null;
+  leader?: string | null;
+  waiting_for?: string[];
+  members: Member[];
+  blocked: Blocked[];
+  deadlines: Deadline[];
+  config_overrides: Record<string, string>;
+  left_out?: string[];
+}
+
+export interface PartitionOffsets {
+  topic: string;
+  partition: number;
+  committed_offset: number | null;
+  end_offset: number | null;
+  lag: number | null;
+  lag_seconds?: number | null;
+  judgement?: Judgement | null;
+  last_commit_ms: number | null;
+  member_id: string | null;
+  client_id?: string | null;
+  client_host?: string | null;
+  in_transaction?: boolean;
+}
+
+export interface MemberOffsets {
+  member_id: string;
+  lag: number | null;
+  last_commit_ms: number | null;
+  not_committing_ms: number | null;
+}
+
+export interface Offsets {
+  partitions: PartitionOffsets[];
+  members: MemberOffsets[];
+}
+
+export interface RebalanceStep {
+  timestamp_ms: number;
+  kind: string;
+  member_id: string;
+  client_id: string;
+  text: string;
+}
+
+export interface Rebalance {
+  started_ms: number;
+  ended_ms: number | null;
+  cause: string;
+  epoch: number;
+  moved_partitions: number | null;
+  sentence: string;
+  steps: RebalanceStep[];
+}
+
+export interface LagLine {
+  topic: string;
+  partition: number;
+  lag: (number | null)[];
+}
+
+export interface LagHistory {
+  times_ms: number[];
+  total: (number | null)[];
+  partitions: LagLine[];
+  // Partitions with lag that are not among them.
+  left_out?: number;
+}
+
+export interface GroupLag {
+  now_ms: number;
+  lag: number | null;
+  lag_seconds: number | null;
+  judgement: Judgement | null;
+  reason: string | null;
+  history: LagHistory;
+}
+
+export interface Commit {
+  timestamp_ms: number;
+  topic: string;
+  partition: number;
+  from: number | null;
+  to: number | null;
+  by: string | null;
+}
+
+export interface ConfigEntry {
+  name: string;
+  value: string | number | boolean | null;
+  source: string;
+}
+
+export interface GroupSnapshot {
+  version: number;
+  group: Group;
+  lag: GroupLag;
+  offsets: Offsets;
+  rebalances: Rebalance[];
+  configs: ConfigEntry[];
+  commits?: Commit[];
+}
+
+export interface Limit {
+  name: string;
+  used: number;
+  most: number;
+}
+
+export interface ClusterNode {
+  node: number | string;
+  state: string;
+  address?: string | null;
+  admin?: string | null;
+  units?: Record<string, number>;
+  rack?: string | null;
+  version?: string | null;
+  lease_left_ms?: number | null;
+}
+
+export interface Worker {
+  node: number | string;
+  state: string;
+  restarts: number;
+}
+
+export interface Health {
+  now_ms: number;
+  // Why the daemon is not ready; null: it is.
+  not_ready: string | null;
+  uptime_s: number;
+  version: string;
+  store: string;
+  shards: Record<string, number>;
+  loop: { longest_ms_last_minute: number | null; delays: number; stalls: number };
+  writer: { waiting: number; flush_ms: { p50: number | null; p99: number | null; max: number | null } };
+  connections: { open: number; allowed: number | null };
+  limits: Limit[];
+  // Since the start of the daemon.
+  refusals: { what: string; count: number }[];
+  nodes: ClusterNode[];
+  workers: Worker[];
+}
+
+export interface Assignors {
+  assignors: string[];
+  used: string | null;
+}
+
+export interface Balance {
+  least: number;
+  most: number;
+  deviation: number;
+}
+
+export interface WhatIf {
+  assignor: string;
+  moves: { topic: string; partition: number; from: string | null; to: string | null }[];
+  // How many there are; the list may be shorter.
+  moved: number;
+  current: Record<string, number>;
+  proposed: Record<string, number>;
+  target: Record<string, Places>;
+  balance: { current: Balance; proposed: Balance };
+}
+
+export interface OffsetChange {
+  topic: string;
+  partition: number;
+  from: number | null;
+  to: number | null;
+  action: string;
+  records: number | null;
+  warning: string | null;
+}
+
+export interface OffsetChanges {
+  rows: OffsetChange[];
+  applied: boolean;
+}

@@ -1,0 +1,89 @@
+// Everything about one group, live.
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import { useLive } from "../../data/live.ts";
+import { groupHash } from "../../router.ts";
+import { Notice, Waiting } from "../../ui/parts.tsx";
+import { Badge } from "../../ui/words.tsx";
+import { Commits, Configs } from "./details.tsx";
+import { Headline } from "./headline.tsx";
+import { Lag } from "./lag.tsx";
+import { foldGroup, type GroupView, labelsOf } from "./model.ts";
+import { Picture } from "./picture.tsx";
+import { Rebalances } from "./rebalances.tsx";
+import { Members, Partitions } from "./tables.tsx";
+import { Waits } from "./waits.tsx";
+
+export function GroupPage(props: { groupId: string }): JSX.Element {
+  const { groupId } = props;
+  const live = useLive<GroupView>(`live/groups/${encodeURIComponent(groupId)}`, foldGroup);
+  const view = live.data;
+  return (
+    <div class="page group">
+      <GroupHead groupId={groupId} at="">
+        {view !== null && <Badge judgement={view.snapshot.lag.judgement} />}
+      </GroupHead>
+      {live.gone && <Notice tone="warning">The group has been deleted. What is below is the last that was seen of it.</Notice>}
+      {view === null ? <Waiting live={live} what="the group" /> : <Sections view={view} />}
+    </div>
+  );
+}
+
+// The title of a group's pages, with the ways from one to the other.
+export function GroupHead(props: {
+  groupId: string;
+  at: "" | "what-if" | "offsets";
+  children?: JSX.Element | false;
+}): JSX.Element {
+  const pages = [
+    ["", "Now"],
+    ["what-if", "What if"],
+    ["offsets", "Offsets"],
+  ] as const;
+  return (
+    <div class="group-head">
+      <p class="crumbs">
+        <a href="#/">Groups</a> <span aria-hidden="true">/</span>
+      </p>
+      <h1>{props.groupId}</h1>
+      {props.children}
+      <nav aria-label="Pages of the group" class="tabs">
+        {pages.map(([page, name]) => (
+          <a key={page} href={groupHash(props.groupId, page)} aria-current={page === props.at ? "page" : undefined}>
+            {name}
+          </a>
+        ))}
+      </nav>
+    </div>
+  );
+}
+
+function Sections(props: { view: GroupView }): JSX.Element {
+  const { view } = props;
+  const { snapshot } = view;
+  const labels = useMemo(() => labelsOf(snapshot.group.members), [snapshot]);
+  const cut = snapshot.group.left_out ?? [];
+  return (
+    <>
+      <p class="hidden" role="status">
+        {snapshot.group.state}, {snapshot.lag.judgement ?? "judgement not known"}
+      </p>
+      {cut.length > 0 && <Notice tone="info">The group is too large to show all of: {cut.join(", ")}.</Notice>}
+      <Headline view={view} />
+      <div class="cards">
+        <div class="stack">
+          <Waits view={view} labels={labels} />
+          <Rebalances view={view} labels={labels} />
+        </div>
+        <Lag view={view} />
+        <div class="stack wide">
+          <Picture view={view} labels={labels} />
+          <Members view={view} labels={labels} />
+        </div>
+        <Partitions view={view} labels={labels} />
+        <Commits view={view} labels={labels} />
+        <Configs view={view} />
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,188 @@
+// The members of a group and its partitions, with what is known of their offsets.
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import type { Member, MemberOffsets, PartitionOffsets } from "../../data/types.ts";
+import { count, exact, place, placesText, plural } from "../../format.ts";
+import { Card } from "../../ui/parts.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
+import { Ago, Badge, JUDGEMENTS, Name, Num, Seconds } from "../../ui/words.tsx";
+import { type GroupView, labelOf } from "./model.ts";
+
+interface Props {
+  view: GroupView;
+  labels: ReadonlyMap<string, string>;
+}
+
+interface MemberRow {
+  member: Member;
+  offsets: MemberOffsets | null;
+}
+
+const SILENT_MS = 60_000;
+
+export function Members(props: Props): JSX.Element {
+  const { view, labels } = props;
+  const { group, offsets } = view.snapshot;
+  const rows = useMemo(() => {
+    const byId = new Map(offsets.members.map((one) => [one.member_id, one]));
+    return group.members.map((member) => ({ member, offsets: byId.get(member.member_id) ?? null }));
+  }, [view.snapshot]);
+  const columns = useMemo(() => memberColumns(labels, view.skew), [labels, view.skew]);
+  const silent = rows.filter((one) => (one.offsets?.not_committing_ms ?? 0) >= SILENT_MS).length;
+  return (
+    <Card
+      id="members"
+      title="Members"
+      aside={silent > 0 ? `${plural(silent, "member")} with lag without a commit for a minute` : exact(rows.length)}
+    >
+      <Table
+        label="Members"
+        columns={columns}
+        rows={rows}
+        rowKey={(row) => row.member.member_id}
+        initial={{ key: "member", direction: "ascending" }}
+        empty="The group has no members."
+      />
+    </Card>
+  );
+}
+
+function memberColumns(labels: ReadonlyMap<string, string>, skew: number): Column<MemberRow>[] {
+  return [
+    {
+      key: "member",
+      title: "Member",
+      width: 210,
+      grow: true,
+      cell: ({ member }) => <span title={member.member_id}>{labelOf(labels, member.member_id)}</span>,
+      sort: ({ member }) => labelOf(labels, member.member_id),
+    },
+    {
+      key: "host",
+      title: "Host",
+      width: 140,
+      cell: ({ member }) => <Name text={member.client_host} most={24} />,
+      sort: ({ member }) => member.client_host,
+    },
+    { key: "state", title: "State", width: 216, cell: ({ member }) => stateOf(member), sort: ({ member }) => stateOf(member) },
+    {
+      key: "epoch",
+      title: "Epoch",
+      width: 76,
+      numeric: true,
+      cell: ({ member }) => member.member_epoch ?? "–",
+      sort: ({ member }) => member.member_epoch,
+    },
+    {
+      key: "owned",
+      title: "Partitions",
+      width: 104,
+      numeric: true,
+      cell: ({ member }) => <span title={placesText(member.owned)}>{exact(count(member.owned))}</span>,
+      sort: ({ member }) => count(member.owned),
+    },
+    {
+      key: "lag",
+      title: "Lag",
+      width: 84,
+      numeric: true,
+      cell: ({ offsets }) => <Num value={offsets?.lag} unit="records" />,
+      sort: ({ offsets }) => offsets?.lag,
+    },
+    {
+      key: "commit",
+      title: "Last commit",
+      width: 140,
+      cell: ({ offsets }) => (
+        <span class={(offsets?.not_committing_ms ?? 0) >= SILENT_MS ? "soon" : ""}>
+          <Ago ms={offsets?.last_commit_ms} skew={skew} />
+        </span>
+      ),
+      sort: ({ offsets }) => offsets?.last_commit_ms,
+      first: "descending",
+    },
+  ];
+}
+
+function stateOf(member: Member): string {
+  if (member.state !== undefined) return member.state;
+  if (member.join_parked) return "JoinGroup parked";
+  return member.sync_parked ? "SyncGroup parked" : "in the group";
+}
+
+export function Partitions(props: Props): JSX.Element {
+  const { view, labels } = props;
+  const rows = view.snapshot.offsets.partitions;
+  const columns = useMemo(() => partitionColumns(labels, view.skew), [labels, view.skew]);
+  return (
+    <Card id="partitions" title="Partitions" aside={exact(rows.length)} wide>
+      <Table
+        label="Partitions"
+        columns={columns}
+        rows={rows}
+        rowKey={(row) => place(row.topic, row.partition)}
+        initial={{ key: "lag", direction: "descending" }}
+        empty="No member has a partition, and no offset is committed."
+      />
+    </Card>
+  );
+}
+
+function partitionColumns(labels: ReadonlyMap<string, string>, skew: number): Column<PartitionOffsets>[] {
+  const number = (key: "committed_offset" | "end_offset" | "lag", title: string): Column<PartitionOffsets> => ({
+    key,
+    title,
+    width: key === "lag" ? 84 : 124,
+    numeric: true,
+    cell: (row) => (key === "lag" ? <Num value={row[key]} unit="records" /> : row[key] === null ? "–" : exact(row[key])),
+    sort: (row) => row[key],
+  });
+  return [
+    {
+      key: "partition",
+      title: "Partition",
+      width: 180,
+      grow: true,
+      cell: (row) => <Name text={place(row.topic, row.partition)} />,
+      sort: (row) => place(row.topic, row.partition),
+    },
+    {
+      key: "judgement",
+      title: "Judgement",
+      width: 118,
+      cell: (row) => <Badge judgement={row.judgement} />,
+      sort: (row) => (row.judgement ? JUDGEMENTS.indexOf(row.judgement) : null),
+    },
+    number("committed_offset", "Committed"),
+    number("end_offset", "End"),
+    number("lag", "Lag"),
+    {
+      key: "seconds",
+      title: "Behind",
+      width: 106,
+      numeric: true,
+      cell: (row) => <Seconds value={row.lag_seconds} />,
+      sort: (row) => row.lag_seconds,
+    },
+    {
+      key: "owner",
+      title: "Read by",
+      width: 200,
+      cell: (row) => (
+        <>
+          <Name text={labelOf(labels, row.member_id)} most={26} class={row.member_id === null ? "soft" : ""} />
+          {row.in_transaction && <span class="pill">open transaction</span>}
+        </>
+      ),
+      sort: (row) => (row.member_id === null ? null : labelOf(labels, row.member_id)),
+    },
+    {
+      key: "commit",
+      title: "Last commit",
+      width: 140,
+      cell: (row) => <Ago ms={row.last_commit_ms} skew={skew} />,
+      sort: (row) => row.last_commit_ms,
+      first: "descending",
+    },
+  ];
+}

@@ -1,0 +1,189 @@
+// Moves the committed offsets of a group: first what would happen, then, after a second word, that it happens.
+import type { JSX } from "preact";
+import { useCallback, useState } from "preact/hooks";
+import { get, getPages, groupPath, post, ServerError, told } from "../data/api.ts";
+import { askAgain } from "../data/session.ts";
+import type { Group, OffsetChanges, Offsets, PartitionOffsets } from "../data/types.ts";
+import { plural } from "../format.ts";
+import { useLoad } from "../ui/load.ts";
+import { Card, Notice } from "../ui/parts.tsx";
+import { GroupHead } from "./group/page.tsx";
+import { Confirm, Preview } from "./offsets_preview.tsx";
+import { type OffsetsForm, type Request, requestOf, type Target } from "./offsets_form.ts";
+import { PartitionChoice } from "./offsets_choice.tsx";
+
+const START: OffsetsForm = { target: "earliest", number: "", time: "", deleteNew: false, chosen: null };
+
+interface Shown {
+  request: Request;
+  changes: OffsetChanges;
+}
+
+export function OffsetsPage(props: { groupId: string }): JSX.Element {
+  const { groupId } = props;
+  const [round, setRound] = useState(0);
+  const load = useCallback(async (key: string, signal: AbortSignal) => {
+    const pages = await getPages<Offsets>(key.slice(0, key.indexOf("#")), signal);
+    return pages.flatMap((one) => one.partitions);
+  }, []);
+  const found = useLoad<PartitionOffsets[]>(`${groupPath(groupId, "/offsets")}#${round}`, load);
+  const group = useLoad<Group>(groupPath(groupId), get);
+  const busy = group.value?.members.length ?? 0;
+  return (
+    <div class="page offsets">
+      <GroupHead groupId={groupId} at="offsets" />
+      {busy > 0 && (
+        <Notice tone="warning">
+          The group has {plural(busy, "member")}. Offsets can be moved once all of them have stopped; a preview is possible now.
+        </Notice>
+      )}
+      {found.error !== null && <Notice tone="error">{found.error}</Notice>}
+      {found.value === null && found.loading && <p class="loading">Reading the offsets …</p>}
+      {found.value !== null && (
+        <Work groupId={groupId} partitions={found.value} onApplied={() => setRound(round + 1)} />
+      )}
+    </div>
+  );
+}
+
+function Work(props: { groupId: string; partitions: PartitionOffsets[]; onApplied(): void }): JSX.Element {
+  const { groupId, partitions } = props;
+  const [form, setForm] = useState<OffsetsForm>(START);
+  const [shown, setShown] = useState<Shown | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [working, setWorking] = useState(false);
+  const [asking, setAsking] = useState(false);
+  const request = requestOf(groupId, form, partitions);
+
+  const change = (next: Partial<OffsetsForm>) => {
+    setForm({ ...form, ...next });
+    setShown(null); // a preview of other values must not be applied
+    setError(null);
+  };
+  const ask = async (what: Request, apply: boolean) => {
+    setWorking(true);
+    setError(null);
+    try {
+      const changes = await post<OffsetChanges>(what.path, { ...what.body, apply });
+      setShown({ request: what, changes });
+      if (changes.applied) props.onApplied();
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setWorking(false);
+      setAsking(false);
+    }
+  };
+
+  return (
+    <>
+      <Card id="move" title="Move offsets">
+        <form
+          class="offsets-form"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (typeof request !== "string") void ask(request, false);
+          }}
+        >
+          <TargetFields form={form} onChange={change} />
+          {form.target !== "restore" && (
+            <PartitionChoice partitions={partitions} chosen={form.chosen} onChange={(chosen) => change({ chosen })} />
+          )}
+          <div class="actions">
+            <button type="submit" class="primary" disabled={working || typeof request === "string"}>
+              {working ? "Asking …" : "Preview"}
+            </button>
+            {typeof request === "string" && <span class="soft">{request}</span>}
+          </div>
+        </form>
+      </Card>
+      {error !== null && <Refusal error={error} />}
+      {shown !== null && <Preview changes={shown.changes} onApply={() => setAsking(true)} working={working} />}
+      {shown !== null && asking && (
+        <Confirm
+          groupId={groupId}
+          changes={shown.changes}
+          working={working}
+          onCancel={() => setAsking(false)}
+          onApply={() => void ask(shown.request, true)}
+        />
+      )}
+    </>
+  );
+}
+
+// Who may only read is told so, and can come as somebody else.
+function Refusal(props: { error: unknown }): JSX.Element {
+  const { error } = props;
+  const forbidden = error instanceof ServerError && error.status === 403;
+  return (
+    <Notice tone="error">
+      {told(error)}{" "}
+      {forbidden && (
+        <button type="button" onClick={() => askAgain("Moving offsets takes a token with the role admin.")}>
+          Sign in with another token
+        </button>
+      )}
+    </Notice>
+  );
+}
+
+const TARGETS: [Target, string, string][] = [
+  ["earliest", "Earliest", "the oldest record that is still there: everything is read again"],
+  ["latest", "Latest", "the end: what has not been read is skipped"],
+  ["time", "Time", "the first record at or after a time"],
+  ["offset", "Offset", "the same offset in every partition"],
+  ["shift", "Shift", "back (negative) or forward by a number of records"],
+  ["restore", "Restore", "what the group had committed at a time, from the history of its log"],
+];
+
+function TargetFields(props: { form: OffsetsForm; onChange(next: Partial<OffsetsForm>): void }): JSX.Element {
+  const { form, onChange } = props;
+  return (
+    <>
+      <fieldset class="targets">
+        <legend>Move to</legend>
+        {TARGETS.map(([target, name, words]) => (
+          <label key={target}>
+            <input type="radio" name="target" checked={form.target === target} onChange={() => onChange({ target })} />
+            <span>
+              <b>{name}</b> <span class="soft">{words}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      {(form.target === "time" || form.target === "restore") && (
+        <label class="field">
+          Time, in the time zone of this browser
+          <input
+            type="datetime-local"
+            step="1"
+            value={form.time}
+            onInput={(event) => onChange({ time: event.currentTarget.value })}
+          />
+        </label>
+      )}
+      {(form.target === "offset" || form.target === "shift") && (
+        <label class="field">
+          {form.target === "offset" ? "Offset" : "Records"}
+          <input
+            type="text"
+            inputMode="numeric"
+            value={form.number}
+            onInput={(event) => onChange({ number: event.currentTarget.value })}
+          />
+        </label>
+      )}
+      {form.target === "restore" && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={form.deleteNew}
+            onChange={(event) => onChange({ deleteNew: event.currentTarget.checked })}
+          />
+          Delete the offsets of partitions that had none at that time
+        </label>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,30 @@
+// One answer of the server for a page: loading, there, or an error in words.
+import { useEffect, useState } from "preact/hooks";
+import { told } from "../data/api.ts";
+import { session } from "../data/session.ts";
+import { useStore } from "../data/store.ts";
+
+export interface Loaded<T> {
+  value: T | null;
+  error: string | null;
+  loading: boolean;
+}
+
+// `key` null: nothing to load yet. Another key, or another token, loads again.
+export function useLoad<T>(key: string | null, load: (key: string, signal: AbortSignal) => Promise<T>): Loaded<T> {
+  const { token } = useStore(session);
+  const [found, setFound] = useState<Loaded<T> & { key: string | null }>({ key: null, value: null, error: null, loading: true });
+  useEffect(() => {
+    if (key === null) return;
+    const abort = new AbortController();
+    setFound((before) => ({ key, value: before.value, error: null, loading: true }));
+    load(key, abort.signal).then(
+      (value) => setFound({ key, value, error: null, loading: false }),
+      (error: unknown) => {
+        if (!abort.signal.aborted) setFound({ key, value: null, error: told(error), loading: false });
+      },
+    );
+    return () => abort.abort();
+  }, [key, token, load]);
+  return found;
+}

@@ -1,0 +1,150 @@
+// Functions whose mistakes would hide in the pages: framing of events, rows in view, numbers in short, the picture of a group.
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { after, test } from "node:test";
+import { build } from "esbuild";
+
+const folder = await mkdtemp(join(tmpdir(), "console-test-"));
+after(() => rm(folder, { recursive: true }));
+const outfile = join(folder, "pure.mjs");
+const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "pages/group/model", "pages/group/lag", "pages/offsets_form"];
+await build({
+  stdin: { contents: names.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: process.cwd(), loader: "ts" },
+  outfile,
+  bundle: true,
+  format: "esm",
+  platform: "node",
+  // No document here.
+  banner: { js: "globalThis.sessionStorage ??= { getItem: () => null };" },
+});
+const it = await import(pathToFileURL(outfile).href);
+
+test("events come out whole, however the text is cut", () => {
+  const text = ": keep-alive\n\nevent: snapshot\ndata: {\"a\":1}\ndata: 2\r\n\r\ndata:x\n\nid: 7\n\n";
+  const wanted = [{ name: "snapshot", data: "{\"a\":1}\n2" }, { name: "message", data: "x" }];
+  for (let size = 1; size <= text.length; size++) {
+    const parser = new it.SseParser();
+    const found = [];
+    for (let at = 0; at < text.length; at += size) found.push(...parser.feed(text.slice(at, at + size)));
+    assert.deepEqual(found, wanted);
+  }
+});
+
+test("an event that has not ended is not given out", () => {
+  const parser = new it.SseParser();
+  assert.deepEqual(parser.feed("data: 1\n"), []);
+  assert.deepEqual(parser.feed("\n"), [{ name: "message", data: "1" }]);
+});
+
+test("only rows in view and some around them are in the document", () => {
+  assert.deepEqual(it.visible(10_000, 30, 0, 600), { first: 0, end: 28 });
+  assert.deepEqual(it.visible(10_000, 30, 150_000, 600), { first: 4992, end: 5028 });
+  assert.deepEqual(it.visible(10, 30, 9000, 600), { first: 2, end: 10 });
+  assert.deepEqual(it.visible(0, 30, 0, 600), { first: 0, end: 0 });
+  assert.equal(it.scrolledTo(3, 30, 300, 600), 90);
+  assert.equal(it.scrolledTo(40, 30, 300, 600), 630);
+  assert.equal(it.scrolledTo(12, 30, 300, 600), 300);
+});
+
+test("what is not known comes last in either direction", () => {
+  const rows = [{ k: 2 }, { k: null }, { k: 10 }, { k: 1 }];
+  const order = (direction) => it.sorted(rows, (row) => row.k, direction).map((row) => row.k);
+  assert.deepEqual(order("ascending"), [1, 2, 10, null]);
+  assert.deepEqual(order("descending"), [10, 2, 1, null]);
+  assert.deepEqual(it.sorted(["g-10", "g-9"], (name) => name, "ascending"), ["g-9", "g-10"]);
+});
+
+test("numbers and times in short", () => {
+  const cases = [[0, "0"], [999, "999"], [1000, "1k"], [12_345, "12.3k"], [123_456, "123k"], [999_950, "1M"], [-2500, "−2.5k"], [1e18, "1000P"], [null, "–"]];
+  for (const [value, text] of cases) assert.equal(it.short(value), text);
+  assert.deepEqual([1.44, 12.4, 999.7, 9400, 94_000, 3_661_000, 7_200_000].map(it.duration), ["1.4 ms", "12 ms", "1 s", "9.4 s", "1 min 34 s", "1 h 1 min", "2 h"]);
+  assert.equal(it.runs([0, 1, 2, 5, 7, 8]), "0–2, 5, 7–8");
+  assert.equal(it.runs([0, 2, 4, 6], 2), "0, 2 and 2 more");
+  assert.equal(it.middle("abcdefghij", 7), "abc…hij");
+});
+
+test("addresses name pages, whatever a group is called", () => {
+  for (const id of ["billing", "team/a b", "100%", "#/health", "ä"]) {
+    assert.deepEqual(it.parse(it.groupHash(id)), { page: "group", groupId: id });
+    assert.deepEqual(it.parse(it.groupHash(id, "offsets")), { page: "offsets", groupId: id });
+  }
+  assert.deepEqual(it.parse(""), { page: "groups" });
+  assert.deepEqual(it.parse("#/health"), { page: "health" });
+  for (const bad of ["#/group/", "#/group/a/b", "#/group/%E0%A4%A", "#/nothing"]) assert.deepEqual(it.parse(bad), { page: "unknown" });
+});
+
+test("the next page of an answer", () => {
+  assert.equal(it.nextPage('</groups/a%2Fb/offsets?after=t-3>; rel="next"'), "groups/a%2Fb/offsets?after=t-3");
+  assert.equal(it.nextPage(null), null);
+  assert.equal(it.nextPage('</x>; rel="prev"'), null);
+});
+
+const member = (id, owned, revoking = {}, target = owned) => ({ id, label: id, owned, revoking, target });
+
+test("the picture shows who has, gives up and awaits a partition, and what nobody has", () => {
+  const matrix = it.matrixOf([member("a", { t: [0] }, { t: [2] }, { t: [0] }), member("b", {}, {}, { t: [2] })], [{ topic: "t", partition: 10 }]);
+  assert.deepEqual(matrix.columns.map((one) => one.partition), [0, 2, 10]);
+  const cells = Array.from(matrix.row, (row, at) => [matrix.rows[row].label, matrix.columns[matrix.column[at]].partition, matrix.kind[at]]);
+  assert.deepEqual(new Set(cells.map(String)), new Set(["a,2,1", "a,0,0", "b,2,2", "nobody,10,3"]));
+});
+
+test("a partition that changes hands is a move", () => {
+  const before = it.matrixOf([member("a", { t: [0, 1] }), member("b", { t: [2] })], []);
+  const after = it.matrixOf([member("a", { t: [0] }), member("b", { t: [1, 2] })], []);
+  assert.deepEqual(it.movesBetween(before, after), [{ column: 1, from: 0, to: 1 }]);
+  assert.deepEqual(it.movesBetween(after, after), []);
+});
+
+test("a large picture keeps every partition and fits its room", () => {
+  const members = Array.from({ length: 10_000 }, (_, at) => member(`m${at}`, { t: [at, at + 10_000] }));
+  const matrix = it.matrixOf(members, []);
+  const layout = it.layoutOf(matrix, 1400);
+  assert.ok(layout.binsX * layout.cellWidth + layout.left <= 1400 && layout.height < 500);
+  assert.equal(it.binned(matrix, layout).reduce((sum, one) => sum + one, 0), 20_000);
+});
+
+test("members with one client id have names that differ", () => {
+  const of = (member_id, client_id) => ({ member_id, client_id, instance_id: null, client_host: "", owned: {} });
+  const labels = it.labelsOf([of("w-061afb71-50fd", "w"), of("w-161afb71-50fd", "w"), of("x-1", "x")]);
+  assert.deepEqual([...labels.values()], ["w · 061afb71", "w · 161afb71", "x"]);
+});
+
+test("changes of the list of groups", () => {
+  const row = (group_id, lag) => ({ group_id, lag, judgement: null, type: "consumer", state: "Stable", members: 1 });
+  const snapshot = it.foldGroups(null, "snapshot", { now_ms: 0, node: null, rows: [row("a", 1), row("b", 2)] });
+  const after = it.foldGroups(snapshot, "changes", { now_ms: 0, rows: [row("b", 5), row("c", null)], gone: ["a"] });
+  assert.deepEqual(after.rows.map((one) => [one.group_id, one.lag]), [["b", 5], ["c", null]]);
+  assert.equal(it.foldGroups(null, "changes", { now_ms: 0, rows: [], gone: [] }), null);
+  assert.equal(it.summarize(after.rows).lag, 5);
+  assert.deepEqual(it.matching(after.rows, { ...it.NO_FILTER, text: " B " }).map((one) => one.group_id), ["b"]);
+});
+
+test("the form asks for what it shows, or says what is missing", () => {
+  const partitions = [{ topic: "t", partition: 0 }, { topic: "t", partition: 1 }];
+  const form = { target: "earliest", number: "", time: "", deleteNew: false, chosen: null };
+  const ask = (change) => it.requestOf("a/b", { ...form, ...change }, partitions);
+  assert.deepEqual(ask({}), { path: "groups/a%2Fb/offsets/reset", body: { to: "earliest", value: null, partitions: null } });
+  assert.deepEqual(ask({ target: "shift", number: "-5", chosen: new Set(["t-1"]) }).body, { to: "shift", value: -5, partitions: [{ topic: "t", partition: 1 }] });
+  assert.deepEqual(ask({ target: "restore", time: "2026-01-02T03:04:05Z", deleteNew: true }).body, { at: "2026-01-02T03:04:05.000Z", delete_new: true });
+  assert.equal(ask({ target: "time" }), "Choose a time.");
+  assert.equal(ask({ target: "offset", number: "-1" }), "An offset is not negative.");
+  assert.equal(ask({ target: "shift", number: "1.5" }), "Enter a whole number.");
+  assert.equal(ask({ chosen: new Set() }), "Choose at least one partition.");
+});
+
+test("a history begins where something is known, but is never too short to be read", () => {
+  const total = [...Array(40).fill(null), 1, ...Array(19).fill(2)];
+  const history = { times_ms: total.map((_, at) => at), total, partitions: [{ topic: "t", partition: 0, lag: total }] };
+  const shown = it.fromFirst(history);
+  assert.deepEqual([shown.times_ms[0], shown.total.length, shown.partitions[0].lag.length], [40, 20, 20]);
+  assert.equal(it.fromFirst({ ...history, total: [...Array(59).fill(null), 1] }).times_ms[0], 45);
+  assert.equal(it.fromFirst(shown), shown);
+});
+
+test("a line without axes shows gaps and single values", () => {
+  assert.equal(it.path([null, 4, null, 0, 4], 40, 20), "M10.0 1.5h0.01M30.0 18.5L40.0 1.5");
+  assert.deepEqual(it.ticksBetween(0, 60_000, 4), [0, 15_000, 30_000, 45_000, 60_000]);
+});
