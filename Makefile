@@ -85,7 +85,7 @@ fuzz: $(STAMPS)/test ## Hostile frames beside an honest client; SECONDS=120, ARG
 demo: $(STAMPS)/demo ## Three real consumers, of which one is killed, live in the terminal
 	$(BIN)/python examples/demo/demo.py
 
-report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo log, through Spark: report.html
+report: $(STAMPS)/pipeline $(STAMPS)/spark-java $(STAMPS)/console ## One HTML page about a demo log, through Spark: report.html
 	rm -rf $(REPORT_LOG)
 	$(BIN)/groupd-pipeline generate --demo --segments $(REPORT_LOG)
 	$(BIN)/groupd-pipeline report --segments $(REPORT_LOG) --title "the demo log" --out report.html $(ARGS)
