@@ -159,12 +159,12 @@ def _overview(report: Report) -> Element:
             tag("p", "Charts need JavaScript; the tables and findings do not.", class_="notice"),
         ),
         tag("div", tiles, class_="headline"),
-        tag("h3", "Findings, the worst first"),
+        tag("h2", "Findings, the worst first"),
         finding_list(report, report.findings, with_group=True)
         if report.findings
         else tag("p", "Nothing was found that needs attention.", class_="soft"),
         _left_out(report.findings_left_out, "findings of lesser weight are not listed"),
-        tag("h3", "Groups"),
+        tag("h2", "Groups"),
         _groups(report),
         _left_out(
             report.groups_left_out,

@@ -6,7 +6,7 @@ import { utcTick } from "./utc.ts";
 
 export const TOP = 8;
 export const BOTTOM = 24;
-const TICK_SPACE = 90;
+const TICK_SPACE = 70;
 const LETTER = 6.4;
 
 export function timeTicks(scale: TimeScale): number[] {

@@ -70,7 +70,7 @@ function linesOf(props: TimeLinesProps): Line[] {
   const ordinary = thin.filter((one) => !hot.has(one.name));
   return [
     { name: props.sum, values: props.total, tone: props.tone, wash: props.wash, thickness: 1.75 },
-    ...ordinary.map((one) => ({ ...one, tone: "--strong", thickness: 1 })),
+    ...ordinary.map((one) => ({ ...one, tone: "--s7", thickness: 0.8 })),
     ...thin.filter((one) => hot.has(one.name)).map((one) => ({ ...one, tone: "--stalled", thickness: 1.6, dash: [5, 3] })),
   ];
 }
