@@ -58,7 +58,7 @@ lint: $(STAMPS)/test $(STAMPS)/console ## Format, lint, types, imports
 	$(BIN)/lint-imports
 	npm --prefix $(WEB) run --silent check
 
-unit: $(STAMPS)/test ## Unit tests only; ARGS are pytest's
+unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only; ARGS are pytest's
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"

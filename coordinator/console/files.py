@@ -66,7 +66,5 @@ class ConsoleFiles:
 
 def _read() -> Mapping[str, bytes]:
     return {
-        name: content
-        for name, content in built_files().items()
-        if name.rpartition(".")[2] in TYPES
+        name: content for name, content in built_files().items() if name.rpartition(".")[2] in TYPES
     }

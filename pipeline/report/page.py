@@ -60,8 +60,8 @@ def page_parts() -> tuple[str, str]:
     built = built_files()
     if _STYLE not in built or _SCRIPT not in built:
         raise JobFailed(
-            "this installation cannot make the page: it was made without npm. Install npm and run "
-            "`make report`, or install groupd from a wheel"
+            "this installation cannot make the page: it was made without npm. Install npm and then "
+            "groupd again (in a checkout: `make report`), or install groupd from a wheel"
         )
     return built[_STYLE].decode(), built[_SCRIPT].decode()
 

@@ -77,7 +77,8 @@ def scrolled(
     label: str, head: Sequence[str], rows: Iterable[Element], *, numbers: Collection[int] = ()
 ) -> Element:
     """A table in a box that scrolls if the table is too wide; the page's script then adds a note
-    above it. `label`: the name for screen readers. `numbers`: the columns that are aligned right."""
+    above it. `label`: the name for screen readers. `numbers`: the columns that are aligned
+    right."""
     titles = [
         tag("th", title, scope="col", class_="number" if column in numbers else None)
         for column, title in enumerate(head)

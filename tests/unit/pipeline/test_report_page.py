@@ -158,6 +158,6 @@ def test_without_its_parts_the_command_ends_before_it_starts_spark(
     told = capsys.readouterr().err
     assert told == (
         "groupd-pipeline: this installation cannot make the page: it was made without npm. Install "
-        "npm and run `make report`, or install groupd from a wheel\n"
+        "npm and then groupd again (in a checkout: `make report`), or install groupd from a wheel\n"
     )
     assert list(tmp_path.iterdir()) == []

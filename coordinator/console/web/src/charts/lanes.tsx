@@ -74,6 +74,7 @@ function Picture(props: PictureProps): JSX.Element {
       <svg x={scale.left} y="0" width={scale.inner} height={height}>
         <Bands scale={scale} whole={whole} bands={props.bands} height={height} />
         {data.marks.map(([since, until], index) => {
+          if (since > scale.to || until < scale.from) return null;
           const x = xOf(scale, since);
           const width = Math.max(1.5, xOf(scale, until) - x);
           return (
