@@ -42,9 +42,9 @@ def test_it_runs_without_a_word_on_the_console(browser: Browser, tmp_path: Path)
     assert browser.messages() == []
 
 
-def painted(browser: Browser, chart: str, colour: str) -> int:
+def painted(browser: Browser, chart: str, colour: str, below: int = 0) -> int:
     """How many pixels of a chart on canvas have a colour of the theme, with all or nearly all of
-    its strength."""
+    its strength. `below`: so many pixels at the top are left out."""
     return int(
         browser.run(
             """const canvas = document.querySelector(`#g1-${arguments[0]} canvas`);
@@ -57,7 +57,8 @@ def painted(browser: Browser, chart: str, colour: str) -> int:
             const copy = new OffscreenCanvas(canvas.width, canvas.height)
               .getContext('2d', { willReadFrequently: true });
             copy.drawImage(canvas, 0, 0);
-            const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+            const { data } = copy
+              .getImageData(0, arguments[2], canvas.width, canvas.height - arguments[2]);
             let found = 0;
             for (let at = 0; at < data.length; at += 4)
               if (data[at + 3] > 230 && wanted.every((one, i) => Math.abs(data[at + i] - one) < 9))
@@ -65,6 +66,7 @@ def painted(browser: Browser, chart: str, colour: str) -> int:
             return found;""",
             chart,
             colour,
+            below,
         )
     )
 
@@ -73,9 +75,10 @@ def test_lines_and_findings_are_painted_in_the_colours_of_the_theme(
     browser: Browser, tmp_path: Path
 ) -> None:
     opened(browser, tmp_path, render(report()))
-    # Along the top of a finding of an hour, half of the time there is, and on the line of its
-    # partition.
-    assert painted(browser, "lag", "--stalled") > 600
+    # The line of the partition with the finding, and the edge along the finding: half of the time.
+    line = painted(browser, "lag", "--stalled", below=40)
+    assert line > 100
+    assert painted(browser, "lag", "--stalled") > line + 600
     assert painted(browser, "lag", "--accent") > 200
     assert painted(browser, "rate", "--stalled") == 0
     assert painted(browser, "rate", "--ok") > 200
