@@ -98,10 +98,11 @@ class DaemonAdmin:
         watch = self._watch = LagWatch(
             parts.broker, parts.log_ends, SystemClock(), work, self._options.config
         )
+        mover = _mover(parts, work)
         own = (
-            GroupRoutes(parts.broker, work, ends, watch)
+            GroupRoutes(parts.broker, work, ends, watch, mover)
             if member is None
-            else GroupRoutes(parts.broker, work, ends, watch, member.elsewhere)
+            else GroupRoutes(parts.broker, work, ends, watch, mover, member.elsewhere)
         )
         scrapes.add(lambda: _lag_collector(parts, watch))
         routes.add("groups", own)
@@ -114,7 +115,7 @@ class DaemonAdmin:
             cluster_routes = others.hosting.add_routes(routes, scrapes, ends, work)
             groups, actions["groups"] = cluster_routes.groups, cluster_routes.act
         else:
-            actions["groups"] = _offset_pages(parts, work).act
+            actions["groups"] = OffsetPages(parts.broker, mover).act
         self._add_console(parts, others, routes, groups, not_ready, work)
         if member is not None:
             actions |= _add_cluster(member, routes, scrapes)
@@ -224,12 +225,11 @@ def _add_cluster(
     return {"cluster": pages.act}
 
 
-def _offset_pages(parts: DaemonParts, work: LongWork) -> OffsetPages:
+def _mover(parts: DaemonParts, work: LongWork) -> OffsetMover:
     security = parts.security
     # With an authorizer the requests themselves are audited.
     audit = None if security.authorizer.enabled else security.audit
-    mover = OffsetMover(parts.broker, parts.store, parts.log_ends, work, audit)
-    return OffsetPages(parts.broker, mover)
+    return OffsetMover(parts.broker, parts.store, parts.log_ends, work, audit)
 
 
 def _no_rows() -> Sequence[Mapping[str, Any]]:

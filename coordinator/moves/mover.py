@@ -20,7 +20,7 @@ from groupd.coordinator.history.reset_plan import ResetAction, ResetTarget, Want
 from groupd.coordinator.history.restore import Action, Current, RestoreStep, TopicNow, plan
 from groupd.coordinator.lag.ends import LogEnds
 from groupd.coordinator.moves.own_requests import ask
-from groupd.coordinator.moves.past import committed_at
+from groupd.coordinator.moves.past import committed_at, last_moves
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
@@ -119,6 +119,10 @@ class OffsetMover:
             if step.is_write and step.after is not None
         }
         return await self._finish(shard, group_id, rows, _Write(commits), apply)
+
+    async def last_moves(self, shard: ShardRuntime, group_id: str) -> dict[str, Any]:
+        """See `past.last_moves`."""
+        return await last_moves(self._logs, self._work, shard, group_id)
 
     async def restore(
         self,

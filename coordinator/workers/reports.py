@@ -55,8 +55,9 @@ class WorkerReports:
             lambda: LagCollector(broker, watch, series_max),
         )
         self._registry = make_registry(broker, connections, None, collectors)
-        self._groups = GroupRoutes(broker, self._work, None, self.watch)
-        self._offsets = OffsetPages(broker, OffsetMover(broker, logs, ends, self._work, Audit()))
+        mover = OffsetMover(broker, logs, ends, self._work, Audit())
+        self._groups = GroupRoutes(broker, self._work, None, self.watch, mover)
+        self._offsets = OffsetPages(broker, mover)
 
     async def metrics(self) -> list[Family]:
         await self._registry.prepare(self._work)

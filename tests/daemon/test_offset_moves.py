@@ -129,6 +129,24 @@ def test_a_restore_brings_back_what_was_committed_then(daemon: Daemon) -> None:
     assert committed(daemon, "restore") == [-1001, -1001]
 
 
+def test_the_last_moves_and_who_made_them(daemon: Daemon) -> None:
+    commit(daemon, "moved", 30, 20)
+    reset(daemon, "moved", "offset", 5, apply=True)
+    url = f"{daemon.admin_url}/groups/moved/moves"
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+        shown = json.load(answer)
+    assert shown["complete"]
+    found = [(one["kind"], one["from"], one["to"], one["by"]) for one in shown["moves"]]
+    assert sorted(found[:2]) == [
+        ("back", 20, 5, "admin/simple"),
+        ("back", 30, 5, "admin/simple"),
+    ]
+    assert sorted(found[2:]) == [
+        ("first", None, 20, "admin/simple"),
+        ("first", None, 30, "admin/simple"),
+    ]
+
+
 def test_a_group_with_members_is_not_moved(daemon: Daemon) -> None:
     commit(daemon, "busy", 10, 10)
     member = client(daemon, "busy")
