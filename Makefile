@@ -25,9 +25,12 @@ ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/c
 # Checks the chart. Its version stands in the name of the stamp, so that another one is built.
 HELM_VERSION := v3.21.4
 HELM_STAMP := $(STAMPS)/helm-$(HELM_VERSION)
+# Of these only one at a time, also with --jobs.
+TOOLCHAIN := scripts/alone.sh apt scripts/toolchain.sh
+MVN := scripts/alone.sh maven mvn -q -B -Dstyle.color=never
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check lint unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
+.PHONY: help run test check lint lint-format lint-style lint-types lint-imports unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
@@ -43,10 +46,16 @@ test: test-setup ## Run all tests; ARGS are pytest's
 
 check: lint unit ## Format, lint, types, imports, unit tests: about a minute
 
-lint: $(STAMPS)/test ## Format, lint, types, imports
+lint: lint-format lint-style lint-types lint-imports ## Format, lint, types, imports
+
+lint-format lint-style lint-types lint-imports: $(STAMPS)/test
+lint-format:
 	$(BIN)/ruff format --check .
+lint-style:
 	$(BIN)/ruff check .
+lint-types:
 	$(BIN)/mypy
+lint-imports:
 	$(BIN)/lint-imports
 
 unit: $(STAMPS)/test ## Unit tests only; ARGS are pytest's
@@ -156,23 +165,23 @@ EXTRA_demo := [demo]
 EXTRA_pipeline := [pipeline]
 
 $(STAMPS)/toolchain: scripts/toolchain.sh
-	scripts/toolchain.sh
+	$(TOOLCHAIN)
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/chromium: $(STAMPS)/venv scripts/toolchain.sh
-	scripts/toolchain.sh chromium
+	$(TOOLCHAIN) chromium
 	@touch $@
 
 $(STAMPS)/spark-java: $(STAMPS)/venv scripts/toolchain.sh
-	scripts/toolchain.sh java
+	$(TOOLCHAIN) java
 	@touch $@
 
 $(STAMPS)/postgresql: $(STAMPS)/venv scripts/toolchain.sh
-	scripts/toolchain.sh postgresql
+	$(TOOLCHAIN) postgresql
 	@touch $@
 
 $(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
-	mvn -q -B -Dstyle.color=never -f tests/clients/java/pom.xml compile
+	$(MVN) -f tests/clients/java/pom.xml compile
 	@touch $@
 
 $(STAMPS)/go: $(STAMPS)/venv $(STAMPS)/toolchain $(GO_SOURCES)
@@ -185,17 +194,17 @@ $(STAMPS)/node: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/node/package-lo
 
 # Fetches what the worked examples need: their tests run without a network.
 $(STAMPS)/examples: $(STAMPS)/venv $(STAMPS)/toolchain $(EXAMPLE_PROJECTS)
-	mvn -q -B -Dstyle.color=never -f docs/examples/java/pom.xml test -Dtest=OrderTest
+	$(MVN) -f docs/examples/java/pom.xml test -Dtest=OrderTest
 	go -C docs/examples/go test -run TestParse ./...
 	npm --prefix docs/examples/node ci
 	@touch $@
 
 $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml
-	mvn -q -B -Dstyle.color=never -f tests/oracle/pom.xml package
+	$(MVN) -f tests/oracle/pom.xml package
 	@touch $@
 
 $(STAMPS)/spark-kafka: $(STAMPS)/venv $(STAMPS)/toolchain tests/pipeline/kafka/pom.xml
-	mvn -q -B -Dstyle.color=never -f tests/pipeline/kafka/pom.xml package
+	$(MVN) -f tests/pipeline/kafka/pom.xml package
 	@touch $@
 
 $(HELM_STAMP): $(STAMPS)/venv $(STAMPS)/toolchain
