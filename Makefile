@@ -180,8 +180,9 @@ $(STAMPS)/postgresql: $(STAMPS)/venv scripts/toolchain.sh
 	$(TOOLCHAIN) postgresql
 	@touch $@
 
-$(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
+$(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain $(addprefix tests/clients/java/,pom.xml archive.sh) $(JAVA_SOURCES)
 	$(MVN) -f tests/clients/java/pom.xml compile
+	tests/clients/java/archive.sh
 	@touch $@
 
 $(STAMPS)/go: $(STAMPS)/venv $(STAMPS)/toolchain $(GO_SOURCES)
