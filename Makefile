@@ -30,6 +30,9 @@ TOOLCHAIN := scripts/alone.sh apt scripts/toolchain.sh
 MVN := scripts/alone.sh maven mvn -q -B -Dstyle.color=never
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
+# Hundreds of daemons are started, and where Python may not keep what it has compiled each compiles all of groupd again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help run test check lint lint-format lint-style lint-types lint-imports unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
