@@ -33,7 +33,7 @@ GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/cl
 # Hundreds of daemons are started, and where Python may not keep what it has compiled each compiles all of groupd again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test check lint lint-format lint-style lint-types lint-imports unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
+.PHONY: help run test check lint lint-format lint-style lint-types lint-imports collected unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
@@ -61,6 +61,10 @@ lint-types:
 	$(BIN)/mypy
 lint-imports:
 	$(BIN)/lint-imports
+
+# What pytest compiles of the tests stays for the processes of `make test`, each of which would do it again for all of them.
+collected: $(STAMPS)/test
+	$(BIN)/python -m pytest -p no:cacheprovider --collect-only -qq | tail -n 30; exit $${PIPESTATUS[0]}
 
 unit: $(STAMPS)/test ## Unit tests only; ARGS are pytest's
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
