@@ -154,7 +154,8 @@ export interface GroupLag {
   lag_seconds: number | null;
   judgement: Judgement | null;
   reason: string | null;
-  history: LagHistory;
+  // null: the group has committed nothing.
+  history: LagHistory | null;
 }
 
 export interface Commit {
