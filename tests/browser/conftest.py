@@ -24,6 +24,8 @@ SETTINGS = {
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with running_browser(tmp_path_factory.mktemp("browser") / "profile") as running:
         running.devtools("Emulation.setEmulatedMedia", {"features": [CALM]})
+        running.open("about:blank")
+        running.requests()  # those of the browser's own first page
         yield running
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 from tests.support.browser import Browser
@@ -57,6 +56,12 @@ class Console:
         """Another page of the console that is open."""
         self.browser.run("location.hash = arguments[0]", fragment)
 
+    def to_group(self, group: str) -> None:
+        """From the list of groups, once the group is in it."""
+        self.open()
+        self.click(f"{self.row(group)} a")
+        self.wait_for(".headline", "State")
+
     # What is there
 
     def texts(self, selector: str) -> list[str]:
@@ -74,6 +79,11 @@ class Console:
         except AssertionError as error:
             page = self.text("body")
             raise AssertionError(f"{error}\n{page}\n{self.daemon.logs()}") from None
+
+    def wait_until_stable(self, members: int) -> None:
+        """Until the group's page shows that all members are where they should be."""
+        self.wait_for(".headline", f"{members} of {members}")
+        self.wait_for(".headline", "Stable")
 
     def row(self, group: str) -> str:
         """The selector of a group's row in the list, or of any row by its key."""
@@ -126,7 +136,8 @@ class Console:
         own = (self.daemon.admin_url + "/", "data:", "about:blank")
         others = [url for url in self.browser.requests() if not url.startswith(own)]
         wrong = self._not_allowed(self.browser.messages())
-        assert (others, wrong) == ([], [])
+        assert others == [], "requests to others"
+        assert wrong == [], "errors on the console"
 
     def _not_allowed(self, messages: Sequence[str]) -> list[str]:
         return [one for one in messages if not any(re.search(p, one) for p in self.allowed)]
@@ -139,10 +150,3 @@ def axe_core() -> str:
     return found.read_text()
 
 
-def stable(console: Console, members: int) -> None:
-    """Waits until the group's page shows that all members are where they should be."""
-    console.wait_for(".headline", f"{members} of {members}")
-    console.wait_for(".headline", "Stable")
-
-
-Row = dict[str, Any]
