@@ -12,6 +12,7 @@ from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
 from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.moves.mover import OffsetMover
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
@@ -28,6 +29,7 @@ from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.admin_tls import admin_tls
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.listener import cannot_listen
+from groupd.coordinator.server.offset_pages import OffsetPages
 from groupd.coordinator.server.scrapes import Scrapes
 from groupd.coordinator.server.telemetry import add_telemetry
 
@@ -96,10 +98,11 @@ class DaemonAdmin:
         watch = self._watch = LagWatch(
             parts.broker, parts.log_ends, SystemClock(), work, self._options.config
         )
+        mover = _mover(parts, work)
         own = (
-            GroupRoutes(parts.broker, work, ends, watch)
+            GroupRoutes(parts.broker, work, ends, watch, mover)
             if member is None
-            else GroupRoutes(parts.broker, work, ends, watch, member.elsewhere)
+            else GroupRoutes(parts.broker, work, ends, watch, mover, member.elsewhere)
         )
         scrapes.add(lambda: _lag_collector(parts, watch))
         routes.add("groups", own)
@@ -107,10 +110,15 @@ class DaemonAdmin:
         groups: GroupsRoute = own
         add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
         scrapes.add(lambda: _security_collector(parts))
+        actions: dict[str, ControlHandler] = {}
         if others.hosting is not None:
-            groups = others.hosting.add_routes(routes, scrapes, ends, work)
+            cluster_routes = others.hosting.add_routes(routes, scrapes, ends, work)
+            groups, actions["groups"] = cluster_routes.groups, cluster_routes.act
+        else:
+            actions["groups"] = OffsetPages(parts.broker, mover).act
         self._add_console(parts, others, routes, groups, not_ready, work)
-        actions = {} if member is None else _add_cluster(member, routes, scrapes)
+        if member is not None:
+            actions |= _add_cluster(member, routes, scrapes)
         server = AdminServer(routes, self._control, self._names(), self._access, self._tls, actions)
         try:
             self.address = await server.start(*self._wanted)
@@ -215,6 +223,13 @@ def _add_cluster(
     scrapes.add(collector)
     scrapes.add(peer_collector)
     return {"cluster": pages.act}
+
+
+def _mover(parts: DaemonParts, work: LongWork) -> OffsetMover:
+    security = parts.security
+    # With an authorizer the requests themselves are audited.
+    audit = None if security.authorizer.enabled else security.audit
+    return OffsetMover(parts.broker, parts.store, parts.log_ends, work, audit)
 
 
 def _no_rows() -> Sequence[Mapping[str, Any]]:

@@ -71,6 +71,7 @@ class DaemonParts:
     broker: Broker
     catalogue_changes: CatalogueChanges
     """All changes of the catalogue; in a cluster its `spread` is replaced."""
+    store: Store
     log_ends: StoredEnds
     """Where the logs of topics end, for the lag of groups."""
     cleaner: Cleaner
@@ -119,6 +120,7 @@ class DaemonParts:
         """Make the parts on `store`, which is open; no shard is loaded yet. Raises LogError,
         ConfigError."""
         self._hosting, self._member = others
+        self.store = store
         member = self._member
         self.catalogue_changes = CatalogueChanges(None if member is None else member.store.journal)
         await fix_shard_count(store, self.config, self.catalogue_changes)
@@ -139,6 +141,7 @@ class DaemonParts:
             self.data_plane.partitions,
             store,
             LongWork(),
+            self.config.produce_unpacked_max_bytes,
             shared=member is not None,
         )
         self.catalogue_changes.on_forget.append(self.data_plane.producer_ids.forget)

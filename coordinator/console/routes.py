@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import json
 
 from groupd.coordinator.console.all_groups import AllGroups
 from groupd.coordinator.console.asking import Asking, CannotAsk
 from groupd.coordinator.console.files import ConsoleFiles
 from groupd.coordinator.console.health import HealthParts, HealthSource
-from groupd.coordinator.console.live import LiveTopics
+from groupd.coordinator.console.live import LiveTopics, event
 from groupd.coordinator.console.one_group import OneGroup
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
@@ -55,8 +58,24 @@ class Console:
                     await self._asking.get("groups", group_id, "events")
                     await self._asking.get("groups", group_id, "lag")
                 except CannotAsk as error:
-                    return error.reply
+                    return _elsewhere(error.reply) or error.reply
                 source = OneGroup(self._asking, group_id)
                 return HttpStream(self._topics.events(f"group {group_id}", source))
             case _:
                 return text("not found", 404)
+
+
+def _elsewhere(reply: HttpReply) -> HttpStream | None:
+    """The stream about a group that another node serves: it names the node. A browser must not
+    follow to another host by itself. None: it is not elsewhere."""
+    location = dict(reply.headers).get("Location")
+    if location is None:
+        return None
+    url = urlsplit(location)
+    told = reply.body.decode(errors="replace").strip()
+    shown = {"told": told, "admin_url": f"{url.scheme}://{url.netloc}"}
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        yield event("elsewhere", json.encode(shown))
+
+    return HttpStream(events())

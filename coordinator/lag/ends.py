@@ -29,6 +29,11 @@ class LogEnds(Protocol):
         Raises LogError."""
         ...
 
+    async def first_at(self, topic: str, partition: int, at_ms: int) -> int | None:
+        """The offset of the first record of a time or later, in wall-clock ms; None: there is none.
+        Raises LogError."""
+        ...
+
     async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
         """The timestamp, in wall-clock ms, of the batch that holds `offset`, or of the next one
         behind it. None: there is no such batch, or it does not tell. Raises LogError."""

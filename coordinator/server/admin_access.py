@@ -41,6 +41,13 @@ class Caller(Struct, frozen=True):
     authorization: str | None = None
     subject: str | None = None
 
+    @property
+    def name(self) -> str:
+        """Who it is, for the audit log. Tokens have no names."""
+        if self.subject is not None:
+            return self.subject
+        return "admin port: anonymous" if self.authorization is None else "admin port: token"
+
 
 class Refused(Struct, frozen=True):
     """The answer to a request that its client may not make."""

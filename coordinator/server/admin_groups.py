@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
 from groupd.coordinator.core.slices import smallest
+from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.moves.mover import OffsetMover
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.inspecting import inspect_lazily
 from groupd.coordinator.runtime.long_work import LongWork
@@ -54,21 +56,23 @@ class Elsewhere(Struct, frozen=True):
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
     by `work`. `ends` None: the caller of these routes adds the lag of single partitions. `watch`:
-    the lag of groups. `elsewhere(group_id)`: the node that serves a group which this one does not;
-    None: it is served here."""
+    the lag of groups. `mover`: knows who moved offsets. `elsewhere(group_id)`: the node that serves
+    a group which this one does not; None: it is served here."""
 
     def __init__(
         self,
         broker: Broker,
         work: LongWork,
         ends: Ends | None,
-        watch: LagWatch | None = None,
+        watch: LagWatch,
+        mover: OffsetMover,
         elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,
     ) -> None:
         self._broker = broker
         self._work = work
         self._ends = ends
         self._watch = watch
+        self._mover = mover
         self._elsewhere = elsewhere
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
@@ -84,6 +88,8 @@ class GroupRoutes:
                 return await self._work.run(plain(events))
             case (_, group_id, "offsets"):
                 return await self._work.run(self._offsets(request, group_id))
+            case (_, group_id, "moves"):
+                return await self._moves(group_id)
             case (_, group_id, ("lag" | "rebalances" | "configs" | "what-if") as name):
                 return await self._work.run(self._page(request, group_id, name))
             case _:
@@ -162,6 +168,15 @@ class GroupRoutes:
         yield from add_judgement(shown, self._watch)
         return (yield from offsets_page(request, wanted, shown, more))
 
+    async def _moves(self, group_id: str) -> HttpReply:
+        shard = self._broker.shard_of(group_id)
+        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
+            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        try:
+            return as_json(await self._mover.last_moves(shard, group_id), compact=True)
+        except UnreadableLog as error:
+            return text(str(error), 500)
+
     def _page(
         self, request: HttpRequest, group_id: str, name: str
     ) -> Generator[None, None, HttpReply]:
@@ -180,8 +195,6 @@ class GroupRoutes:
         if name == "rebalances":
             rows = yield from rebalance_rows(group, self._broker.timeline.of(group_id))
             return (yield from plain(rows))
-        if self._watch is None:
-            return text("nobody looks at the lag here", 404)
         found = yield from lag_steps(self._watch, group, self._broker.clock.now().wall_ms)
         return (yield from plain(found))
 

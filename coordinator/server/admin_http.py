@@ -73,13 +73,16 @@ PARAMETERS_MAX = 32
 
 class HttpRequest(Struct, frozen=True):
     """`path`: the decoded segments. `query`: the first value of each parameter. `headers`: by name
-    in lower case. `body` None: it was too large."""
+    in lower case. `body` None: it was too large. `address` and `caller`, only where something may
+    be changed: where the client is, and who it has shown to be."""
 
     path: tuple[str, ...]
     query: dict[str, str]
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = b""
+    address: str = ""
+    caller: str = ""
 
 
 class HttpReply(Struct, frozen=True):
@@ -267,7 +270,10 @@ class AdminServer:
         refusal = await self._refusal(asked, kind, writer)
         if kind in (CONTROL, ACTIONS):
             if refusal is None:
-                return replace(asked, body=await _body(connection, reader)), None
+                caller = _caller(asked, writer)
+                body = await _body(connection, reader)
+                who = {"address": caller.address, "caller": caller.name}
+                return replace(asked, body=body, **who), None
             await drop_body(connection, reader, CONTROL_BODY_MAX)
         return asked, refusal
 
@@ -294,10 +300,7 @@ class AdminServer:
             return text("not a name of this port; see groupd.admin.hosts", 421)
         if kind == FILES:
             return None
-        peer = writer.get_extra_info("peername")
-        caller = Caller(
-            peer[0] if peer else "", request.headers.get("authorization"), subject_of(writer)
-        )
+        caller = _caller(request, writer)
         needed = Role.ADMIN if kind in (CONTROL, ACTIONS) else Role.READ
         refused = await self._access.refusal(caller, needed)
         return None if refused is None else text(refused.text, refused.status, refused.headers)
@@ -320,6 +323,12 @@ class AdminServer:
         except Exception:
             log.exception("admin request failed", path="/".join(request.path))
             return text("internal error; see the log", 500)
+
+
+def _caller(request: HttpRequest, writer: asyncio.StreamWriter) -> Caller:
+    peer = writer.get_extra_info("peername")
+    authorization = request.headers.get("authorization")
+    return Caller(peer[0] if peer else "", authorization, subject_of(writer))
 
 
 def wants_page(request: HttpRequest) -> bool:

@@ -37,10 +37,10 @@ class OwnedSince:
         return self._by_member.get(member_id, self._everybody)
 
 
-def group_row(group: Group, watch: LagWatch | None, timeline: Timeline) -> dict[str, Any]:
+def group_row(group: Group, watch: LagWatch, timeline: Timeline) -> dict[str, Any]:
     """A group in a list: what it is, how far it is behind as of the last round of `watch`, and its
     last rebalance. `lag`, `lag_seconds` and `judgement` are None where nothing is known."""
-    known = None if watch is None else watch.groups.get(group.group_id)
+    known = watch.groups.get(group.group_id)
     return {
         **group_summary(group),
         "members": len(group.members),
@@ -51,9 +51,9 @@ def group_row(group: Group, watch: LagWatch | None, timeline: Timeline) -> dict[
     }
 
 
-def trend_of(group_id: str, watch: LagWatch | None, now_ms: int) -> list[int | None] | None:
+def trend_of(group_id: str, watch: LagWatch, now_ms: int) -> list[int | None] | None:
     """The lag of a group over the last hour, two minutes in a number; None: there was none."""
-    known = None if watch is None else watch.groups.get(group_id)
+    known = watch.groups.get(group_id)
     return None if known is None or known.trend.flat else known.trend.minutes(now_ms, 2)
 
 
@@ -62,10 +62,10 @@ def seconds(age_ms: int | None) -> float | None:
     return None if age_ms is None else round(age_ms / 1000, 1)
 
 
-def add_judgement(shown: dict[str, Any], watch: LagWatch | None) -> Generator[None, None, None]:
+def add_judgement(shown: dict[str, Any], watch: LagWatch) -> Generator[None, None, None]:
     """Adds what the last round of `watch` has found to each partition: `lag_seconds`, the age of
     its first unread record, and `judgement`. None = not known; `lag_seconds` also without lag."""
-    group = None if watch is None else watch.groups.get(shown["group_id"])
+    group = watch.groups.get(shown["group_id"])
     for rows in chunks(shown["partitions"]):
         for row in rows:
             place = row["topic"], row["partition"]

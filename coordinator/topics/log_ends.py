@@ -12,10 +12,12 @@ from collections.abc import Collection, Mapping
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.lag.ends import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import KnownTopics, Partitions
-from groupd.storage.log import MeasuredLogs
+from groupd.coordinator.topics.time_search import TimeSearch
+from groupd.storage.log import MeasuredLogs, StoredBatch
 
 NAMES_AT_ONCE = 1000
 """Logs that the store is asked for at once."""
@@ -25,7 +27,8 @@ _NOT_WRITTEN = Bounds(0, 0)
 
 
 class StoredEnds:
-    """A `groupd.coordinator.lag.ends.LogEnds`. `shared`: other nodes write to the same store."""
+    """A `groupd.coordinator.lag.ends.LogEnds`. `unpacked_max_bytes`: batches that unpack to more
+    are not looked into. `shared`: other nodes write to the same store."""
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class StoredEnds:
         partitions: Partitions,
         logs: MeasuredLogs,
         work: LongWork,
+        unpacked_max_bytes: int,
         *,
         shared: bool,
     ) -> None:
@@ -41,6 +45,7 @@ class StoredEnds:
         self._logs = logs
         self._work = work
         self._shared = shared
+        self._search = TimeSearch(Unpacking(work), unpacked_max_bytes)
         self._closed: Found = {}
         """Those that were not open when they were asked for last."""
 
@@ -83,6 +88,17 @@ class StoredEnds:
                     yield
         return found, closed, unknown
 
+    async def first_at(self, topic: str, partition: int, at_ms: int) -> int | None:
+        """See `LogEnds`."""
+        known = self._topic(topic)
+        if known is None or not 0 <= partition < known.partitions:
+            return None
+        name = log_name(known.topic_id, partition)
+        start, end = (await self._logs.ends([name])).get(name, (0, 0))
+        log = _StoredLog(self._logs, name, start)
+        found = await self._search.at_or_after(log, at_ms, end)
+        return None if found is None else found[1]
+
     async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
         """See `LogEnds`."""
         known = self._topic(topic)
@@ -94,6 +110,25 @@ class StoredEnds:
     def _topic(self, name: str) -> Topic | None:
         topic = self._topics.topic(name)
         return None if topic is None or topic.internal else topic
+
+
+class _StoredLog:
+    """A log in the store, as `TimeSearch` asks it, whoever owns it."""
+
+    def __init__(self, logs: MeasuredLogs, name: str, start_offset: int) -> None:
+        self.start_offset = start_offset
+        self._logs = logs
+        self._name = name
+
+    async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
+        found = await self._logs.read(self._name, from_offset, max_bytes, min_one=min_one)
+        return [one.payload for one in found]
+
+    async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
+        return await self._logs.first_at_or_after(self._name, timestamp_ms)
+
+    async def with_max_timestamp(self) -> StoredBatch | None:
+        return await self._logs.with_max_timestamp(self._name)
 
 
 def _parts(names: list[str], size: int) -> list[list[str]]:

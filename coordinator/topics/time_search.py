@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.runtime.unpacking import Unpacking
-from groupd.coordinator.topics.partition import ReadableLog
 from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
@@ -14,7 +15,7 @@ from groupd.protocol.records.batch import (
     read_records,
 )
 from groupd.protocol.records.compression import Plain, UnpacksTooLarge, UnsupportedCodec
-from groupd.storage.log import LogCorrupt
+from groupd.storage.log import LogCorrupt, StoredBatch
 
 _SCAN_BYTES = 1 << 20
 _TURN_BATCHES = 250
@@ -25,6 +26,16 @@ Found = tuple[int, int]
 """(timestamp ms, offset)"""
 
 
+class SearchedLog(Protocol):
+    """What a search needs of a log."""
+
+    @property
+    def start_offset(self) -> int: ...
+    async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]: ...
+    async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None: ...
+    async def with_max_timestamp(self) -> StoredBatch | None: ...
+
+
 class TimeSearch:
     """`unpacked_max_bytes`: batches that unpack to more are not looked into."""
 
@@ -32,7 +43,7 @@ class TimeSearch:
         self._unpacking = unpacking
         self._unpacked_max_bytes = unpacked_max_bytes
 
-    async def latest(self, log: ReadableLog) -> Found | None:
+    async def latest(self, log: SearchedLog) -> Found | None:
         """The first record with the largest timestamp. Raises LogError."""
         batch = await log.with_max_timestamp()
         if batch is None or batch.max_timestamp_ms < 0:
@@ -40,7 +51,7 @@ class TimeSearch:
         return await self._in_row(batch.payload, batch.max_timestamp_ms, log.start_offset)
 
     async def at_or_after(
-        self, log: ReadableLog, timestamp_ms: int, end_offset: int
+        self, log: SearchedLog, timestamp_ms: int, end_offset: int
     ) -> Found | None:
         """The first record at or after a time, below `end_offset`. Raises LogError."""
         batch = await log.first_at_or_after(timestamp_ms)

@@ -116,6 +116,24 @@ class ClusterRoutes:
             case _:
                 return text("not found", 404)
 
+    async def act(self, request: HttpRequest) -> HttpReply:
+        """A POST below `/groups`: the worker that has the group carries it out."""
+        if len(request.path) < 2:
+            return text("not found", 404)
+        link = self._cluster.link_of(request.path[1])
+        question = AdminQuestion(
+            request.path,
+            request.query,
+            request.method,
+            request.body,
+            request.address,
+            request.caller,
+        )
+        try:
+            return _reply(await link.ask(WorkerOperation.ADMIN, question))
+        except (LogError, TimeoutError) as error:
+            return text(f"worker {link.node_id}: {error}", 503)
+
     async def events(self, request: HttpRequest) -> HttpReply:
         """The last events of all groups, oldest first; each worker counts its own."""
         if len(request.path) > 1:

@@ -14,7 +14,6 @@ from groupd.coordinator.producers.transactions import TransactionVerifier
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.group_lag import Ends
 from groupd.coordinator.server.scrapes import Scrapes
@@ -104,6 +103,7 @@ class Hosting:
                 WorkerOperation.VERIFY: self._verify,
                 WorkerOperation.ENDS: ends.look,
                 WorkerOperation.WRITTEN: lambda asked: ends.written_ms(*asked),
+                WorkerOperation.FIRST_AT: lambda asked: ends.first_at(*asked),
             }
         broker.find_node = self.cluster.find_node
         data_plane.catalogue.add_listener(self.cluster.on_metadata)
@@ -126,13 +126,13 @@ class Hosting:
 
     def add_routes(
         self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends, work: LongWork
-    ) -> Callable[[HttpRequest], Awaitable[HttpReply]]:
-        """Adds the routes of the admin port that speak for all nodes. Returns that of `/groups`."""
+    ) -> ClusterRoutes:
+        """Adds the routes of the admin port that speak for all nodes."""
         cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes, ends, work)
         routes.add("metrics", cluster_routes.metrics)
         routes.add("groups", cluster_routes.groups)
         routes.add("events", cluster_routes.events)
-        return cluster_routes.groups
+        return cluster_routes
 
     def _start(self, worker: WorkerNode) -> Start:
         catalogue = self._data_plane.catalogue

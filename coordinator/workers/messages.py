@@ -152,10 +152,14 @@ class Family(Struct, frozen=True):
 
 
 class AdminQuestion(Struct, frozen=True):
-    """A GET of the admin port."""
+    """A request to the admin port: the fields of `HttpRequest` that matter."""
 
     path: tuple[str, ...]
     query: dict[str, str]
+    method: str = "GET"
+    body: bytes | None = b""
+    address: str = ""
+    caller: str = ""
 
 
 class AdminAnswer(Struct, frozen=True):
@@ -183,6 +187,7 @@ class WorkerOperation(IntEnum):
     VERIFY = 17
     ENDS = 18
     WRITTEN = 19
+    FIRST_AT = 20
     START = 32
     METADATA = 33
     GROUP_CONFIGS = 34
@@ -218,6 +223,7 @@ CALLS: Mapping[WorkerOperation, CallTypes] = {
     # Worker -> main: the logs of topics, see `groupd.coordinator.lag.ends.LogEnds`.
     WorkerOperation.ENDS: CallTypes(dict[str, list[int]], Found),
     WorkerOperation.WRITTEN: CallTypes(tuple[str, int, int], int | None),
+    WorkerOperation.FIRST_AT: CallTypes(tuple[str, int, int], int | None),
     # Main -> worker, the first call of all; answered once its shards are loaded.
     WorkerOperation.START: CallTypes(Start, Health),
     # Main -> worker: news, answered once its shards know.

@@ -97,6 +97,11 @@ class RemoteEnds:
                 found.setdefault(topic, {}).update(part.get(topic, {}))
         return found
 
+    async def first_at(self, topic: str, partition: int, at_ms: int) -> int | None:
+        asked = (topic, partition, at_ms)
+        found: int | None = await _call(self._channel, WorkerOperation.FIRST_AT, asked)
+        return found
+
     async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
         asked = (topic, partition, offset)
         written: int | None = await _call(self._channel, WorkerOperation.WRITTEN, asked)

@@ -15,18 +15,22 @@ from prometheus_client.samples import Sample
 
 from groupd.coordinator.lag.ends import LogEnds
 from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.moves.mover import OffsetMover
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.security.audit import Audit
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import BadRequest, HttpRequest, text
 from groupd.coordinator.server.collectors import LogCollector
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.lag_metrics import LagCollector
 from groupd.coordinator.server.metrics import make_registry
+from groupd.coordinator.server.offset_pages import OffsetPages
 from groupd.coordinator.workers.messages import AdminAnswer, AdminQuestion, Family
+from groupd.storage.log import PartitionLogs
 
 NODE = "node"
 
@@ -38,6 +42,7 @@ class WorkerReports:
         connections: ConnectionStats,
         cleaner: Cleaner,
         stalls: LoopStalls,
+        logs: PartitionLogs,
         ends: LogEnds,
     ) -> None:
         self._work = LongWork()
@@ -50,7 +55,9 @@ class WorkerReports:
             lambda: LagCollector(broker, watch, series_max),
         )
         self._registry = make_registry(broker, connections, None, collectors)
-        self._groups = GroupRoutes(broker, self._work, None, self.watch)
+        mover = OffsetMover(broker, logs, ends, self._work, Audit())
+        self._groups = GroupRoutes(broker, self._work, None, self.watch, mover)
+        self._offsets = OffsetPages(broker, mover)
 
     async def metrics(self) -> list[Family]:
         await self._registry.prepare(self._work)
@@ -58,7 +65,17 @@ class WorkerReports:
 
     async def admin(self, question: AdminQuestion) -> AdminAnswer:
         """The answer to a question about what is below `/groups` and `/events`."""
-        request = HttpRequest(question.path, question.query)
+        request = HttpRequest(
+            question.path,
+            question.query,
+            question.method,
+            body=question.body,
+            address=question.address,
+            caller=question.caller,
+        )
+        if question.method == "POST":
+            reply = await self._offsets.act(request)
+            return AdminAnswer(reply.status, reply.content_type, reply.body, reply.headers)
         of_all = request.path[0] == "events"
         try:
             reply = await (self._groups.events(request) if of_all else self._groups(request))

@@ -152,7 +152,12 @@ class Worker:
             fairness(config, self._stalls, broker.work, self._clock),
         )
         self._reports = WorkerReports(
-            broker, self.connections, self._cleaner, self._stalls, RemoteEnds(self.channel)
+            broker,
+            self.connections,
+            self._cleaner,
+            self._stalls,
+            self._logs,
+            RemoteEnds(self.channel),
         )
         self._assembled = True
 

@@ -9,13 +9,13 @@ from uuid import UUID
 
 from groupd.coordinator.cli.times import show_time
 from groupd.coordinator.history.changes import (
-    Actor,
     Author,
     Change,
     CommittedOffset,
     LoggedGroupEvent,
     OffsetChange,
 )
+from groupd.coordinator.history.wording import who_moved
 
 
 def json_line(fields: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ def change_line(change: Change) -> str:
         return f"{show_time(change.time_ms)}  {where:>8}  {words}"
     place = f"{change.topic}-{change.partition}"
     line = f"{show_time(change.time_ms)}  {where:>8}  {place}  {change.kind.value:<8} "
-    return f"{line}{_step(change)}  by {_who(change)}"
+    return f"{line}{_step(change)}  by {who_moved(change)}"
 
 
 def _step(change: OffsetChange) -> str:
@@ -99,19 +99,3 @@ def _step(change: OffsetChange) -> str:
     if before is not None and after is not None and before.offset != after.offset:
         step += f" ({after.offset - before.offset:+d})"
     return step
-
-
-def _who(change: OffsetChange) -> str:
-    author = change.author
-    words = [author.actor.value]
-    if author.actor is Actor.OWNER:
-        words.append(author.member_id)
-        if author.client_id:
-            words.append(f"client={author.client_id}{author.client_host}")
-    if author.epoch >= 0:
-        words.append(f"epoch={author.epoch}")
-    if author.producer_id >= 0:
-        words.append(f"transaction of producer {author.producer_id}")
-    if change.cause:
-        words.append(f"({change.cause})")
-    return " ".join(words)

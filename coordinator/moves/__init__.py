@@ -1,0 +1,1 @@
+"""Moving a group's offsets on an operator's order: reset and restore."""

@@ -1,0 +1,99 @@
+"""What a group had committed at an earlier time, and who moved its offsets lately: read from the
+log of its shard."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from groupd.coordinator.core.partitioning import offsets_log_name
+from groupd.coordinator.history.changes import ChangeKind, CommittedOffset, OffsetChange
+from groupd.coordinator.history.replay import changes, state_at, survey
+from groupd.coordinator.history.stream import split
+from groupd.coordinator.history.wording import who_moved
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.storage.log import PartitionLogs
+
+READ_BYTES = 1 << 20
+RECORDS_MAX = 300_000
+"""Records at the end of a log that are looked at for the last moves."""
+
+MOVES_MAX = 200
+"""Moves of offsets that are shown."""
+
+
+class BeforeHistory(Exception):
+    """The time is before what the log still has; `str()` says what is the earliest."""
+
+
+async def committed_at(
+    logs: PartitionLogs, work: LongWork, shard: ShardRuntime, group_id: str, at_ms: int
+) -> list[CommittedOffset]:
+    """The offsets of that time. Raises BeforeHistory, UnreadableLog, LogError."""
+    log = _ShardHistory(logs, work, shard)
+    extent = await survey(log.batches, log.start, group_id, at_ms)
+    if extent.earliest_ms is not None and extent.cut_offset < extent.complete_from:
+        earliest = datetime.fromtimestamp(extent.earliest_ms / 1000, UTC)
+        raise BeforeHistory(
+            "that is before the history that the log still has: the earliest time that can be "
+            f"answered is {earliest.isoformat(timespec='milliseconds')}"
+        )
+    return (await state_at(log.batches(), group_id, extent.cut_offset)).offsets
+
+
+async def last_moves(
+    logs: PartitionLogs, work: LongWork, shard: ShardRuntime, group_id: str
+) -> dict[str, Any]:
+    """The last moves of a group's offsets, newest first, with who moved them as far as the log
+    tells: `timestamp_ms`, `topic`, `partition`, `kind`, `from`, `to` (None: no offset) and `by`.
+    `complete`: whether the whole log was looked at; of a long one it is the last part. Raises
+    UnreadableLog, LogError."""
+    log = _ShardHistory(logs, work, shard)
+    complete = log.end - log.start <= RECORDS_MAX
+    if not complete:
+        log.start = log.end - RECORDS_MAX
+    extent = await survey(log.batches, log.start, group_id)
+    found: deque[OffsetChange] = deque(maxlen=MOVES_MAX)
+    async for change in changes(log.batches(), group_id, extent):
+        if isinstance(change, OffsetChange) and change.kind is not ChangeKind.SAME:
+            found.append(change)
+    rows = [
+        {
+            "timestamp_ms": one.time_ms,
+            "topic": one.topic,
+            "partition": one.partition,
+            "kind": one.kind.value,
+            "from": None if one.before is None else one.before.offset,
+            "to": None if one.after is None else one.after.offset,
+            "by": who_moved(one),
+        }
+        for one in reversed(found)
+    ]
+    return {"group_id": group_id, "complete": complete, "moves": rows}
+
+
+class _ShardHistory:
+    """The log of a shard from `start` up to `end`, which is durable."""
+
+    def __init__(self, logs: PartitionLogs, work: LongWork, shard: ShardRuntime) -> None:
+        assert shard.log is not None
+        self.start, self.end = shard.log.history.start_offset, shard.durable_offset
+        self._logs = logs
+        self._work = work
+        self._name = offsets_log_name(shard.partition)
+
+    async def batches(self) -> AsyncIterator[bytes]:
+        """The batches, with a turn for others before each."""
+        offset = self.start
+        while offset < self.end:
+            found = await self._logs.read(self._name, offset, READ_BYTES)
+            for stored in found:
+                for payload in split(stored.payload):
+                    await self._work.turn()
+                    yield payload
+            if not found:
+                return
+            offset = found[-1].last_offset + 1

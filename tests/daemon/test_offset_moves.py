@@ -1,0 +1,213 @@
+"""POST `/groups/{id}/offsets/reset` and `/restore`: a preview, then the move, as the console asks
+for it; who may do so, and what the audit log says."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.support.daemon import Daemon, ends_well
+from tests.support.process import wait_until
+
+TIMEOUT_S = 30.0
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one-process", "workers"])
+def daemon(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Daemon]:
+    running = Daemon(tmp_path_factory.mktemp("moves"), topics={"orders": 2}, workers=request.param)
+    running.start()
+    producer = Producer({"bootstrap.servers": running.bootstrap})
+    for number in range(100):
+        producer.produce("orders", b"x", partition=number % 2, timestamp=1_000_000 + number)
+    assert producer.flush(TIMEOUT_S) == 0
+    with ends_well(running):
+        yield running
+
+
+def client(daemon: Daemon, group: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": daemon.bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+        }
+    )
+
+
+def commit(daemon: Daemon, group: str, *offsets: int) -> None:
+    consumer = client(daemon, group)
+    places = [TopicPartition("orders", at, offset) for at, offset in enumerate(offsets)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def committed(daemon: Daemon, group: str) -> list[int]:
+    consumer = client(daemon, group)
+    found = consumer.committed([TopicPartition("orders", at) for at in range(2)], TIMEOUT_S)
+    consumer.close()
+    return [one.offset for one in found]
+
+
+def order(daemon: Daemon, path: str, body: Any, **headers: str) -> tuple[int, Any]:
+    """Status, and the answer or the line of text that refuses."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"{daemon.admin_url}{path}",
+        data,
+        {"Content-Type": "application/json", "Origin": daemon.admin_url, **headers},
+        method="POST",
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode().strip()
+
+
+def reset(daemon: Daemon, group: str, to: str, value: Any = None, **more: Any) -> tuple[int, Any]:
+    return order(daemon, f"/groups/{group}/offsets/reset", {"to": to, "value": value, **more})
+
+
+def moves(rows: list[dict[str, Any]]) -> list[tuple[int | None, int | None, int | None]]:
+    return [(row["from"], row["to"], row["records"]) for row in rows]
+
+
+def test_a_reset_is_shown_first_and_done_when_that_is_asked_for(daemon: Daemon) -> None:
+    commit(daemon, "reset", 40, 50)
+    status, shown = reset(daemon, "reset", "earliest")
+    assert (status, shown["applied"], shown["refusal"]) == (200, False, "")
+    assert moves(shown["rows"]) == [(40, 0, -40), (50, 0, -50)]
+    assert committed(daemon, "reset") == [40, 50]
+    assert reset(daemon, "reset", "earliest", apply=True)[1]["applied"]
+    assert committed(daemon, "reset") == [0, 0]
+
+    one = [{"topic": "orders", "partition": 1}]
+    for to, value, wanted in (
+        ("latest", None, 50),
+        ("offset", 7, 7),
+        ("shift", 5, 12),
+        ("shift", -100, 0),
+        # Records 1, 3, 5 ... stand in partition 1.
+        ("time", datetime.fromtimestamp(1000.051, UTC).isoformat(), 25),
+    ):
+        status, done = reset(daemon, "reset", to, value, partitions=one, apply=True)
+        assert (status, [row["to"] for row in done["rows"]]) == (200, [wanted]), done
+        assert committed(daemon, "reset") == [0, wanted]
+    log = (daemon.directory / "groupd.log").read_text()
+    line = next(line for line in log.splitlines() if "offsets reset" in line)
+    assert 'principal="admin port: anonymous"' in line
+    assert "client=/127.0.0.1" in line
+
+
+def test_a_restore_brings_back_what_was_committed_then(daemon: Daemon) -> None:
+    commit(daemon, "restore", 30, 20)
+    moment = time.time() + 0.002  # the log has milliseconds
+    wait_until(lambda: time.time() > moment, 1, "a later time", str)
+    then = datetime.now(UTC).isoformat()
+    wait_until(lambda: time.time() > moment + 0.004, 1, "a later time", str)
+    commit(daemon, "restore", 0, 0)
+    path = "/groups/restore/offsets/restore"
+    status, shown = order(daemon, path, {"at": then})
+    assert (status, moves(shown["rows"])) == (200, [(0, 30, 30), (0, 20, 20)])
+    assert order(daemon, path, {"at": then, "apply": True})[1]["applied"]
+    assert committed(daemon, "restore") == [30, 20]
+    before = "2001-01-01T00:00:00Z"
+    status, shown = order(daemon, path, {"at": before, "delete_new": True, "apply": True})
+    assert [row["action"] for row in shown["rows"]] == ["delete", "delete"]
+    assert committed(daemon, "restore") == [-1001, -1001]
+
+
+def test_the_last_moves_and_who_made_them(daemon: Daemon) -> None:
+    commit(daemon, "moved", 30, 20)
+    reset(daemon, "moved", "offset", 5, apply=True)
+    url = f"{daemon.admin_url}/groups/moved/moves"
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+        shown = json.load(answer)
+    assert shown["complete"]
+    found = [(one["kind"], one["from"], one["to"], one["by"]) for one in shown["moves"]]
+    assert sorted(found[:2]) == [
+        ("back", 20, 5, "admin/simple"),
+        ("back", 30, 5, "admin/simple"),
+    ]
+    assert sorted(found[2:]) == [
+        ("first", None, 20, "admin/simple"),
+        ("first", None, 30, "admin/simple"),
+    ]
+
+
+def test_a_group_with_members_is_not_moved(daemon: Daemon) -> None:
+    commit(daemon, "busy", 10, 10)
+    member = client(daemon, "busy")
+    member.subscribe(["orders"])
+    wait_until(
+        lambda: member.poll(0.1) is None and bool(member.assignment()),
+        TIMEOUT_S,
+        "partitions",
+        daemon.logs,
+    )
+    status, shown = reset(daemon, "busy", "latest")
+    assert (status, shown["applied"]) == (200, False)
+    assert "it has members" in shown["refusal"]
+    status, line = reset(daemon, "busy", "latest", apply=True)
+    assert (status, "it has members" in line) == (409, True)
+    assert committed(daemon, "busy") == [10, 10]
+    member.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"no json",
+        {"to": "somewhere"},
+        {"to": "offset"},
+        {"to": "offset", "value": -1},
+        {"to": "time", "value": "yesterday"},
+        {"to": "time", "value": "2026-01-01T00:00:00"},
+        {"to": "earliest", "partitions": [{"topic": "orders"}]},
+    ],
+)
+def test_bad_orders_are_refused_with_one_line(daemon: Daemon, body: Any) -> None:
+    status, line = order(daemon, "/groups/any/offsets/reset", body)
+    assert (status, line.count("\n")) == (400, 0)
+
+
+def test_what_cannot_be_moved(daemon: Daemon) -> None:
+    assert reset(daemon, "nobody", "earliest")[0] == 409
+    gone = [{"topic": "no-such-topic", "partition": 0}]
+    status, shown = reset(daemon, "nobody", "earliest", partitions=gone)
+    assert (status, shown["rows"][0]["action"]) == (200, "leave")
+    assert order(daemon, "/groups/any/offsets/nothing", {})[0] == 404
+    assert order(daemon, "/groups/any/offsets/reset", b" " * (2 << 20))[0] == 400
+
+
+def test_pages_of_other_sites_may_not_ask_for_it(daemon: Daemon) -> None:
+    path, body = "/groups/any/offsets/reset", {"to": "earliest"}
+    assert order(daemon, path, body, Origin="https://evil.example")[0] == 403
+    assert order(daemon, path, body, **{"Content-Type": "text/plain"})[0] == 415
+
+
+def test_only_admins_may_do_so(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("read 0123456789abcdef-r\nadmin 0123456789abcdef-a\n")
+    tokens.chmod(0o600)
+    daemon = Daemon(tmp_path, settings={"groupd.admin.token.file": str(tokens)})
+    daemon.start()
+    with ends_well(daemon):
+        path, body = "/groups/any/offsets/reset", {"to": "earliest"}
+        reader = {"Authorization": "Bearer 0123456789abcdef-r"}
+        admin = {"Authorization": "Bearer 0123456789abcdef-a"}
+        assert order(daemon, path, body)[0] == 401
+        assert order(daemon, path, body, **reader)[0] == 403
+        assert order(daemon, path, body, **admin)[0] == 409  # there is no such group
