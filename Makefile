@@ -85,6 +85,9 @@ fuzz: $(STAMPS)/test ## Hostile frames beside an honest client; SECONDS=120, ARG
 demo: $(STAMPS)/demo ## Three real consumers, of which one is killed, live in the terminal
 	$(BIN)/python examples/demo/demo.py
 
+screenshots: $(STAMPS)/test $(STAMPS)/console $(STAMPS)/chromium ## The pictures of the console in docs/images; ARGS="--pages groups --into DIR"
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
+
 report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo log, through Spark: report.html
 	rm -rf $(REPORT_LOG)
 	$(BIN)/groupd-pipeline generate --demo --segments $(REPORT_LOG)
