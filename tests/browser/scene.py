@@ -58,9 +58,12 @@ class Load:
     def _run(self) -> None:
         owed = dict.fromkeys(TOPICS, 0.0)
         written = dict.fromkeys(TOPICS, 0)
+        then = self._pace.seconds
         while not self._pace.over.wait(TICK_S):
+            passed = self._pace.seconds - then
+            then += passed
             for topic, partitions in TOPICS.items():
-                owed[topic] += self._pace.rate(topic) * TICK_S
+                owed[topic] += self._pace.rate(topic) * passed
                 for _ in range(int(owed[topic])):
                     # Some partitions get more than others.
                     number = int((written[topic] * 0.618 % 1) ** 1.3 * partitions)
@@ -102,14 +105,18 @@ class Member:
         self._thread.start()
 
     def _run(self) -> None:
-        allowed, committed, stuck_at = 0.0, 0.0, []
+        allowed = committed = 0.0
+        then = self._pace.seconds
+        stuck_at: list[TopicPartition] = []
         while not self._gone.is_set():
             if self.hangs.is_set():
                 self._gone.wait(TICK_S)
                 continue
             rate = sum(self._pace.rate(topic) for topic in self._topics)
             part = rate * self._share(self._pace.seconds)
-            allowed = min(allowed + part * TICK_S, max(1.0, part))
+            now = self._pace.seconds
+            allowed = min(allowed + part * (now - then), max(1.0, part))
+            then = now
             read = self._consumer.consume(int(allowed), timeout=TICK_S) if allowed >= 1 else []
             if not read:
                 self._gone.wait(TICK_S)

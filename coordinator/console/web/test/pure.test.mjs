@@ -154,6 +154,6 @@ test("causes name clients in short, and authors of moves", () => {
   assert.equal(it.brief(`${joined}; member b-7 (client b (2)) was fenced: no heartbeat`), "billing-1 joined; b (2) was fenced: no heartbeat");
   assert.equal(it.brief("member 3k9sQ joined; and 3 more"), "member 3k9sQ joined; and 3 more");
   assert.equal(it.authorOf("owner 3k9 client=a/b/10.0.0.7 epoch=3"), "a/b at 10.0.0.7");
-  assert.equal(it.authorOf("admin/simple"), "a tool, or a client that is no member");
+  assert.equal(it.authorOf("admin/simple"), "a tool; the group had no members");
   assert.equal(it.authorOf("unknown epoch=4"), "unknown epoch=4");
 });

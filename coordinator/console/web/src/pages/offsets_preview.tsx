@@ -129,17 +129,17 @@ const COLUMNS: Column<OffsetChange>[] = [
     cell: (row) => <Name text={place(row.topic, row.partition)} />,
     sort: (row) => place(row.topic, row.partition),
   },
-  { key: "action", title: "Action", width: 92, cell: (row) => row.action, sort: (row) => row.action },
-  offsetColumn("from", "From"),
-  offsetColumn("to", "To"),
   {
     key: "records",
     title: "Records",
-    width: 170,
+    width: 150,
     numeric: true,
     cell: (row) => records(row),
     sort: (row) => (row.records === null ? null : Math.abs(row.records)),
   },
+  offsetColumn("from", "From"),
+  offsetColumn("to", "To"),
+  { key: "action", title: "Action", width: 92, cell: (row) => row.action, sort: (row) => row.action },
 ];
 
 const WARNING: Column<OffsetChange> = {
