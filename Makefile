@@ -28,11 +28,17 @@ HELM_STAMP := $(STAMPS)/helm-$(HELM_VERSION)
 WEB := coordinator/console/web
 WEB_SOURCES := $(shell find $(WEB) -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := $(shell command -v npm)
+# Of these only one at a time, also with --jobs.
+TOOLCHAIN := scripts/alone.sh apt scripts/toolchain.sh
+MVN := scripts/alone.sh maven mvn -q -B -Dstyle.color=never
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 COLLECTOR := tests/tracing/collector/target/collector
 
-.PHONY: no-console help run test check lint unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
+# Hundreds of daemons are started, and where Python may not keep what it has compiled each compiles all of groupd again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: no-console help run test check lint lint-format lint-style lint-types lint-imports lint-web collected unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
@@ -45,20 +51,33 @@ run: $(STAMPS)/run $(if $(NPM),$(STAMPS)/console,no-console) ## Start the daemon
 no-console:
 	@echo "npm is not installed: the admin port will have no web page" >&2
 
-# In their order: the files of few and long tests would otherwise come last, the longest of them alone.
+# In their order: the files of few and long tests would otherwise come last, the longest of them alone. Four at a
+# time: with three, two processors stood idle for a quarter of the time, since tests of real processes wait for much.
 test: test-setup ## Run all tests; ARGS are pytest's
-	$(BIN)/python -m pytest -p no:cacheprovider -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 1 $(ARGS)
+	$(BIN)/python -m pytest -p no:cacheprovider -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 1 $(ARGS)
 
 check: lint unit ## Format, lint, types, imports, unit tests: about a minute
 
-lint: $(STAMPS)/test $(STAMPS)/console ## Format, lint, types, imports
+lint: lint-format lint-style lint-types lint-imports lint-web ## Format, lint, types, imports
+
+lint-format lint-style lint-types lint-imports: $(STAMPS)/test
+lint-web: $(STAMPS)/console
+lint-format:
 	$(BIN)/ruff format --check .
+lint-style:
 	$(BIN)/ruff check .
+lint-types:
 	$(BIN)/mypy
+lint-imports:
 	$(BIN)/lint-imports
+lint-web:
 	npm --prefix $(WEB) run --silent check
 
-unit: $(STAMPS)/test ## Unit tests only; ARGS are pytest's
+# What pytest compiles of the tests stays for the processes of `make test`, each of which would do it again for all of them.
+collected: $(STAMPS)/test
+	$(BIN)/python -m pytest -p no:cacheprovider --collect-only -qq | tail -n 30; exit $${PIPESTATUS[0]}
+
+unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only; ARGS are pytest's
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
@@ -88,7 +107,7 @@ demo: $(STAMPS)/demo ## Three real consumers, of which one is killed, live in th
 screenshots: $(STAMPS)/test $(STAMPS)/console $(STAMPS)/chromium ## The pictures of the console in docs/images; ARGS="--pages groups --into DIR"
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo log, through Spark: report.html
+report: $(STAMPS)/pipeline $(STAMPS)/spark-java $(STAMPS)/console ## One HTML page about a demo log, through Spark: report.html
 	rm -rf $(REPORT_LOG)
 	$(BIN)/groupd-pipeline generate --demo --segments $(REPORT_LOG)
 	$(BIN)/groupd-pipeline report --segments $(REPORT_LOG) --title "the demo log" --out report.html $(ARGS)
@@ -169,27 +188,28 @@ EXTRA_demo := [demo]
 EXTRA_pipeline := [pipeline]
 
 $(STAMPS)/toolchain: scripts/toolchain.sh
-	scripts/toolchain.sh
+	$(TOOLCHAIN)
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/chromium: $(STAMPS)/venv scripts/toolchain.sh
-	scripts/toolchain.sh chromium
+	$(TOOLCHAIN) chromium
 	@touch $@
 
 $(STAMPS)/prometheus: $(STAMPS)/venv scripts/toolchain.sh
-	scripts/toolchain.sh prometheus
+	$(TOOLCHAIN) prometheus
 	@touch $@
 
 $(STAMPS)/spark-java: $(STAMPS)/venv scripts/toolchain.sh
-	scripts/toolchain.sh java
+	$(TOOLCHAIN) java
 	@touch $@
 
 $(STAMPS)/postgresql: $(STAMPS)/venv scripts/toolchain.sh
-	scripts/toolchain.sh postgresql
+	$(TOOLCHAIN) postgresql
 	@touch $@
 
-$(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
-	mvn -q -B -Dstyle.color=never -f tests/clients/java/pom.xml compile
+$(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain $(addprefix tests/clients/java/,pom.xml archive.sh) $(JAVA_SOURCES)
+	$(MVN) -f tests/clients/java/pom.xml compile
+	tests/clients/java/archive.sh
 	@touch $@
 
 $(STAMPS)/go: $(STAMPS)/venv $(STAMPS)/toolchain $(GO_SOURCES)
@@ -211,17 +231,17 @@ $(STAMPS)/console: $(STAMPS)/venv $(WEB_SOURCES) $(if $(NPM),,$(STAMPS)/toolchai
 
 # Fetches what the worked examples need: their tests run without a network.
 $(STAMPS)/examples: $(STAMPS)/venv $(STAMPS)/toolchain $(EXAMPLE_PROJECTS)
-	mvn -q -B -Dstyle.color=never -f docs/examples/java/pom.xml test -Dtest=OrderTest
+	$(MVN) -f docs/examples/java/pom.xml test -Dtest=OrderTest
 	go -C docs/examples/go test -run TestParse ./...
 	npm --prefix docs/examples/node ci
 	@touch $@
 
 $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml
-	mvn -q -B -Dstyle.color=never -f tests/oracle/pom.xml package
+	$(MVN) -f tests/oracle/pom.xml package
 	@touch $@
 
 $(STAMPS)/spark-kafka: $(STAMPS)/venv $(STAMPS)/toolchain tests/pipeline/kafka/pom.xml
-	mvn -q -B -Dstyle.color=never -f tests/pipeline/kafka/pom.xml package
+	$(MVN) -f tests/pipeline/kafka/pom.xml package
 	@touch $@
 
 $(HELM_STAMP): $(STAMPS)/venv $(STAMPS)/toolchain

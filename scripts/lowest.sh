@@ -28,10 +28,12 @@ $out/venv/bin/python -m pip install --quiet --constraint constraints-lowest.txt 
 $out/venv/bin/python -m pip check
 cp constraints-lowest.txt $out/installed.txt
 
-# Only the tests: what they import of groupd is what is installed.
+# Only the tests: what they import of groupd is what is installed. File by file: tar fails when a directory changes meanwhile, which it
+# does when others compile the tests.
 mkdir -p $out/tree
-tar -cf - --exclude=target --exclude=node_modules --exclude=__pycache__ \
-    tests/conftest.py tests/support tests/harness tests/storage tests/unit | tar -xf - -C $out/tree
+find tests/conftest.py tests/support tests/harness tests/storage tests/unit \
+    \( -name target -o -name node_modules -o -name __pycache__ \) -prune -o -type f -print0 |
+    tar -cf - --null -T - | tar -xf - -C $out/tree
 cp tests/lowest.ini $out/tree/pytest.ini
 cd $out/tree
 exec ../venv/bin/python -m pytest -p no:cacheprovider -q "${tests[@]/#/tests/}" "$@"

@@ -12,6 +12,7 @@ from groupd.coordinator.console.live import event
 from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.http_stream import Event
 
 Row = dict[str, Any]
 
@@ -32,10 +33,10 @@ class AllGroups:
         self._node = node
         self._rows: dict[str, Row] = {}
         self._version = 0
-        self._whole = b""
+        self._whole: Event = ()
         """The event with everything, for this version; empty until somebody wants it."""
 
-    async def look(self) -> bytes | None:
+    async def look(self) -> Event | None:
         rows: dict[str, Row] = {}
         changed: list[Row] = []
         async for some in self._asking.rows("groups", query={"trend": "1"}):
@@ -45,7 +46,7 @@ class AllGroups:
         if not changed and not gone and self._version:
             return None
         self._version += 1
-        self._whole = b""
+        self._whole = ()
         head = {"version": self._version, "now_ms": self._now().wall_ms, "gone": gone}
         return await self._work.run(_encoded("changes", head, changed))
 
@@ -58,7 +59,7 @@ class AllGroups:
                     changed.append(row)
             yield
 
-    async def whole(self) -> bytes:
+    async def whole(self) -> Event:
         if not self._whole:
             head = {"version": self._version, "now_ms": self._now().wall_ms, "node": self._node()}
             version, rows = self._version, list(self._rows.values())
@@ -69,10 +70,12 @@ class AllGroups:
         return self._whole
 
 
-def _encoded(name: str, head: Mapping[str, Any], rows: list[Row]) -> Steps[bytes]:
+def _encoded(name: str, head: Mapping[str, Any], rows: list[Row]) -> Steps[Event]:
     """The event, made a part at a time."""
-    parts = []
+    parts: list[bytes | memoryview] = []
     for some in chunks(rows):
-        parts.append(json.encode(some)[1:-1])
+        if parts:
+            parts.append(b",")
+        parts.append(memoryview(json.encode(some))[1:-1])
         yield
-    return event(name, json.encode(head)[:-1] + b',"rows":[' + b",".join(parts) + b"]}")
+    return event(name, json.encode(head)[:-1], b',"rows":[', *parts, b"]}")

@@ -14,6 +14,7 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.http_stream import Event
 
 Rows = Callable[[], Sequence[Mapping[str, Any]]]
 
@@ -41,13 +42,13 @@ class HealthSource:
         self._now = now
         self._since_ms = now().monotonic_ms
         self._version = version("groupd")
-        self._event = b""
+        self._event: Event = ()
 
-    async def look(self) -> bytes | None:
+    async def look(self) -> Event | None:
         self._event = event("snapshot", json.encode(self.shown()))
         return self._event
 
-    async def whole(self) -> bytes:
+    async def whole(self) -> Event:
         return self._event
 
     def shown(self) -> dict[str, Any]:

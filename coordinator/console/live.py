@@ -15,36 +15,38 @@ from typing import Protocol
 import structlog
 
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns, pause
+from groupd.coordinator.server.http_stream import Event
 
 log = structlog.get_logger("groupd.console")
 
 KEEP_ALIVE_S = 15.0
 """A listener hears something after so long at the latest, so that a lost connection is noticed."""
 
-KEEP_ALIVE = b": keep-alive\n\n"
+KEEP_ALIVE: Event = (memoryview(b": keep-alive\n\n"),)
 PERIOD_MS = 1000
 """The shortest time between two looks."""
 
-SHARE = 50
+SHARE = 30
 """A topic rests for so many times as long as its last look took, so that all topics together take
-less than the fiftieth part of the time."""
+less than the thirtieth part of the time."""
 
 
 class LiveSource(Protocol):
     """What a topic shows. Both raise an exception when it cannot be asked just now."""
 
-    async def look(self) -> bytes | None:
+    async def look(self) -> Event | None:
         """What is new since the last look, as an event. None: nothing."""
         ...
 
-    async def whole(self) -> bytes:
+    async def whole(self) -> Event:
         """All of it as of the last look, as an event."""
         ...
 
 
-def event(name: str, data: bytes) -> bytes:
-    """A server-sent event. `data`: JSON in one line."""
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), data.strip())
+def event(name: str, *data: bytes | memoryview) -> Event:
+    """A server-sent event. `data`: the parts of JSON in one line."""
+    head = b"event: %s\ndata: " % name.encode()
+    return tuple(map(memoryview, (head, *data, b"\n\n")))
 
 
 class LiveTopic:
@@ -57,14 +59,14 @@ class LiveTopic:
         self._clock = clock
         self._topics = topics
         self._version = 0
-        self._last = b""
+        self._last: Event = ()
         """The event that led to this version."""
         self._news = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Lock()
         self._took_ns = 0
 
-    async def events(self) -> AsyncGenerator[bytes, None]:
+    async def events(self) -> AsyncGenerator[Event, None]:
         """The events for one listener, beginning with everything."""
         self.listeners += 1
         try:
@@ -135,7 +137,7 @@ class LiveTopics:
     def count(self) -> int:
         return len(self._topics)
 
-    async def events(self, key: str, source: LiveSource) -> AsyncGenerator[bytes, None]:
+    async def events(self, key: str, source: LiveSource) -> AsyncGenerator[Event, None]:
         """The events of a topic for one listener. `source`: makes the topic if there is none."""
         topic = self._topics.get(key)
         if topic is None or topic.ended:

@@ -9,6 +9,7 @@ from msgspec import Struct, json
 from groupd.coordinator.console.asking import Asking, CannotAsk
 from groupd.coordinator.console.live import event
 from groupd.coordinator.server.admin_groups import INDENTED_BYTES
+from groupd.coordinator.server.http_stream import Event
 
 NOT_FOUND = 404
 PARTS = ("rebalances", "configs", "offsets")
@@ -42,7 +43,7 @@ class OneGroup:
         self._version = 0
         self._picture = GONE
 
-    async def look(self) -> bytes | None:
+    async def look(self) -> Event | None:
         try:
             return await self._look()
         except CannotAsk as error:
@@ -53,7 +54,7 @@ class OneGroup:
             self._seen, self._picture = None, GONE
             return GONE
 
-    async def _look(self) -> bytes | None:
+    async def _look(self) -> Event | None:
         events = (await self._asking.get(*self._path, "events")).body
         lag = (await self._asking.get(*self._path, "lag")).body
         numbers = json.decode(events, type=list[_LastEvent])
@@ -70,15 +71,16 @@ class OneGroup:
         self._picture = _joined(self._version, parts)
         return self._picture
 
-    async def whole(self) -> bytes:
+    async def whole(self) -> Event:
         return self._picture
 
 
-def _joined(version: int, parts: Mapping[str, bytes]) -> bytes:
+def _joined(version: int, parts: Mapping[str, bytes]) -> Event:
     """One event out of all parts, which may be long."""
-    pieces = [b'event: snapshot\ndata: {"version":%d' % version]
+    data: list[bytes | memoryview] = [b'{"version":%d' % version]
     for name, body in parts.items():
-        pieces.append(b',"%s":' % name.encode())
-        # Long pages are one line; short ones are indented, for people.
-        pieces.append(body[:-1] if len(body) > INDENTED_BYTES else body.replace(b"\n", b" "))
-    return b"".join([*pieces, b"}\n\n"])
+        data.append(b',"%s":' % name.encode())
+        # Long pages are one line and its end; short ones are indented, for people.
+        short = len(body) <= INDENTED_BYTES
+        data.append(body.replace(b"\n", b" ") if short else memoryview(body)[:-1])
+    return event("snapshot", *data, b"}")

@@ -18,7 +18,7 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_http import Answer, HttpReply, HttpRequest, text
 from groupd.coordinator.server.admin_routes import AdminRoutes
-from groupd.coordinator.server.http_stream import HttpStream
+from groupd.coordinator.server.http_stream import Event, HttpStream
 
 
 class Console:
@@ -75,7 +75,7 @@ def _elsewhere(reply: HttpReply) -> HttpStream | None:
     told = reply.body.decode(errors="replace").strip()
     shown = {"told": told, "admin_url": f"{url.scheme}://{url.netloc}"}
 
-    async def events() -> AsyncGenerator[bytes, None]:
+    async def events() -> AsyncGenerator[Event, None]:
         yield event("elsewhere", json.encode(shown))
 
     return HttpStream(events())

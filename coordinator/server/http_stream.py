@@ -13,10 +13,17 @@ if TYPE_CHECKING:
     import h11
 
 
-class HttpStream(Struct, frozen=True):
-    """`events`: events as bytes, each complete. It is closed when the client has gone."""
+Event = tuple[memoryview, ...]
+"""The parts of an event, which may be long and which many clients read: nobody copies them."""
 
-    events: AsyncGenerator[bytes, None]
+PIECE_BYTES = 256 * 1024
+"""So much is written before a client has to read."""
+
+
+class HttpStream(Struct, frozen=True):
+    """`events`: it is closed when the client has gone."""
+
+    events: AsyncGenerator[Event, None]
     content_type: str = "text/event-stream"
 
 
@@ -38,10 +45,20 @@ async def send_stream(
     async with aclosing(stream.events) as events:
         writer.write(connection.send(h11.Response(status_code=200, headers=headers)) or b"")
         async for event in events:
-            # Not a copy for each client: an event may be long, and many read it.
-            pieces = connection.send_with_data_passthrough(h11.Data(data=event)) or ()
-            for piece in pieces:
-                writer.write(piece)
             async with asyncio.timeout(timeout_s):
-                await writer.drain()
+                for part in event:
+                    for first in range(0, len(part), PIECE_BYTES):
+                        await _write(connection, writer, part[first : first + PIECE_BYTES])
     writer.write(connection.send(h11.EndOfMessage()) or b"")
+
+
+async def _write(
+    connection: h11.Connection, writer: asyncio.StreamWriter, piece: memoryview
+) -> None:
+    import h11
+
+    # The data is passed on as it is, which any object with a length can be.
+    data = h11.Data(data=piece)  # type: ignore[arg-type]
+    for part in connection.send_with_data_passthrough(data) or ():
+        writer.write(part)
+    await writer.drain()

@@ -8,7 +8,8 @@ lag first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -55,6 +56,10 @@ FAMILIES: dict[str, tuple[str, list[str]]] = {
 Sample = tuple[str, tuple[str, ...], float]
 """Name, values of the labels, value."""
 
+Part = tuple[int, Callable[[], Iterator[Sample | None]]]
+"""About how many samples, and what makes them. None among them is a point where other work may
+run."""
+
 
 class LagCollector(Collector):
     """Call `prepare` before `collect`; without it, `collect` does everything at once.
@@ -81,55 +86,65 @@ class LagCollector(Collector):
         yield gauge("groupd_lag_round_seconds", "Duration of a round.", watch.round_ms / 1000)
 
     def _make(self) -> Steps[list[GaugeMetricFamily]]:
-        room = self._series_max
         families = {
             name: GaugeMetricFamily(name, doc, labels=labels)
             for name, (doc, labels) in FAMILIES.items()
         }
-        self._left_out = 0
-        work = Work()
-        for sample in self._samples(LEVELS.index(self._broker.config.metrics_lag)):
-            if sample is not None:
-                name, labels, value = sample
-                if room > 0:
+        room, left_out, work = self._series_max, 0, Work()
+        parts = yield from self._parts(LEVELS.index(self._broker.config.metrics_lag))
+        for count, samples in parts:
+            if count > room:
+                left_out += count
+                continue
+            for sample in samples():
+                if sample is not None:
+                    name, labels, value = sample
                     families[name].add_metric(labels, value)
-                else:
-                    self._left_out += 1
-                room -= 1
-            if work.enough(_COST):
+                    room -= 1
+                if work.enough(_COST):
+                    yield
+            if work.enough():
                 yield
+        self._left_out = left_out
         return [family for family in families.values() if family.samples]
 
-    def _samples(self, level: int) -> Iterator[Sample | None]:
-        """None is no sample but a point where other work may run."""
+    def _parts(self, level: int) -> Steps[list[Part]]:
+        """What there is to show, the most important first."""
         groups = self._watch.groups
-        by_lag = ((-known.totals.lag, group_id) for group_id, known in groups.items())
+        by_lag = ((-known.totals.lag, group_id) for group_id, known in list(groups.items()))
         order = yield from sorted_in_steps(by_lag)
-        watched = [(group_id, groups[group_id]) for _, group_id in order]
+        watched = [(group_id, known) for _, group_id in order if (known := groups.get(group_id))]
+        parts: list[Part] = []
         if level >= LEVELS.index("group"):
             for group_id, known in watched:
-                yield from _of_group(group_id, known, self._group(group_id))
-            yield from self._not_watched()
+                parts.append((4, partial(_of_group, group_id, known, self._group(group_id))))
+            yield
+            yield from self._not_watched(parts)
         if level >= LEVELS.index("topic"):
             for group_id, known in watched:
-                yield from _of_topics(group_id, known)
-            yield from self._topics()
+                parts.append((2 * len(known.topics), partial(_of_topics, group_id, known)))
+            parts.append((len(self._watch.bounds), self._topics))
+            yield
         if level >= LEVELS.index("partition"):
             for group_id, known in watched:
-                yield from _of_partitions(group_id, known)
-            yield from self._partitions()
+                count = 3 * sum(map(len, known.topics.values()))
+                parts.append((count, partial(_of_partitions, group_id, known)))
+            yield
+            count = 2 * sum(map(len, self._watch.bounds.values()))
+            parts.append((count, self._partitions))
+        return parts
 
     def _group(self, group_id: str) -> Group | None:
         shard = self._broker.shard_of(group_id)
         return shard.shard.state.groups.get(group_id) if isinstance(shard, ShardRuntime) else None
 
-    def _not_watched(self) -> Iterator[Sample | None]:
+    def _not_watched(self, parts: list[Part]) -> Steps[None]:
         """Groups that have committed nothing."""
         for shard in self._broker.shards:
             for group_id, group in list(shard.shard.state.groups.items()):
                 if group_id not in self._watch.groups:
-                    yield from _of_group(group_id, None, group)
-            yield None
+                    parts.append((2, partial(_of_group, group_id, None, group)))
+            yield
 
     def _topics(self) -> Iterator[Sample]:
         known = self._broker.image.by_name

@@ -43,9 +43,8 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError as PyKafkaError
 from kafka.structs import OffsetAndMetadata as PyOffsetAndMetadata
 
-from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.process import ChildProcess, wait_until
-from tests.support.toolchain import driver_classpath, java
+from tests.support.toolchain import java_driver
 
 Offsets = dict[tuple[str, int], int]
 T = TypeVar("T")
@@ -282,10 +281,7 @@ class JavaAdmin:
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self._process = ChildProcess(
-            [
-                *[java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath()],
-                *["groupd.clients.Main", "admin", "--bootstrap", bootstrap],
-            ],
+            [*java_driver(), "admin", "--bootstrap", bootstrap],
             stderr_path=directory / "java-admin.log",
             env=dict(os.environ),
         )

@@ -20,21 +20,17 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.clients.drivers.confluent_processor import STUCK_EXIT
-from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.clients.topic_reader import Reader, Values
 from tests.support.admin import commit
 from tests.support.process import ChildProcess, wait_until
-from tests.support.toolchain import driver_classpath, go_driver, java
+from tests.support.toolchain import go_driver, java_driver
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST_S = 10.0
 STOP_S = 60.0
 PROGRAMS: dict[str, Callable[[], list[str]]] = {
     "confluent": lambda: [sys.executable, "-m", "tests.clients.drivers.confluent_processor"],
-    "java": lambda: [
-        *(java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath()),
-        *("groupd.clients.Main", "process"),
-    ],
+    "java": lambda: [*java_driver(), "process"],
     "franz": lambda: [go_driver(), "franz-process"],
 }
 """The workers' commands by client. Those that are not asked for need not be built."""

@@ -18,11 +18,9 @@ from tests.clients.drivers.driver import QUIET_S
 from tests.support.admin import committed
 from tests.support.peer import SESSION_TIMEOUT_MS
 from tests.support.process import ChildProcess, wait_until
-from tests.support.toolchain import driver_classpath, go_driver, java, node_driver
+from tests.support.toolchain import go_driver, java_driver, node_driver
 
 ROOT = Path(__file__).resolve().parents[2]
-JVM_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-JVM_LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 SETTLE_S = 60.0
 MOVE_S = SESSION_TIMEOUT_MS / 1000 + SETTLE_S
 
@@ -186,15 +184,7 @@ class Group:
 
     def _program(self, flavour: Flavour) -> list[str]:
         if flavour.client == "java":
-            return [
-                java(),
-                *JVM_FLAGS,
-                JVM_LOG,
-                "-cp",
-                driver_classpath(),
-                "groupd.clients.Main",
-                "consume",
-            ]
+            return [*java_driver(), "consume"]
         if flavour.client in GO_CLIENTS:
             return [go_driver(), flavour.client]
         if flavour.client in NODE_CLIENTS:

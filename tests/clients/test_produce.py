@@ -14,10 +14,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaProducer
 
 from tests.clients.conftest import TopicMaker
-from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.peer import Peer
 from tests.support.process import ChildProcess
-from tests.support.toolchain import driver_classpath, java, node_script
+from tests.support.toolchain import java_driver, node_script
 
 COUNT = 300
 PARTITIONS = 3
@@ -147,17 +146,8 @@ async def send_aiokafka(bootstrap: str, topic: str, codec: str, idempotent: bool
 def run_java(bootstrap: str, directory: Path, **options: object) -> dict[str, object]:
     """Run the Java producer; the event it ended with."""
     arguments = [item for name, value in options.items() for item in (f"--{name}", str(value))]
-    command = [
-        java(),
-        *JVM_FLAGS,
-        JVM_LOG,
-        "-cp",
-        driver_classpath(),
-        "groupd.clients.Main",
-        "produce",
-    ]
     with ChildProcess(
-        [*command, "--bootstrap", bootstrap, *arguments],
+        [*java_driver(), "produce", "--bootstrap", bootstrap, *arguments],
         stderr_path=directory / "java-produce.log",
         env=dict(os.environ),
     ) as process:

@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.process import ChildProcess, wait_until
-from tests.support.toolchain import java, tools_classpath
+from tests.support.toolchain import DRIVER_MAIN, JVM_FLAGS, JVM_LOG, java, tools_classpath
 
 CALL_TIMEOUT_S = 60.0
 MAINS = {
@@ -62,7 +61,7 @@ class Tools:
 
     def __init__(self, directory: Path) -> None:
         self._process = ChildProcess(
-            [java(), *JVM_FLAGS, JVM_LOG, "-cp", tools_classpath(), "groupd.clients.Main", "tools"],
+            [java(), *JVM_FLAGS, JVM_LOG, "-cp", tools_classpath(), DRIVER_MAIN, "tools"],
             stderr_path=directory / "tools.log",
         )
 

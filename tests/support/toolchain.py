@@ -8,6 +8,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ORACLE_LIB = ROOT / "tests" / "oracle" / "target" / "lib"
 DRIVER = ROOT / "tests" / "clients" / "java" / "target"
+DRIVER_ARCHIVE = DRIVER / "driver.jsa"
+JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+DRIVER_MAIN = "groupd.clients.Main"
+JVM_LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 SPARK_KAFKA_LIB = ROOT / "tests" / "pipeline" / "kafka" / "target" / "lib"
 GO_DRIVER = ROOT / "tests" / "clients" / "go" / "target" / "driver"
 OTLP_COLLECTOR = ROOT / "tests" / "tracing" / "collector" / "target" / "collector"
@@ -31,11 +35,18 @@ def oracle_classpath() -> str:
     return f"{ORACLE_LIB}/*"
 
 
-def driver_classpath() -> str:
-    """Class path of the Java client driver."""
-    built = (DRIVER / "classes").is_dir() and any((DRIVER / "lib").glob("kafka-clients-*.jar"))
-    assert built, "the Java driver is not built: run `make test-setup`"
-    return f"{DRIVER}/classes:{DRIVER}/lib/*"
+def java_driver() -> list[str]:
+    """The command that runs the Java client driver, with what Java knows of its classes already.
+    Java's own warnings go to stderr: stdout has the driver's lines."""
+    archive = f"-XX:SharedArchiveFile={DRIVER_ARCHIVE}"
+    log = ("-Xlog:disable", "-Xlog:all=warning:stderr")
+    return [java(), *JVM_FLAGS, archive, *log, JVM_LOG, "-cp", _driver_classpath(), DRIVER_MAIN]
+
+
+def _driver_classpath() -> str:
+    """As `tests/clients/java/archive.sh` has it."""
+    assert DRIVER_ARCHIVE.is_file(), "the Java driver is not built: run `make test-setup`"
+    return ":".join(map(str, [DRIVER / "driver.jar", *sorted((DRIVER / "lib").glob("*.jar"))]))
 
 
 def tools_classpath() -> str:
@@ -43,7 +54,7 @@ def tools_classpath() -> str:
     assert any(ORACLE_LIB.glob("kafka-tools-*.jar")), (
         "the tools' jars are missing: run `make oracle`"
     )
-    driver_classpath()
+    assert (DRIVER / "classes").is_dir(), "the Java driver is not built: run `make test-setup`"
     return f"{DRIVER}/classes:{ORACLE_LIB}/*"
 
 

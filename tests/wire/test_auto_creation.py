@@ -14,10 +14,9 @@ import pytest
 from confluent_kafka import Producer
 
 from groupd.protocol.errors import ErrorCode
-from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.peer import Peer, make_peer, peer_kind
 from tests.support.process import wait_until
-from tests.support.toolchain import driver_classpath, java
+from tests.support.toolchain import java_driver
 from tests.support.wire_client import WireClient
 
 AT_ONCE = "groupd.auto.create.topics.at.once"
@@ -79,7 +78,7 @@ def send_confluent(bootstrap: str, topic: str) -> None:
 def send_java(bootstrap: str, topic: str) -> None:
     arguments = ["produce", "--bootstrap", bootstrap, "--topic", topic]
     done = subprocess.run(
-        [java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath(), "groupd.clients.Main", *arguments],
+        [*java_driver(), *arguments],
         capture_output=True,
         text=True,
         timeout=60,

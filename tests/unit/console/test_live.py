@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from groupd.coordinator.console.live import LiveTopics, event
+from groupd.coordinator.server.http_stream import Event
 from groupd.testing.clock import ManualClock
 
 
@@ -19,15 +21,15 @@ class Numbers:
         self.looks = 0
         self.broken = False
 
-    async def look(self) -> bytes | None:
+    async def look(self) -> Event | None:
         self.looks += 1
         if self.broken:
             raise ConnectionError("away")
         self.now = self.new or self.now
-        return self.new
+        return None if self.new is None else (memoryview(self.new),)
 
-    async def whole(self) -> bytes:
-        return b"all up to " + self.now
+    async def whole(self) -> Event:
+        return (memoryview(b"all up to "), memoryview(self.now))
 
 
 class Bench:
@@ -36,8 +38,10 @@ class Bench:
         self.topics = LiveTopics(self.clock)
         self.source = Numbers()
 
-    def listen(self) -> AsyncGenerator[bytes, None]:
-        return self.topics.events("numbers", self.source)
+    async def listen(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self.topics.events("numbers", self.source)) as events:
+            async for one in events:
+                yield b"".join(one)
 
     async def look(self, new: bytes | None) -> None:
         """The next look, which finds `new`."""
@@ -119,4 +123,4 @@ async def test_closing_ends_all_streams() -> None:
 
 
 def test_an_event_is_one_line_of_data() -> None:
-    assert event("changes", b'{"a":1}\n') == b'event: changes\ndata: {"a":1}\n\n'
+    assert b"".join(event("changes", b'{"a":', b"1}")) == b'event: changes\ndata: {"a":1}\n\n'
