@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const folder = await mkdtemp(join(tmpdir(), "console-test-"));
 after(() => rm(folder, { recursive: true }));
 const outfile = join(folder, "pure.mjs");
-const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form"];
+const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_moves"];
 await build({
   stdin: { contents: names.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: process.cwd(), loader: "ts" },
   outfile,
@@ -147,6 +147,15 @@ test("a history begins where something is known, but is never too short to be re
 test("a line without axes shows gaps and single values", () => {
   assert.equal(it.path([null, 4, null, 0, 4], 40, 20), "M10.0 1.5h0.01M30.0 18.5L40.0 1.5");
   assert.deepEqual(it.ticksBetween(0, 60_000, 4), [0, 15_000, 30_000, 45_000, 60_000]);
+});
+
+test("causes name clients in short, and authors of moves", () => {
+  const joined = "member 3k9sQ (client billing-1) joined";
+  assert.equal(it.brief(`${joined}; member b-7 (client b (2)) was fenced: no heartbeat`), "billing-1 joined; b (2) was fenced: no heartbeat");
+  assert.equal(it.brief("member 3k9sQ joined; and 3 more"), "member 3k9sQ joined; and 3 more");
+  assert.equal(it.authorOf("owner 3k9 client=a/b/10.0.0.7 epoch=3"), "a/b at 10.0.0.7");
+  assert.equal(it.authorOf("admin/simple"), "a tool; the group had no members");
+  assert.equal(it.authorOf("unknown epoch=4"), "unknown epoch=4");
 });
 
 test("a timeline keeps its zoom within the whole time", () => {

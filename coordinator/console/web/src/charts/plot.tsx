@@ -101,7 +101,7 @@ function options(props: () => PlotProps, width: number, onZoom: () => void): uPl
     width: Math.max(80, width),
     height,
     legend: { show: false },
-    padding: [8, 8, 0, 0],
+    padding: [8, 20, 0, 0],
     cursor: { drag: { x: true, y: false }, points: { size: 6 }, ...(sync === undefined ? {} : { sync: { key: sync } }) },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, (high ?? 1) * 1.08)] } },
     axes: [

@@ -9,6 +9,7 @@ import { useLoad } from "../ui/load.ts";
 import { Card, Notice } from "../ui/parts.tsx";
 import { GroupHead } from "./group/page.tsx";
 import { Confirm, Preview } from "./offsets_preview.tsx";
+import { LastMoves } from "./offsets_moves.tsx";
 import { type OffsetsForm, type Request, requestOf, type Target } from "./offsets_form.ts";
 import { PartitionChoice } from "./offsets_choice.tsx";
 
@@ -42,6 +43,7 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
       {found.value !== null && (
         <Work groupId={groupId} partitions={found.value} onApplied={() => setRound(round + 1)} />
       )}
+      <LastMoves groupId={groupId} round={round} />
     </div>
   );
 }
@@ -129,12 +131,12 @@ function Refusal(props: { error: unknown }): JSX.Element {
 }
 
 const TARGETS: [Target, string, string][] = [
-  ["earliest", "Earliest", "the oldest record that is still there: everything is read again"],
+  ["earliest", "Earliest", "the oldest record there is: all is read again"],
   ["latest", "Latest", "the end: what has not been read is skipped"],
   ["time", "Time", "the first record at or after a time"],
   ["offset", "Offset", "the same offset in every partition"],
   ["shift", "Shift", "back (negative) or forward by a number of records"],
-  ["restore", "Restore", "what the group had committed at a time, from the history of its log"],
+  ["restore", "Restore", "what the group had committed at a time, from its log"],
 ];
 
 function TargetFields(props: { form: OffsetsForm; onChange(next: Partial<OffsetsForm>): void }): JSX.Element {

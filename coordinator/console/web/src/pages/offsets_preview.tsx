@@ -31,8 +31,11 @@ export function sumsOf(rows: OffsetChange[]): Sums {
   return sums;
 }
 
+// What the server does not write: it is there already, was not there then, or cannot be.
+const KEPT: readonly string[] = ["keep", "leave", "skip"];
+
 function isKept(row: OffsetChange): boolean {
-  return row.action === "keep" || row.action === "skip";
+  return KEPT.includes(row.action);
 }
 
 function sentence(sums: Sums): string {
@@ -46,9 +49,11 @@ function sentence(sums: Sums): string {
 export function Preview(props: { changes: OffsetChanges; working: boolean; onApply(): void }): JSX.Element {
   const { changes } = props;
   const sums = useMemo(() => sumsOf(changes.rows), [changes]);
+  const [moves, stays] = changes.applied ? ["moved", "stayed"] : ["to move", "to stay"];
+  const aside = `${plural(sums.moved, "partition")} ${moves}, ${exact(sums.kept)} ${stays}`;
   const title = changes.applied ? "What has been done" : "What would be done";
   return (
-    <Card id="preview" title={title} aside={`${plural(sums.moved, "partition")} moved, ${exact(sums.kept)} as they are`}>
+    <Card id="preview" title={title} aside={aside}>
       <Notice tone={changes.applied ? "good" : sums.skipped > 0 ? "warning" : "info"}>
         <span role="status">
           {changes.applied && "Done. "}
@@ -57,7 +62,7 @@ export function Preview(props: { changes: OffsetChanges; working: boolean; onApp
       </Notice>
       <Table
         label={title}
-        columns={COLUMNS}
+        columns={sums.warnings > 0 ? [...COLUMNS, WARNING] : COLUMNS}
         rows={changes.rows}
         rowKey={(row) => place(row.topic, row.partition)}
         initial={{ key: "records", direction: "descending" }}
@@ -65,10 +70,16 @@ export function Preview(props: { changes: OffsetChanges; working: boolean; onApp
       />
       {!changes.applied && (
         <div class="actions">
-          <button type="button" class="danger" disabled={props.working || sums.moved === 0} onClick={props.onApply}>
+          <button
+            type="button"
+            class="danger"
+            disabled={props.working || sums.moved === 0 || changes.refusal !== ""}
+            onClick={props.onApply}
+          >
             Apply …
           </button>
           {sums.moved === 0 && <span class="soft">Nothing would change.</span>}
+          {changes.refusal !== "" && <span class="soon">Not now: {changes.refusal}</span>}
         </div>
       )}
     </Card>
@@ -118,19 +129,30 @@ const COLUMNS: Column<OffsetChange>[] = [
     cell: (row) => <Name text={place(row.topic, row.partition)} />,
     sort: (row) => place(row.topic, row.partition),
   },
-  { key: "action", title: "Action", width: 92, cell: (row) => row.action, sort: (row) => row.action },
-  offsetColumn("from", "From"),
-  offsetColumn("to", "To"),
   {
     key: "records",
     title: "Records",
-    width: 170,
+    width: 150,
     numeric: true,
     cell: (row) => records(row),
     sort: (row) => (row.records === null ? null : Math.abs(row.records)),
   },
-  { key: "warning", title: "Warning", width: 220, cell: (row) => row.warning ?? "", sort: (row) => row.warning },
+  offsetColumn("from", "From"),
+  offsetColumn("to", "To"),
+  { key: "action", title: "Action", width: 92, cell: (row) => row.action, sort: (row) => row.action },
 ];
+
+const WARNING: Column<OffsetChange> = {
+  key: "warning",
+  title: "Warning",
+  width: 260,
+  cell: (row) => (
+    <span class="cut" title={row.warning ?? undefined}>
+      {row.warning}
+    </span>
+  ),
+  sort: (row) => row.warning,
+};
 
 function offsetColumn(key: "from" | "to", title: string): Column<OffsetChange> {
   return {

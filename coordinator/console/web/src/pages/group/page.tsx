@@ -5,7 +5,7 @@ import { useLive } from "../../data/live.ts";
 import { groupHash } from "../../router.ts";
 import { Notice, Waiting } from "../../ui/parts.tsx";
 import { Badge } from "../../ui/words.tsx";
-import { Commits, Configs } from "./details.tsx";
+import { Configs } from "./details.tsx";
 import { Headline } from "./headline.tsx";
 import { Lag } from "./lag.tsx";
 import { foldGroup, type GroupView, labelsOf } from "./model.ts";
@@ -58,10 +58,15 @@ export function GroupHead(props: {
   );
 }
 
+const SMALL = 48;
+
 function Sections(props: { view: GroupView }): JSX.Element {
   const { view } = props;
   const { snapshot } = view;
   const labels = useMemo(() => labelsOf(snapshot.group.members), [snapshot]);
+  const picture = <Picture view={view} labels={labels} />;
+  // Needs no more than half of the page.
+  const isSmall = snapshot.offsets.partitions.length <= SMALL;
   const cut = snapshot.group.left_out ?? [];
   return (
     <>
@@ -75,13 +80,19 @@ function Sections(props: { view: GroupView }): JSX.Element {
           <Waits view={view} labels={labels} />
           <Rebalances view={view} labels={labels} />
         </div>
-        <Lag view={view} />
+        {isSmall ? (
+          <div class="stack">
+            <Lag view={view} />
+            {picture}
+          </div>
+        ) : (
+          <Lag view={view} />
+        )}
         <div class="stack wide">
-          <Picture view={view} labels={labels} />
+          {!isSmall && picture}
           <Members view={view} labels={labels} />
         </div>
         <Partitions view={view} labels={labels} />
-        <Commits view={view} labels={labels} />
         <Configs view={view} />
       </div>
     </>
