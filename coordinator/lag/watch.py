@@ -94,8 +94,10 @@ class GroupLag(Struct):
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionLag]]:
         """All partitions; a round may change them meanwhile."""
         for topic, partitions in list(self.topics.items()):
-            for number, one in list(partitions.items()):
-                yield (topic, number), one
+            for number in list(partitions):
+                one = partitions.get(number)
+                if one is not None:
+                    yield (topic, number), one
 
 
 class LagWatch:
@@ -232,18 +234,22 @@ class LagWatch:
         for topic in list(topics):
             partitions, bounds = topics.get(topic, {}), self.bounds.get(topic, {})
             known = group.topics.setdefault(topic, {})
-            for number in list(partitions):
+            numbers = list(partitions)
+            present = 0
+            for number in numbers:
                 stored = partitions.get(number)
                 if stored is not None and number in bounds:
                     committed = stored.offset, stored.commit_timestamp_ms
                     place = topic, number
                     one = known[number] = self._seen(known.get(number), committed, place, now_ms)
                     totals.add(place, one)
+                    present += 1
                     if one.lag or self.trends:
                         self._follow(group_id, place, one.lag, now_ms)
                 if work.enough(_COST):
                     yield
-            _drop_others(known, partitions.keys() & bounds.keys())
+            if len(known) != present:
+                _drop_others(known, partitions.keys() & bounds.keys())
         _drop_others(group.topics, [topic for topic in topics if group.topics.get(topic)])
         if not group.topics:
             return False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Event = tuple[memoryview, ...]
 """The parts of an event, which may be long and which many clients read: nobody copies them."""
 
-PIECE_BYTES = 256 * 1024
+PIECE_BYTES = 64 * 1024
 """So much is written before a client has to read."""
 
 
