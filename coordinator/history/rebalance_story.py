@@ -19,12 +19,14 @@ NAMED_MAX = 5
 """How many members or partitions a sentence names."""
 
 _WAITS_FOR_OTHERS = "others still hold"
-_PEOPLE = {
+PEOPLE = {
     EventKind.MEMBER_JOINED.value: "joined",
     EventKind.MEMBER_REPLACED.value: "joined",
     EventKind.MEMBER_LEFT.value: "left",
     EventKind.MEMBER_FENCED.value: "was fenced",
 }
+"""Events of members that come and go, and so start a rebalance."""
+
 
 
 class MemberNames:
@@ -44,6 +46,26 @@ class MemberNames:
     def member(self, member_id: str) -> str:
         client_id = self.client(member_id)
         return f"member {member_id} (client {client_id})" if client_id else f"member {member_id}"
+
+
+def is_next_generation(details: Mapping[str, Any]) -> bool:
+    """Whether an event with these details, which bumps the epoch, tells the next generation of a
+    classic group: its rebalance has begun before."""
+    return "protocol" in details
+
+
+def causes_of(
+    event: Shown, lead: Sequence[Shown], names: MemberNames, *, classic: bool
+) -> list[str]:
+    """Why a rebalance began with `event`. `lead`: the events before it, of the same moment."""
+    people = [_person(one, names) for one in lead if one["event"] in PEOPLE]
+    causes = [event["cause"]] if classic else event["cause"].split("; ")
+    return people + [cause for cause in causes if not (people and _is_about_people(cause))]
+
+
+def causes_text(causes: Sequence[str]) -> str:
+    """Causes in one line of limited length."""
+    return "; ".join(_some(causes))
 
 
 class RebalanceStory:
@@ -81,10 +103,8 @@ class RebalanceStory:
         self.epoch = event["epoch"]
         for one in lead:
             self.step(one)
-        people = [self._person(one) for one in lead if one["event"] in _PEOPLE]
-        causes = event["cause"].split("; ") if not self.classic else [event["cause"]]
-        told = [cause for cause in causes if not (people and _is_about_people(cause))]
-        self._causes += [cause for cause in [*people, *told] if cause not in self._causes]
+        causes = causes_of(event, lead, self._names, classic=self.classic)
+        self._causes += [cause for cause in causes if cause not in self._causes]
         self.step(event)
 
     def forget_cause(self) -> None:
@@ -172,7 +192,7 @@ class RebalanceStory:
         return {
             "started_ms": self._started_ms,
             "ended_ms": self._ended_ms,
-            "cause": "; ".join(_some(self._causes)),
+            "cause": causes_text(self._causes),
             "epoch": self.epoch,
             "moved_partitions": None if self.classic else self._moved_count,
             "sentence": self._sentence(),
@@ -200,10 +220,6 @@ class RebalanceStory:
             took_ms = max(0, at_ms - since_ms)
             self._gave_up[member_id] = max(took_ms, self._gave_up.get(member_id, 0))
 
-    def _person(self, event: Shown) -> str:
-        words = f"{self._names.member(event['member_id'])} {_PEOPLE[event['event']]}"
-        return words if event["cause"] in ("", "new member") else f"{words}: {event['cause']}"
-
     def _sentence(self) -> str:
         parts = [*_some(self._causes), self._result()]
         if self._gave_up:
@@ -228,6 +244,11 @@ class RebalanceStory:
             return told
         took = f"it took {span_text(took_ms)}"
         return f"{told}; {took}" if told else took
+
+
+def _person(event: Shown, names: MemberNames) -> str:
+    words = f"{names.member(event['member_id'])} {PEOPLE[event['event']]}"
+    return words if event["cause"] in ("", "new member") else f"{words}: {event['cause']}"
 
 
 def _is_about_people(cause: str) -> bool:
@@ -264,7 +285,7 @@ def _text(event: Shown, *, classic: bool) -> str:
         case EventKind.ASSIGNOR_FAILED.value:
             return f"the assignor {details['assignor']} has failed: {cause}"
         case _:
-            done = _PEOPLE.get(kind, kind.replace("-", " "))
+            done = PEOPLE.get(kind, kind.replace("-", " "))
             return f"{done}: {cause}" if cause else done
 
 

@@ -23,6 +23,7 @@ from groupd.coordinator.history.rebalance_story import (
     MemberNames,
     RebalanceStory,
     Shown,
+    is_next_generation,
 )
 
 _SETTLED_STATES = ("Stable", "Empty", "Dead")
@@ -158,7 +159,7 @@ class _Fold:
         return self._open
 
     def _bumped(self, event: Shown) -> None:
-        if "protocol" in event["details"]:  # the next generation of a classic group
+        if is_next_generation(event["details"]):
             self._current(event, classic=True).generation(event)
             return
         current = self._open

@@ -16,13 +16,21 @@ from typing import Any
 
 from groupd.coordinator.core.slices import chunks, smallest
 from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.history.rebalance_story import (
+    NO_CLIENTS,
+    PEOPLE,
+    MemberNames,
+    causes_of,
+    causes_text,
+    is_next_generation,
+)
 from groupd.coordinator.plain_text import fields_text
 
 EVENTS_PER_GROUP = 100
 GROUPS_MAX = 2000
 EVENTS_MAX = 10_000
 _REBALANCES = (EventKind.GROUP_EPOCH_BUMPED, EventKind.REBALANCE_STARTED)
-"""What a rebalance begins with, and with it its cause."""
+"""What a rebalance begins with."""
 
 LINES_MAX = 60
 """The most lines of a timeline as text, which people read."""
@@ -64,8 +72,8 @@ class Timeline:
             self._count += 1
         group.events.append(event)
         group.times.extend((self._sequence, wall_ms))
-        if event.kind in _REBALANCES:
-            group.rebalance = (wall_ms, event.cause)
+        if event.kind in _REBALANCES and not is_next_generation(dict(event.details)):
+            group.rebalance = (wall_ms, _cause(group))
         self._sequence += 1
         while len(self._groups) > GROUPS_MAX or self._count > EVENTS_MAX:
             _, gone = self._groups.popitem(last=False)
@@ -115,6 +123,16 @@ class Timeline:
             for at, wall_ms, event in zip(times[::2], times[1::2], list(group.events), strict=True):
                 known[-at] = (wall_ms, event)
                 yield -at
+
+
+def _cause(group: _Events) -> str:
+    """Why the rebalance began that the newest event of the group begins."""
+    times, lead = group.times, len(group.events) - 1
+    while lead and group.events[lead - 1].kind.value in PEOPLE and times[2 * lead - 1] == times[-1]:
+        lead -= 1
+    *before, start = [_shown(0, times[-1], event) for event in group.events[lead:]]
+    classic = start["event"] == EventKind.REBALANCE_STARTED.value
+    return causes_text(causes_of(start, before, MemberNames(before, NO_CLIENTS), classic=classic))
 
 
 def _shown(sequence: int, wall_ms: int, event: Event) -> dict[str, Any]:

@@ -23,6 +23,11 @@ _START_LINES_MAX = 20
 _REQUEST_TIMEOUT_S = 60.0
 _WAIT_S = 20.0
 _POLL_S = 0.05
+_NOT_TEXT = {"Tab": "\ue004", "Enter": "\ue007", "Shift": "\ue008", "Escape": "\ue00c", "Space": " "}
+_NOT_TEXT |= {"End": "\ue010", "Home": "\ue011", "Left": "\ue012", "Up": "\ue013"}
+_NOT_TEXT |= {"Right": "\ue014", "Down": "\ue015", "Backspace": "\ue003"}
+"""Keys that write nothing, as WebDriver wants them."""
+
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -38,29 +43,55 @@ _FLAGS = (
 
 
 class Browser:
-    """One window. `messages` gives what the page wrote to its console since it was last asked."""
+    """One window. `messages` and `requests` give what the page wrote to its console, and which
+    addresses it asked for, since they were last asked."""
 
     def __init__(self, address: str, session: str) -> None:
         self._at = f"{address}/session/{session}"
 
-    def open(self, path: Path) -> None:
-        self._call("POST", "/url", {"url": path.resolve().as_uri()})
+    def open(self, place: Path | str) -> None:
+        """A file, or an address."""
+        url = place if isinstance(place, str) else place.resolve().as_uri()
+        self._call("POST", "/url", {"url": url})
 
     def run(self, script: str, *arguments: Any) -> Any:
         """The value of a function body."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
-    def wait(self, script: str) -> None:
-        """Waits until a function body gives something true."""
+    def run_async(self, script: str, *arguments: Any) -> Any:
+        """What a function body passes to `done`, the last of its arguments."""
+        script = f"const done = arguments[arguments.length - 1]; {script}"
+        return self._call("POST", "/execute/async", {"script": script, "args": list(arguments)})
+
+    def wait(self, script: str, *arguments: Any) -> Any:
+        """Waits until a function body gives something true, and returns it."""
         deadline = time.monotonic() + _WAIT_S
-        while not self.run(script):
-            assert time.monotonic() < deadline, f"not within {_WAIT_S} s: {script}"
+        while not (found := self.run(script, *arguments)):
+            assert time.monotonic() < deadline, f"not within {_WAIT_S} s: {script} {arguments}"
             time.sleep(_POLL_S)
+        return found
+
+    def press(self, *keys: str) -> None:
+        """One key after the other, by its name or its character; "Shift+Tab" for both at once."""
+        actions = []
+        for key in keys:
+            held = [_NOT_TEXT.get(one, one) for one in key.split("+")]
+            actions += [{"type": "keyDown", "value": one} for one in held]
+            actions += [{"type": "keyUp", "value": one} for one in reversed(held)]
+        source = {"type": "key", "id": "keyboard", "actions": actions}
+        self._call("POST", "/actions", {"actions": [source]})
 
     def messages(self) -> list[str]:
         """Console messages and what the browser itself objected to."""
         entries = self._call("POST", "/se/log", {"type": "browser"})
         return [f"{entry['level']}: {entry['message']}" for entry in entries]
+
+    def requests(self) -> list[str]:
+        """Addresses that the page has asked for."""
+        entries = self._call("POST", "/se/log", {"type": "performance"})
+        events = [json.loads(entry["message"])["message"] for entry in entries]
+        sent = [one for one in events if one["method"] == "Network.requestWillBeSent"]
+        return [one["params"]["request"]["url"] for one in sent]
 
     def resize(self, width: int, height: int) -> None:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
@@ -99,7 +130,8 @@ def running_browser(directory: Path) -> Iterator[Browser]:
             "binary": chromium,
             "args": [*_FLAGS, f"--user-data-dir={directory}", "--window-size=1440,1000"],
         }
-        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        logs = {"browser": "ALL", "performance": "ALL"}
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": logs}
         answer = _request("POST", f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})
         browser = Browser(address, answer["sessionId"])
         try:

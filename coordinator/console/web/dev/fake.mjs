@@ -138,7 +138,6 @@ export class FakeGroup {
     return {
       version: this.version, group: this.group(), offsets, rebalances: this.rebalances,
       lag: { now_ms: Date.now(), lag: offsets.partitions.reduce((sum, one) => sum + one.lag, 0), lag_seconds: Math.max(...offsets.partitions.map((one) => one.lag_seconds)), judgement: "behind", reason: "2 of 12 partitions are behind: the lag of orders-2 has grown in 10 of the last 12 rounds", history: { times_ms: times, total: largest[0].lag.map((_, at) => (largest[0].lag[at] === null ? null : largest.reduce((sum, one) => sum + one.lag[at], 0))), partitions: largest, left_out: offsets.partitions.length - largest.length } },
-      commits: Array.from({ length: 200 }, (_, at) => ({ timestamp_ms: Date.now() - at * 5000, ...this.places[at % this.places.length], from: at === 9 ? null : 1000 + at, to: at % 13 === 0 ? 900 : 1080 + at, by: this.members[at % Math.max(1, this.members.length)]?.id ?? null })),
       configs: [["consumer.session.timeout.ms", 45_000, "the group's own setting"], ["consumer.heartbeat.interval.ms", 5000, "groupd.toml"], ["group.consumer.assignors", "uniform,range", "default"], ["group.consumer.max.size", 2_147_483_647, "default"], ["offsets.retention.minutes", 10_080, "default"]].map(([name, value, source]) => ({ name, value, source })),
     };
   }
@@ -169,7 +168,13 @@ export class FakeGroup {
       const to = body.to === "latest" ? one.end_offset : body.to === "shift" ? Math.max(0, one.committed_offset + body.value) : body.to === "offset" ? body.value : 0;
       return { topic: one.topic, partition: one.partition, from: one.committed_offset, to, action: to === one.committed_offset ? "keep" : "commit", records: to - one.committed_offset, warning: at === 3 ? "the log begins at 120: set to that" : null };
     });
-    return { rows, applied: body.apply === true };
+    const refusal = this.members.length > 0 ? `group ${this.name} has ${this.members.length} members` : "";
+    return { rows, refusal, applied: body.apply === true };
+  }
+
+  moves() {
+    const moves = Array.from({ length: 200 }, (_, at) => ({ timestamp_ms: Date.now() - at * 5000, ...this.places[at % this.places.length], kind: at % 13 === 0 ? "back" : "forward", from: at === 9 ? null : 1000 + at, to: at % 13 === 0 ? 900 : 1080 + at, by: at % 13 === 0 ? "admin/simple" : "owner 3kAop8gl client=billing-1/10.0.0.7 epoch=3" }));
+    return { group_id: this.name, complete: true, moves };
   }
 }
 

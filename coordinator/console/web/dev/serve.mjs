@@ -73,6 +73,7 @@ function asked(request, reply, path, query) {
     const assignor = query.get("assignor");
     return json(reply, assignor === null ? { assignors: ["uniform", "range", "roundrobin", "sticky"], used: "uniform" } : group.whatIf(assignor));
   }
+  if (path[2] === "moves") return json(reply, group.moves());
   if (request.method !== "POST") return json(reply, group.offsets());
   let body = "";
   request.on("data", (piece) => (body += piece));

@@ -115,3 +115,8 @@ export function middle(text: string, most: number): string {
   const end = Math.floor((most - 1) / 2);
   return `${text.slice(0, most - 1 - end)}…${text.slice(text.length - end)}`;
 }
+
+// "member 3k9… (client billing-1) joined" as "billing-1 joined": what is left out is in a title, or in the steps.
+export function brief(cause: string): string {
+  return cause.replace(/\bmember .+? \(client (.+?)\) (joined|left|was fenced)\b/g, "$1 $2");
+}

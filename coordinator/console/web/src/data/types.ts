@@ -154,16 +154,24 @@ export interface GroupLag {
   lag_seconds: number | null;
   judgement: Judgement | null;
   reason: string | null;
-  history: LagHistory;
+  // null: the group has committed nothing.
+  history: LagHistory | null;
 }
 
-export interface Commit {
+export interface OffsetMove {
   timestamp_ms: number;
   topic: string;
   partition: number;
+  kind: string;
   from: number | null;
   to: number | null;
-  by: string | null;
+  by: string;
+}
+
+export interface OffsetMoves {
+  // Whether the whole log was looked at.
+  complete: boolean;
+  moves: OffsetMove[];
 }
 
 export interface ConfigEntry {
@@ -179,7 +187,6 @@ export interface GroupSnapshot {
   offsets: Offsets;
   rebalances: Rebalance[];
   configs: ConfigEntry[];
-  commits?: Commit[];
 }
 
 export interface Limit {
@@ -257,5 +264,7 @@ export interface OffsetChange {
 
 export interface OffsetChanges {
   rows: OffsetChange[];
+  // Why it cannot be applied now; empty: it can.
+  refusal: string;
   applied: boolean;
 }

@@ -14,7 +14,7 @@ import {
 } from "../data/groups.ts";
 import { useLive } from "../data/live.ts";
 import type { GroupRow, Judgement } from "../data/types.ts";
-import { exact } from "../format.ts";
+import { brief, exact } from "../format.ts";
 import { groupHash } from "../router.ts";
 import { Chips, Waiting } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
@@ -69,7 +69,7 @@ function SummaryLine(props: { list: GroupList; summary: Summary; shown: number }
         <b>
           <Num value={summary.members} />
         </b>{" "}
-        members
+        {summary.members === 1 ? "member" : "members"}
       </span>
       <span>
         total lag{" "}
@@ -228,7 +228,7 @@ function columnsFor(skew: number): Column<GroupRow>[] {
           <span class="soft">none seen</span>
         ) : (
           <span class="cut" title={row.last_rebalance.cause}>
-            <Ago ms={row.last_rebalance.timestamp_ms} skew={skew} />: {row.last_rebalance.cause}
+            <Ago ms={row.last_rebalance.timestamp_ms} skew={skew} />: {brief(row.last_rebalance.cause)}
           </span>
         ),
       sort: (row) => row.last_rebalance?.timestamp_ms,

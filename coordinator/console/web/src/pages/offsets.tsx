@@ -9,6 +9,7 @@ import { useLoad } from "../ui/load.ts";
 import { Card, Notice } from "../ui/parts.tsx";
 import { GroupHead } from "./group/page.tsx";
 import { Confirm, Preview } from "./offsets_preview.tsx";
+import { LastMoves } from "./offsets_moves.tsx";
 import { type OffsetsForm, type Request, requestOf, type Target } from "./offsets_form.ts";
 import { PartitionChoice } from "./offsets_choice.tsx";
 
@@ -42,6 +43,7 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
       {found.value !== null && (
         <Work groupId={groupId} partitions={found.value} onApplied={() => setRound(round + 1)} />
       )}
+      <LastMoves groupId={groupId} round={round} />
     </div>
   );
 }

@@ -31,8 +31,11 @@ export function sumsOf(rows: OffsetChange[]): Sums {
   return sums;
 }
 
+// What the server does not write: it is there already, was not there then, or cannot be.
+const KEPT: readonly string[] = ["keep", "leave", "skip"];
+
 function isKept(row: OffsetChange): boolean {
-  return row.action === "keep" || row.action === "skip";
+  return KEPT.includes(row.action);
 }
 
 function sentence(sums: Sums): string {
@@ -65,10 +68,16 @@ export function Preview(props: { changes: OffsetChanges; working: boolean; onApp
       />
       {!changes.applied && (
         <div class="actions">
-          <button type="button" class="danger" disabled={props.working || sums.moved === 0} onClick={props.onApply}>
+          <button
+            type="button"
+            class="danger"
+            disabled={props.working || sums.moved === 0 || changes.refusal !== ""}
+            onClick={props.onApply}
+          >
             Apply …
           </button>
           {sums.moved === 0 && <span class="soft">Nothing would change.</span>}
+          {changes.refusal !== "" && <span class="soon">Not now: {changes.refusal}</span>}
         </div>
       )}
     </Card>

@@ -23,8 +23,11 @@ export function fromFirst(history: LagHistory): LagHistory {
   };
 }
 
+const NO_HISTORY: LagHistory = { times_ms: [], total: [], partitions: [] };
+
 export function Lag(props: { view: GroupView }): JSX.Element {
-  const history = useMemo(() => fromFirst(props.view.snapshot.lag.history), [props.view.snapshot]);
+  // A group that has committed nothing has none.
+  const history = useMemo(() => fromFirst(props.view.snapshot.lag.history ?? NO_HISTORY), [props.view.snapshot]);
   const total = useMemo(() => [{ name: "all partitions", values: history.total }], [history]);
   // A partition keeps its colour while the page is open; those that came with the largest lag have different ones.
   const colours = useRef(new Map<string, number>());
@@ -41,7 +44,7 @@ export function Lag(props: { view: GroupView }): JSX.Element {
   return (
     <Card id="lag" title="Lag" aside="records that are not committed yet">
       {history.total.every((one) => one === null) ? (
-        <p class="soft">No lag has been seen yet.</p>
+        <p class="soft">The group has committed nothing, so its lag is not known.</p>
       ) : (
         <>
           <Lines

@@ -5,7 +5,7 @@ import { useLive } from "../../data/live.ts";
 import { groupHash } from "../../router.ts";
 import { Notice, Waiting } from "../../ui/parts.tsx";
 import { Badge } from "../../ui/words.tsx";
-import { Commits, Configs } from "./details.tsx";
+import { Configs } from "./details.tsx";
 import { Headline } from "./headline.tsx";
 import { Lag } from "./lag.tsx";
 import { foldGroup, type GroupView, labelsOf } from "./model.ts";
@@ -81,7 +81,6 @@ function Sections(props: { view: GroupView }): JSX.Element {
           <Members view={view} labels={labels} />
         </div>
         <Partitions view={view} labels={labels} />
-        <Commits view={view} labels={labels} />
         <Configs view={view} />
       </div>
     </>

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Strip } from "../../charts/strip.tsx";
 import type { Rebalance } from "../../data/types.ts";
-import { duration, exact, plural } from "../../format.ts";
+import { brief, duration, exact, plural } from "../../format.ts";
 import { Card } from "../../ui/parts.tsx";
 import { Ago, At, Name } from "../../ui/words.tsx";
 import { type GroupView, labelOf } from "./model.ts";
@@ -36,7 +36,7 @@ export function Rebalances(props: Props): JSX.Element {
         <Strip
           label="Rebalances over time"
           now={snapshot.lag.now_ms}
-          spans={found.map((one) => ({ since: one.started_ms, until: one.ended_ms, text: one.cause }))}
+          spans={found.map((one) => ({ since: one.started_ms, until: one.ended_ms, text: brief(one.cause) }))}
         />
       )}
       <ol class="rebalances">
@@ -68,7 +68,7 @@ function Line(props: { one: Rebalance; skew: number }): JSX.Element {
       <span class="when">
         <Ago ms={one.started_ms} skew={props.skew} />
       </span>
-      <span class="cause">{one.cause}</span>
+      <span class="cause">{brief(one.cause)}</span>
       <span class="soft facts">
         epoch {one.epoch} · {one.ended_ms === null ? <b class="running">under way</b> : duration(one.ended_ms - one.started_ms)}
         {one.moved_partitions !== null && ` · ${plural(one.moved_partitions, "partition")} moved`}

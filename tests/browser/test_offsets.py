@@ -1,0 +1,111 @@
+"""Moving the offsets of a group on its page: what would be done, the question, what was done."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from tests.browser.page import Console, group_page
+from tests.browser.readers import Reader, commit, produce
+from tests.support.daemon import Daemon
+
+TOPIC = "orders"
+RECORDS = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _records(daemon: Daemon) -> None:
+    for partition in range(2):
+        produce(daemon.bootstrap, TOPIC, partition, RECORDS)
+
+
+def opened(console: Console, daemon: Daemon, group: str) -> None:
+    commit(daemon.bootstrap, group, TOPIC, {0: 30, 1: 10})
+    console.open(group_page(group, "offsets"))
+    console.wait_for("#move", "All 2")
+
+
+def applied(console: Console) -> None:
+    console.click("#preview button", "Apply …")
+    console.wait_for("dialog", "Move the offsets of")
+    console.click("dialog button", "Move them")
+    console.wait_for("#preview", "Done.")
+
+
+def test_a_reset_is_shown_then_asked_then_done(console: Console, daemon: Daemon) -> None:
+    opened(console, daemon, "back")
+    console.click("#move label", "Earliest")
+    console.click("#move button", "Preview")
+    console.wait_for("#preview", "What would be done 2 partitions moved, 0 as they are")
+    console.wait_for("#preview", "40 records are read again.")
+    assert "orders-0 rewind 30 0 30 read again" in console.text("#preview tbody")
+    console.click("#preview button", "Apply …")
+    console.wait_for("dialog", "Move the offsets of back?")
+    assert console.focus() == "Cancel"
+    console.click("dialog button", "Cancel")
+    console.wait_for("#preview", "What would be done")
+    applied(console)
+    console.wait_for("#moves tbody", "30 0 −30 a tool, or a client that is no member")
+    console.click(".tabs a", "Now")
+    console.wait_for(console.row("orders-0"), "rewound 0 40 40")
+
+
+def test_some_partitions_by_a_number_of_records(console: Console, daemon: Daemon) -> None:
+    opened(console, daemon, "some")
+    console.click("#move label", "Shift")
+    console.wait_for("#move .actions", "Enter a whole number.")
+    console.write("#move .field input", "-5")
+    console.click("#move label", "Some")
+    console.click(f"{console.row('orders-1')} label", "orders-1")
+    console.wait_for("#move", "Some: 1 partition chosen")
+    console.click("#move button", "Preview")
+    console.wait_for("#preview tbody", "orders-0 rewind 30 25 5 read again")
+    assert len(console.texts("#preview tbody tr")) == 1
+    applied(console)
+
+
+def test_a_restore_brings_back_what_was_committed_at_a_time(
+    console: Console, daemon: Daemon
+) -> None:
+    opened(console, daemon, "undone")
+    console.browser.run("window.was = Date.now()")
+    # The field has whole seconds: the later commit must be in a later one.
+    console.browser.wait("return Math.floor(Date.now() / 1000) > Math.floor(window.was / 1000)")
+    then = datetime.now().replace(microsecond=0)
+    console.browser.wait("return Date.now() % 1000 > 50")
+    commit(daemon.bootstrap, "undone", TOPIC, {0: 1, 1: 1})
+    console.click("#move label", "Restore")
+    console.write("#move .field input", then.isoformat())
+    console.click("#move button", "Preview")
+    console.wait_for("#preview tbody", "orders-0 commit 1 30 29 skipped")
+    applied(console)
+
+
+def test_a_group_with_members_is_refused(console: Console, daemon: Daemon) -> None:
+    with Reader(daemon.bootstrap, "busy", "worker", [TOPIC]):
+        console.to_group("busy")
+        console.wait_until_stable(1)
+        console.wait_for(console.row("orders-0"), "ok 40 40 0")
+        console.click(".tabs a", "Offsets")
+        console.wait_for(".notice.warning", "The group has 1 member.")
+        console.click("#move button", "Preview")
+        console.wait_for("#preview .actions", "it has members")
+        disabled = "return document.querySelector('#preview button.danger').disabled"
+        assert console.browser.run(disabled) is True
+
+
+def test_members_that_came_since_the_preview_are_seen(console: Console, daemon: Daemon) -> None:
+    opened(console, daemon, "raced")
+    console.click("#move button", "Preview")
+    console.wait_for("#preview", "What would be done")
+    console.allowed = ["status of 409"]
+    with Reader(daemon.bootstrap, "raced", "quick", [TOPIC]) as quick:
+        console.browser.wait(
+            """return fetch('/groups/raced').then((reply) => reply.json())
+            .then((group) => group.members.length === 1)"""
+        )
+        quick.hang()
+        console.click("#preview button", "Apply …")
+        console.click("dialog button", "Move them")
+        console.wait_for(".notice.error", "it has members")
