@@ -28,7 +28,6 @@ PEOPLE = {
 """Events of members that come and go, and so start a rebalance."""
 
 
-
 class MemberNames:
     """How members are called: by id, with their client id where it is known."""
 

@@ -75,7 +75,8 @@ def reason(group: GroupLag, now_ms: int) -> str:
     topic, number = totals.worst
     worst = group.partition(topic, number)
     why = "" if worst is None else _why(worst, now_ms)
-    more = f" ({totals.others} more partitions are {totals.judgement.value})" * (totals.others > 0)
+    others = "1 more partition is" if totals.others == 1 else f"{totals.others} more partitions are"
+    more = f" ({others} {totals.judgement.value})" * (totals.others > 0)
     return f"{topic}-{number}: {why}{more}"
 
 

@@ -148,5 +148,3 @@ def axe_core() -> str:
     found = CONSOLE / "node_modules" / "axe-core" / "axe.min.js"
     assert found.is_file(), "axe-core is missing: run `make test-setup`"
     return found.read_text()
-
-

@@ -23,7 +23,13 @@ _START_LINES_MAX = 20
 _REQUEST_TIMEOUT_S = 60.0
 _WAIT_S = 20.0
 _POLL_S = 0.05
-_NOT_TEXT = {"Tab": "\ue004", "Enter": "\ue007", "Shift": "\ue008", "Escape": "\ue00c", "Space": " "}
+_NOT_TEXT = {
+    "Tab": "\ue004",
+    "Enter": "\ue007",
+    "Shift": "\ue008",
+    "Escape": "\ue00c",
+    "Space": " ",
+}
 _NOT_TEXT |= {"End": "\ue010", "Home": "\ue011", "Left": "\ue012", "Up": "\ue013"}
 _NOT_TEXT |= {"Right": "\ue014", "Down": "\ue015", "Backspace": "\ue003"}
 """Keys that write nothing, as WebDriver wants them."""
