@@ -1,5 +1,5 @@
-"""One browser and one daemon for each file. After every test: no error on the browser's console, and
-no request to anybody but the daemon."""
+"""One browser and one daemon for each file. After every test: no error on the browser's console,
+and no request to anybody but the daemon."""
 
 from __future__ import annotations
 

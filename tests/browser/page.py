@@ -21,13 +21,16 @@ _CLICK = """const found = [...document.querySelectorAll(arguments[0])]
     .filter((node) => node.innerText.includes(arguments[1]));
     if (found.length) found[0].click(); return found.length > 0"""
 _TYPE = """const field = document.querySelector(arguments[0]);
-    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, arguments[1]);
+    const value = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value');
+    value.set.call(field, arguments[1]);
     field.dispatchEvent(new Event('input', {bubbles: true}))"""
-_AXE = """axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations.map(
-    (one) => one.id + ': ' + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(' | '))),
-    (error) => done([String(error)]))"""
+_AXE = """const where = (one) => one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200));
+    axe.run(document, {resultTypes: ['violations']}).then(
+      ({violations}) => done(violations.map((one) => [one.id, ...where(one)].join(' | '))),
+      (error) => done([String(error)]))"""
 _FOCUS = """const node = document.activeElement;
-    return node === null ? '' : (node.innerText || node.getAttribute('aria-label') || node.id || node.tagName)"""
+    const words = (node?.closest('label') ?? node)?.innerText;
+    return words || node?.getAttribute('aria-label') || ''"""
 
 
 def group_page(group: str, page: str = "") -> str:
@@ -42,15 +45,13 @@ class Console:
         self.browser, self.daemon = browser, daemon
         self.allowed: list[str] = []
 
-    def open(self, fragment: str = "#/", *, theme: str = "light") -> None:
-        """Loads the console anew."""
+    def open(self, fragment: str = "#/", *, theme: str | None = None) -> None:
+        """Loads the console anew, with another theme if one is given."""
         self.browser.open("about:blank")  # another fragment alone loads nothing
         self.browser.open(f"{self.daemon.admin_url}/{fragment}")
-        self.browser.run(
-            """localStorage.setItem('groupd.theme', arguments[0]);
-            document.documentElement.dataset.theme = arguments[0]""",
-            theme,
-        )
+        if theme is not None:
+            self.browser.run("localStorage.setItem('groupd.theme', arguments[0])", theme)
+            self.browser.run("location.reload()")
 
     def go(self, fragment: str) -> None:
         """Another page of the console that is open."""
@@ -87,7 +88,7 @@ class Console:
 
     def row(self, group: str) -> str:
         """The selector of a group's row in the list, or of any row by its key."""
-        return f"tr[data-key={json.dumps(group)}]"
+        return f"tr[data-key={json.dumps(group, ensure_ascii=False)}]"
 
     def focus(self) -> str:
         """What has the keyboard, in words."""

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.support.daemon import ROOT
-from tests.support.process import ChildProcess
+from tests.support.process import ChildProcess, wait_until
 
 POLL_S = 0.05
 TIMEOUT_S = 30.0
@@ -107,7 +107,17 @@ def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> N
         {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
     )
     places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-    consumer.commit(offsets=places, asynchronous=False)
+
+    def done() -> bool:
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as error:
+            refused.append(error)
+            return False
+        return True
+
+    refused: list[KafkaException] = []
+    wait_until(done, TIMEOUT_S, f"a commit for {group}", lambda: str(refused[-1:]))
     consumer.close()
 
 

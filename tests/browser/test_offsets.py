@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import pytest
 
 from tests.browser.page import Console, group_page
@@ -73,14 +71,16 @@ def test_a_restore_brings_back_what_was_committed_at_a_time(
     console: Console, daemon: Daemon
 ) -> None:
     opened(console, daemon, "undone")
-    console.browser.run("window.was = Date.now()")
-    # The field has whole seconds: the later commit must be in a later one.
-    console.browser.wait("return Math.floor(Date.now() / 1000) > Math.floor(window.was / 1000)")
-    then = datetime.now().replace(microsecond=0)
-    console.browser.wait("return Date.now() % 1000 > 50")
+    # The field has whole seconds, so the later commit must be in a later one.
+    console.browser.run("window.then = Math.ceil(Date.now() / 1000) * 1000")
+    console.browser.wait("return Date.now() > window.then")
+    then = console.browser.run(
+        """const local = new Date(window.then - new Date().getTimezoneOffset() * 60000);
+        return local.toISOString().slice(0, 19)"""
+    )
     commit(daemon.bootstrap, "undone", TOPIC, {0: 1, 1: 1})
     console.click("#move label", "Restore")
-    console.write("#move .field input", then.isoformat())
+    console.write("#move .field input", then)
     console.click("#move button", "Preview")
     console.wait_for("#preview tbody", "orders-0 commit 1 30 29 skipped")
     applied(console)

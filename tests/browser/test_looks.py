@@ -1,0 +1,131 @@
+"""For every page, light and dark: nothing that axe-core objects to, and no sideways scrolling on a
+telephone. With hostile names, and with the keyboard alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.browser.page import Console, group_page
+from tests.browser.readers import Reader, commit, produce
+from tests.support.daemon import Daemon
+
+GROUP = "checkout"
+TELEPHONE = 380
+WIDE = 2500
+HOSTILE = "<img src=x onerror=\"document.title='pwned'\">'`${1}&lt;🦄" + "w" * 152
+"""Two hundred bytes: quotes, markup and a picture."""
+
+PAGES = {
+    "groups": ("#/", "tbody tr[data-key]", ""),
+    "group": (group_page(GROUP), "#partitions tbody tr", ""),
+    "what-if": (group_page(GROUP, "what-if"), "#moves", "Moves"),
+    "offsets": (group_page(GROUP, "offsets"), "#moves tbody tr", ""),
+    "health": ("#/health", "#limits li", ""),
+    "unknown": ("#/nothing/here", "h1", "There is no such page"),
+}
+"""Where each page is, and what is on it when it is there."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _readers(daemon: Daemon) -> Iterator[None]:
+    """A group that has read everything, one that stopped, and one with a hostile name."""
+    for partition in range(6):
+        produce(daemon.bootstrap, "orders", partition, 20)
+    commit(daemon.bootstrap, "stopped", "orders", {0: 3})
+    hostile = Reader(daemon.bootstrap, HOSTILE, HOSTILE, ["orders"])
+    with Reader(daemon.bootstrap, GROUP, "checkout-1", ["orders"]), hostile:
+        yield
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", PAGES)
+def test_everybody_can_use_every_page_at_every_width(
+    console: Console, page: str, theme: str
+) -> None:
+    fragment, selector, text = PAGES[page]
+    console.open(fragment, theme=theme)
+    console.wait_for(selector, text)
+    assert console.faults() == []
+    for width in (TELEPHONE, WIDE):
+        assert not console.wider_than(width), width
+
+
+def test_hostile_names_run_nothing_and_break_nothing(console: Console) -> None:
+    console.open()
+    console.wait_for(console.row(HOSTILE), "<img src=x onerror=")
+    console.write("input[type=search]", HOSTILE)
+    console.wait_for(".summary", "(1 shown)")
+    console.browser.press("Escape")
+    console.click(f"{console.row(HOSTILE)} a")
+    console.wait_for("h1", HOSTILE)
+    console.wait_until_stable(1)
+    assert "<img src=x" in console.text("#members tbody")
+    console.click("#rebalances summary")
+    console.wait_for("#rebalances .steps-of li", "<img src=x")
+    console.click("#picture button", "As a table")
+    for tab, selector in (("What if", "#balance tbody tr"), ("Offsets", "#moves tbody tr")):
+        assert not console.wider_than(TELEPHONE)
+        assert console.faults() == []
+        console.click(".tabs a", tab)
+        console.wait_for(selector, "")
+    assert not console.wider_than(TELEPHONE)
+    assert console.browser.run("return document.querySelectorAll('img').length") == 0
+    assert console.browser.run("return document.title").endswith("offsets · groupd")
+
+
+def test_from_the_list_to_a_group_and_back_by_keyboard(console: Console) -> None:
+    console.open()
+    console.wait_for(console.row(GROUP))
+    console.browser.press("/", *GROUP)
+    console.wait_for(".summary", "(1 shown)")
+    console.browser.press("Down")
+    assert console.focus() == GROUP
+    console.browser.press("Enter")
+    console.wait_until_stable(1)
+    console.browser.press("Tab")  # the page has the focus: its first link is next
+    assert console.focus() == "Groups"
+    console.browser.press("Enter")
+    console.wait_for("h1", "Groups")
+    console.browser.press("/", "Enter")  # the first group of all
+    console.wait_for(".headline", "State")
+
+
+def test_the_arrows_go_through_the_rows_and_over_the_picture(console: Console) -> None:
+    console.open()
+    for group in (GROUP, "stopped"):
+        console.wait_for(console.row(group))
+    console.browser.press("/", "Down", "End")
+    last = console.focus()
+    console.browser.press("Home")
+    assert console.focus() == "stopped" != last  # the worst one is the first
+    console.go(group_page(GROUP))
+    console.wait_for("#picture .legend", "6 owned")
+    console.browser.run("document.querySelector('#picture canvas').focus()")
+    console.browser.press("Right", "Right")
+    console.wait_for("#picture .matrix-reading", "orders-1, checkout-1: owned")
+
+
+def test_a_reset_by_keyboard(console: Console, daemon: Daemon) -> None:
+    commit(daemon.bootstrap, "keys", "orders", {0: 5})
+    console.open(group_page("keys", "offsets"))
+    console.wait_for("#move", "All 1")
+    console.browser.run("document.querySelector('main').focus()")
+    console.tab_to("Earliest")
+    console.browser.press("Down")  # latest
+    console.tab_to("Preview")
+    console.browser.press("Enter")
+    console.wait_for("#preview", "15 records are skipped.")
+    console.tab_to("Apply …")
+    console.browser.press("Enter")
+    console.wait_for("dialog", "Move the offsets of keys?")
+    assert console.focus() == "Cancel"
+    console.browser.press("Escape")
+    console.browser.wait("return document.querySelector('dialog') === null")
+    console.tab_to("Apply …")
+    console.browser.press("Enter")
+    console.wait_for("dialog")
+    console.tab_to("Move them", key="Shift+Tab")
+    console.browser.press("Enter")
+    console.wait_for("#preview", "Done.")
