@@ -85,7 +85,7 @@ def _why(one: PartitionLag, now_ms: int) -> str:
     match one.judgement:
         case Judgement.REWOUND:
             ago = span_text(max(0, now_ms - one.rewound_ms))
-            return f"its committed offset went back to {one.offset} {ago} ago"
+            return f"its committed offset went back {ago} ago, and is {one.offset} now"
         case Judgement.STOPPED:
             silent = span_text(one.silent_ms(now_ms))
             return f"nothing was committed for {silent}, although {waits}"

@@ -53,7 +53,7 @@ def group(judgement: Judgement, *lags: int) -> GroupLag:
         (
             Judgement.REWOUND,
             [9, 7, 7],
-            "orders-0: its committed offset went back to 5 30 s ago"
+            "orders-0: its committed offset went back 30 s ago, and is 5 now"
             " (2 more partitions are rewound)",
         ),
     ],

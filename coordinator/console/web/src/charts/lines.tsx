@@ -100,7 +100,7 @@ function options(
     width: Math.max(80, width),
     height: props.height,
     legend: { show: false },
-    padding: [8, 8, 0, 0],
+    padding: [8, 20, 0, 0],
     cursor: { sync: { key: props.sync }, drag: { x: true, y: false }, points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, (high ?? 1) * 1.08)] } },
     axes: [

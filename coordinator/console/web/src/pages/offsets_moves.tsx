@@ -62,7 +62,7 @@ const COLUMNS: Column<OffsetMove>[] = [
   {
     key: "by",
     title: "By",
-    width: 260,
+    width: 290,
     cell: (row) => (
       <span class="cut" title={row.by}>
         {authorOf(row.by)}
@@ -76,12 +76,13 @@ function wayBack(onBefore: (ms: number) => void): Column<OffsetMove> {
   return {
     key: "back",
     title: "Undo",
-    width: 150,
-    cell: (row) => (
-      <button type="button" class="quiet" onClick={() => onBefore(row.timestamp_ms)}>
-        Restore to before
-      </button>
-    ),
+    width: 170,
+    cell: (row) =>
+      row.from !== null && (
+        <button type="button" class="quiet" onClick={() => onBefore(row.timestamp_ms)}>
+          Restore to before
+        </button>
+      ),
   };
 }
 
