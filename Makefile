@@ -38,7 +38,7 @@ COLLECTOR := tests/tracing/collector/target/collector
 # Hundreds of daemons are started, and where Python may not keep what it has compiled each compiles all of groupd again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: no-console help run test check lint lint-format lint-style lint-types lint-imports lint-web collected unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo report oracle
+.PHONY: no-console help run test check lint lint-format lint-style lint-types lint-imports lint-web collected unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo screenshots report oracle
 .PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
@@ -77,7 +77,7 @@ lint-web:
 collected: $(STAMPS)/test
 	$(BIN)/python -m pytest -p no:cacheprovider --collect-only -qq | tail -n 30; exit $${PIPESTATUS[0]}
 
-unit: $(STAMPS)/test ## Unit tests only; ARGS are pytest's
+unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only; ARGS are pytest's
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
@@ -104,7 +104,10 @@ fuzz: $(STAMPS)/test ## Hostile frames beside an honest client; SECONDS=120, ARG
 demo: $(STAMPS)/demo ## Three real consumers, of which one is killed, live in the terminal
 	$(BIN)/python examples/demo/demo.py
 
-report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo log, through Spark: report.html
+screenshots: $(STAMPS)/test $(STAMPS)/console $(STAMPS)/chromium ## The pictures of the console in docs/images; ARGS="--pages groups --into DIR"
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
+
+report: $(STAMPS)/pipeline $(STAMPS)/spark-java $(STAMPS)/console ## One HTML page about a demo log, through Spark: report.html
 	rm -rf $(REPORT_LOG)
 	$(BIN)/groupd-pipeline generate --demo --segments $(REPORT_LOG)
 	$(BIN)/groupd-pipeline report --segments $(REPORT_LOG) --title "the demo log" --out report.html $(ARGS)

@@ -8,4 +8,4 @@ class PipelineError(Exception):
 
 
 class JobFailed(Exception):
-    """A job was started and failed; `str()` is one line."""
+    """A job failed, or this installation cannot do it; `str()` is one line."""

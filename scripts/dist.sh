@@ -12,9 +12,9 @@ rm -rf "$out" ./*.egg-info
 
 # Without npm a wheel is built as well, but without the web page: that must not be published.
 contents=$("$python" -m zipfile --list "$out"/*.whl)
-for file in index.html console.js console.css LICENSES.txt; do
+for file in index.html console.js console.css report.js report.css LICENSES.txt; do
     if ! grep -q "groupd/coordinator/console/built/$file" <<<"$contents"; then
-        echo "the wheel has no web page: coordinator/console/built/$file is missing. Is npm installed?" >&2
+        echo "the wheel lacks a part of the web page or of the report: coordinator/console/built/$file is missing. Is npm installed?" >&2
         exit 1
     fi
 done

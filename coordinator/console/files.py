@@ -1,4 +1,4 @@
-"""The files of the web page, as the build has left them in `built/`.
+"""The files of the web page, for browsers.
 
 They are read once, in a thread. They hold nothing secret, so the port gives them to everybody; what
 the page shows it asks for itself, with the credentials of who looks at it.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from importlib.resources import files
 
+from groupd.coordinator.console.built import built_files
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, text
 
 TYPES = {
@@ -65,11 +65,6 @@ class ConsoleFiles:
 
 
 def _read() -> Mapping[str, bytes]:
-    built = files("groupd.coordinator.console").joinpath("built")
-    if not built.is_dir():
-        return {}
     return {
-        one.name: one.read_bytes()
-        for one in built.iterdir()
-        if one.is_file() and one.name.rpartition(".")[2] in TYPES
+        name: content for name, content in built_files().items() if name.rpartition(".")[2] in TYPES
     }

@@ -26,9 +26,9 @@ KEEP_ALIVE: Event = (memoryview(b": keep-alive\n\n"),)
 PERIOD_MS = 1000
 """The shortest time between two looks."""
 
-SHARE = 50
+SHARE = 30
 """A topic rests for so many times as long as its last look took, so that all topics together take
-less than the fiftieth part of the time."""
+less than the thirtieth part of the time."""
 
 
 class LiveSource(Protocol):

@@ -102,8 +102,11 @@ def _make(
     from groupd.pipeline.command import running_spark
     from groupd.pipeline.progress import shown
     from groupd.pipeline.report.make import make_report
+    from groupd.pipeline.report.page import page_parts
     from groupd.pipeline.session import java_version, submitted
 
+    # What is not built would be noticed only after all jobs.
+    page_parts()
     origin = request.origin()
     if not submitted():
         java_version()

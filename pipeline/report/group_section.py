@@ -45,9 +45,9 @@ def group_section(report: Report, detail: GroupDetail, section: str) -> Element:
             f"Partitions of {row.name} and their readers",
         ),
         _rebalances(section, detail),
-        [tag("p", note, class_="note") for note in detail.notes],
+        [tag("p", note, class_="soft") for note in detail.notes],
         data(_json(report, detail), id=f"{section}-data"),
-        class_="group",
+        class_="card group",
         id=section,
         data_data=f"{section}-data",
         data_name=row.name,
@@ -77,7 +77,9 @@ def _fact(label: str, value: str) -> Element:
 
 
 def _key(sign: str, text: str) -> Element:
-    return tag("span", tag("i", class_=sign), text, class_="key note")
+    return tag(
+        "span", tag("i", class_=f"sign {sign}".strip(), aria_hidden="true"), text, class_="entry"
+    )
 
 
 _LANES_KEY = [
@@ -88,30 +90,24 @@ _LANES_KEY = [
     _key("fenced", "fenced: expired or too slow"),
 ]
 _OWNERSHIP_KEY = [
-    tag("span", "a colour a member, as above", class_="note"),
+    tag("span", "a colour a member, as above"),
     _key("nobody", "read by nobody"),
 ]
 
 
 def _lag_key(detail: GroupDetail) -> list[Element]:
     if not any(value is not None for value in detail.lag.total):
-        return [
-            tag("span", "not known: the input has no end offsets of these topics", class_="note")
-        ]
+        return [tag("span", "not known: the input has no end offsets of these topics")]
     thin = len(detail.lag.lines)
     others = f" (the {thin} with most of {thin + detail.lag.others})" if detail.lag.others else ""
     return [
-        tag(
-            "span",
-            f"records behind: all partitions, and each as a thin line{others}",
-            class_="note",
-        ),
+        tag("span", f"records behind: all partitions, and each as a thin line{others}"),
         _key("found", "finding"),
     ]
 
 
 def _rate_key(detail: GroupDetail) -> list[Element]:
-    return [tag("span", "records a second, by committed offsets", class_="note")]
+    return [tag("span", "records a second, by committed offsets")]
 
 
 def _figure(section: str, kind: str, title: str, key: list[Element], label: str) -> Element:
@@ -120,12 +116,10 @@ def _figure(section: str, kind: str, title: str, key: list[Element], label: str)
         tag("figcaption", title, key),
         tag(
             "div",
-            class_="plot",
-            tabindex="0",
-            role="img",
-            aria_label=f"{label}. The table below says the same.",
+            class_="place",
+            data_title=title,
+            data_label=f"{label}. The table below says the same.",
         ),
-        tag("details", tag("summary", "As a table")),
         id=f"{section}-{kind}",
         data_chart=kind,
     )
@@ -151,7 +145,7 @@ def _rebalances(section: str, detail: GroupDetail) -> Element:
         tag("h3", f"Rebalances ({count(detail.row.rebalances)})"),
         scrolled(f"Rebalances of {detail.row.name}", _HEAD, rows, numbers=(0, 2, 4, 5, 6, 7))
         if rows
-        else tag("p", "None in this time.", class_="note"),
+        else tag("p", "None in this time.", class_="soft"),
         id=f"{section}-rebalances",
     )
 
@@ -175,7 +169,7 @@ def _rebalance(one: RebalanceBar) -> Element:
 
 
 def _json(report: Report, detail: GroupDetail) -> dict[str, Any]:
-    """The data in the form that `charts.js` reads."""
+    """The data, as coordinator/console/web/src/report/data.ts describes it."""
     lanes: dict[int, str] = {}
     for life in detail.lives:
         lanes.setdefault(life.lane, life.label)

@@ -1,4 +1,5 @@
-"""Renders a `Report` as a page: tables and text are made here, charts by the page's own script.
+"""Renders a `Report` as a page: tables and text are made here, charts by the page's own script,
+which is built from the components of the console (coordinator/console/web/src/report).
 
 The page loads nothing from elsewhere. A content policy with the hashes of its script and style
 makes sure that nothing else can run, whatever the name of a group is.
@@ -8,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from importlib.resources import files
 
+from groupd.coordinator.console.built import built_files
+from groupd.pipeline.errors import JobFailed
 from groupd.pipeline.report.group_section import group_section
 from groupd.pipeline.report.markup import Element, data, own_text, tag
 from groupd.pipeline.report.model import SEVERITIES, GroupRow, Report
 from groupd.pipeline.report.pieces import (
-    chip,
+    badge,
     count,
     finding_list,
     length,
@@ -25,13 +27,13 @@ from groupd.pipeline.report.pieces import (
     when,
 )
 
-_SCRIPTS = ("core.js", "charts.js", "page.js")
+_STYLE, _SCRIPT = "report.css", "report.js"
 
 
 def render(report: Report) -> str:
-    """The whole page as text, to be written in UTF-8."""
-    style = _asset("page.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
+    """The whole page as text, to be written in UTF-8. Raises JobFailed if its parts are not
+    built."""
+    style, script = page_parts()
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -47,15 +49,21 @@ def render(report: Report) -> str:
         tag("a", "Skip to the overview", href="#overview", class_="skip"),
         _header(report),
         tag("div", _navigation(report), _main(report), class_="layout"),
-        tag("div", id="tip", role="status", aria_live="polite", hidden=True),
         data(times, id="report-data"),
         own_text("script", script),
     )
     return "<!doctype html>\n" + tag("html", head, body, lang="en").html + "\n"
 
 
-def _asset(name: str) -> str:
-    return files("groupd.pipeline.report").joinpath("assets", name).read_text(encoding="utf-8")
+def page_parts() -> tuple[str, str]:
+    """The style and the script of the page. Raises JobFailed if they are not built."""
+    built = built_files()
+    if _STYLE not in built or _SCRIPT not in built:
+        raise JobFailed(
+            "this installation cannot make the page: it was made without npm. Install npm and then "
+            "groupd again (in a checkout: `make report`), or install groupd from a wheel"
+        )
+    return built[_STYLE].decode(), built[_SCRIPT].decode()
 
 
 def _policy(style: str, script: str) -> str:
@@ -70,9 +78,22 @@ def _header(report: Report) -> Element:
     where = f"{report.source} · {when(report.start_ms)} – {when(report.end_ms)} UTC"
     return tag(
         "header",
-        tag("strong", "groupd"),
+        tag("span", _logo(), "groupd", class_="brand"),
         tag("span", where, class_="where", title=where),
-        tag("button", "Theme: auto", id="theme", type="button"),
+        tag("button", "Theme: auto", id="theme", type="button", class_="quiet"),
+        class_="top",
+    )
+
+
+def _logo() -> Element:
+    return tag(
+        "svg",
+        tag("path", d="M2 3h5v4H2zM9 3h5v4H9zM2 9h5v4H2z"),
+        tag("path", d="M9 9h5v4H9z", class_="faint"),
+        width=18,
+        height=18,
+        viewBox="0 0 16 16",
+        aria_hidden="true",
     )
 
 
@@ -123,31 +144,27 @@ def _main(report: Report) -> Element:
 
 def _overview(report: Report) -> Element:
     tiles = [
-        tag("div", tag("b", number(value)), tag("span", label), class_="tile")
-        for label, value in report.counts.items()
+        _tile(label, number(value), title=count(value)) for label, value in report.counts.items()
     ]
-    tiles += [
-        tag(
-            "div",
-            tag("b", str(report.severities.get(severity, 0))),
-            tag("span", f"{severity} findings"),
-            class_=f"tile {severity if report.severities.get(severity, 0) else ''}",
-        )
-        for severity in SEVERITIES[:2]
-    ]
+    for severity in SEVERITIES[:2]:
+        found = report.severities.get(severity, 0)
+        tiles.append(_tile(f"{severity} findings", str(found), tone=severity if found else ""))
     covered = length(report.end_ms - report.start_ms)
     return tag(
         "section",
         tag("h1", "Consumer groups"),
-        tag("p", f"{covered} of {report.source}, up to {when(report.end_ms)} UTC.", class_="note"),
-        tag("noscript", tag("p", "Charts need JavaScript; the tables and findings do not.")),
-        tag("div", tiles, class_="tiles"),
-        tag("h3", "Findings, the worst first"),
+        tag("p", f"{covered} of {report.source}, up to {when(report.end_ms)} UTC.", class_="soft"),
+        tag(
+            "noscript",
+            tag("p", "Charts need JavaScript; the tables and findings do not.", class_="notice"),
+        ),
+        tag("div", tiles, class_="headline"),
+        tag("h2", "Findings, the worst first"),
         finding_list(report, report.findings, with_group=True)
         if report.findings
-        else tag("p", "Nothing was found that needs attention.", class_="note"),
+        else tag("p", "Nothing was found that needs attention.", class_="soft"),
         _left_out(report.findings_left_out, "findings of lesser weight are not listed"),
-        tag("h3", "Groups"),
+        tag("h2", "Groups"),
         _groups(report),
         _left_out(
             report.groups_left_out,
@@ -158,8 +175,17 @@ def _overview(report: Report) -> Element:
     )
 
 
+def _tile(label: str, value: str, *, tone: str = "", title: str | None = None) -> Element:
+    return tag(
+        "div",
+        tag("div", label, class_="tile-label"),
+        tag("div", value, class_="tile-value", title=title),
+        class_=f"tile {tone}".strip(),
+    )
+
+
 def _left_out(how_many: int, text: str) -> Element | None:
-    return tag("p", f"{how_many:,} {text}.", class_="note") if how_many else None
+    return tag("p", f"{how_many:,} {text}.", class_="soft") if how_many else None
 
 
 def _groups(report: Report) -> Element:
@@ -181,10 +207,10 @@ def _groups(report: Report) -> Element:
 
 def _group_line(row: GroupRow, section: str | None) -> Element:
     name = row.name if section is None else tag("a", row.name, href=f"#{section}")
-    found = chip(row.severity, str(row.findings)) if row.severity else chip("good", "none")
+    found = badge(row.severity, str(row.findings)) if row.severity else badge("good", "none")
     return tag(
         "tr",
-        tag("td", name, class_="name"),
+        tag("td", name, class_="group-name"),
         tag("td", found),
         tag("td", row.protocol),
         tag("td", row.state),

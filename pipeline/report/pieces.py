@@ -21,7 +21,7 @@ _SECTIONS = {
 offsets."""
 
 _OFFSETS_SECTION = "lag"
-_SPARK_WIDTH, _SPARK_HEIGHT = 132, 24
+_SPARK_WIDTH, _SPARK_HEIGHT = 132, 20
 _FACTS_MAX = 6
 _TEXT_MAX = 120
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
@@ -66,44 +66,45 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
-def chip(severity: str | None, text: str = "") -> Element:
+def badge(severity: str | None, text: str = "") -> Element:
     """The severity as a symbol, a word and a colour."""
     known = severity if severity in _SYMBOLS else "info"
     label = _SYMBOLS[known]
-    return tag("span", f"{label.split()[0]} {text}" if text else label, class_=f"chip {known}")
+    return tag("span", f"{label.split()[0]} {text}" if text else label, class_=f"badge {known}")
 
 
 def scrolled(
     label: str, head: Sequence[str], rows: Iterable[Element], *, numbers: Collection[int] = ()
 ) -> Element:
-    """A table in a box that scrolls if the table is too wide; `page.js` then adds a note above it.
-    `label`: the name for screen readers. `numbers`: the columns that are aligned right."""
+    """A table in a box that scrolls if the table is too wide; the page's script then adds a note
+    above it. `label`: the name for screen readers. `numbers`: the columns that are aligned
+    right."""
     titles = [
         tag("th", title, scope="col", class_="number" if column in numbers else None)
         for column, title in enumerate(head)
     ]
-    table = tag("table", tag("thead", tag("tr", titles)), tag("tbody", rows))
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
+    table = tag("table", tag("thead", tag("tr", titles)), tag("tbody", rows), class_="auto")
+    return tag(
+        "div", table, class_="table-box scroll", tabindex="0", role="region", aria_label=label
+    )
 
 
 def spark(values: Sequence[float | None]) -> Element | None:
-    """A small line chart without axes."""
+    """A small line chart without axes. It has a gap where nothing is known."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return None
     top = max(known) or 1
-    points = [
-        f"{number * _SPARK_WIDTH / (len(values) - 1):.1f},"
-        f"{_SPARK_HEIGHT - 2 - value / top * (_SPARK_HEIGHT - 4):.1f}"
-        for number, value in enumerate(values)
-        if value is not None
-    ]
-    first, last = points[0].split(",")[0], points[-1].split(",")[0]
-    around = f"{first},{_SPARK_HEIGHT} {' '.join(points)} {last},{_SPARK_HEIGHT}"
+    path = []
+    for number, value in enumerate(values):
+        if value is None:
+            continue
+        x = number * _SPARK_WIDTH / (len(values) - 1)
+        y = _SPARK_HEIGHT - 2 - value / top * (_SPARK_HEIGHT - 4)
+        path.append(f"{'L' if number and values[number - 1] is not None else 'M'}{x:.1f} {y:.1f}")
     return tag(
         "svg",
-        tag("polygon", points=around),
-        tag("polyline", points=" ".join(points)),
+        tag("path", d="".join(path)),
         class_="spark",
         width=_SPARK_WIDTH,
         height=_SPARK_HEIGHT,
@@ -131,7 +132,7 @@ def _finding(finding: ReportFinding, section: str | None, *, with_group: bool) -
         what = [tag("b", shortened(finding.group)), " · ", *what]
     return tag(
         "li",
-        chip(finding.severity),
+        badge(finding.severity),
         tag("span", what, class_="what"),
         _evidence(finding, section),
         tag("span", _about(finding), class_="meta"),

@@ -7,13 +7,16 @@ Its clock begins an hour ago and runs sixty times as fast until it has caught up
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import structlog
 
+from groupd.coordinator import daemon_admin
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.daemon import Daemon
@@ -58,7 +61,10 @@ class CatchingUp:
 
 async def serve(directory: Path) -> None:
     """Until the process is killed."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    errors = structlog.make_filtering_bound_logger(logging.ERROR)
+    structlog.configure(
+        wrapper_class=errors, logger_factory=structlog.PrintLoggerFactory(sys.stderr)
+    )
     clock = CatchingUp()
     options = DaemonOptions(
         listen=("127.0.0.1", 0),
@@ -68,7 +74,9 @@ async def serve(directory: Path) -> None:
         config=with_settings(CoordinatorConfig(), SETTINGS),
     )
     daemon = Daemon(options, clock)
-    await daemon.start()
+    # The rounds over the lag, and the pages, go by real time.
+    with patch.object(daemon_admin, "SystemClock", lambda: clock):
+        await daemon.start()
     asyncio.get_running_loop().call_later(HURRY_S, clock.catch_up)
     (kafka, admin) = daemon.kafka_address[1], daemon.admin_address[1]
     print(f"groupd ready kafka=127.0.0.1:{kafka} admin=127.0.0.1:{admin}", flush=True)

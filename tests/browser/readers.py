@@ -122,5 +122,6 @@ def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> N
 
 
 if __name__ == "__main__":
-    reader = Reader(*sys.argv[1:4], sys.argv[4:])
+    address, group_id, name, topic_name = sys.argv[1:]
+    reader = Reader(address, group_id, name, [topic_name])
     threading.Event().wait()

@@ -58,9 +58,12 @@ class Load:
     def _run(self) -> None:
         owed = dict.fromkeys(TOPICS, 0.0)
         written = dict.fromkeys(TOPICS, 0)
+        then = self._pace.seconds
         while not self._pace.over.wait(TICK_S):
+            passed = self._pace.seconds - then
+            then += passed
             for topic, partitions in TOPICS.items():
-                owed[topic] += self._pace.rate(topic) * TICK_S
+                owed[topic] += self._pace.rate(topic) * passed
                 for _ in range(int(owed[topic])):
                     # Some partitions get more than others.
                     number = int((written[topic] * 0.618 % 1) ** 1.3 * partitions)
@@ -102,14 +105,21 @@ class Member:
         self._thread.start()
 
     def _run(self) -> None:
-        allowed, committed, stuck_at = 0.0, 0.0, []
+        allowed = committed = 0.0
+        then = self._pace.seconds
+        stuck_at: list[TopicPartition] = []
         while not self._gone.is_set():
             if self.hangs.is_set():
                 self._gone.wait(TICK_S)
                 continue
             rate = sum(self._pace.rate(topic) for topic in self._topics)
-            allowed = min(allowed + rate * self._share(self._pace.seconds) * TICK_S, 4000)
-            read = self._consumer.consume(int(allowed) or 1, timeout=TICK_S)
+            part = rate * self._share(self._pace.seconds)
+            now = self._pace.seconds
+            allowed = min(allowed + part * (now - then), max(1.0, part))
+            then = now
+            read = self._consumer.consume(int(allowed), timeout=TICK_S) if allowed >= 1 else []
+            if not read:
+                self._gone.wait(TICK_S)
             allowed -= len(read)
             since = self._pace.seconds - committed
             if since > 0.1 and (read or since > 2):
@@ -135,7 +145,7 @@ class Member:
 
 def naps(length: float, every: float, first: float = 0.0) -> Share:
     """Reads everything, but rests now and then."""
-    return lambda at: 0.05 if (at + first) % every < length and at < HURRY_S - 3 else 6.0
+    return lambda at: 0.01 if (at + first) % every < length and at < HURRY_S - 3 else 6.0
 
 
 class Scene:
@@ -174,22 +184,24 @@ class Scene:
         self._closing.callback(Load(self._bootstrap, self._pace).stop)
         self._others()
         group, topics = "order-fulfilment", "orders payments"
-        self._member(group, "fulfil-1", topics, naps(1.5, 11))
-        slow = self._member(group, "fulfil-2", topics, naps(2, 13, 4))
+        first = self._member(group, "fulfil-1", topics, naps(1.5, 11))
+        second = self._member(group, "fulfil-2", topics, naps(2, 13, 4))
         leaves = self._member(group, "fulfil-3", topics, naps(1.8, 9))
         self._at(12)
         self._member(group, "fulfil-4", topics, naps(1.2, 10, 3))
         self._at(24)
         leaves.close()
         self._at(26)
-        self._member(group, "fulfil-3", topics, naps(1.8, 9))
+        third = self._member(group, "fulfil-3", topics, naps(1.8, 9))
         victim = ReaderProcess(self._directory, self._bootstrap, group, "fulfil-5", "orders")
-        self._closing.callback(victim.close)
+        self._closing.enter_context(victim)
         self._at(41)
         victim.kill()
         self._at(HURRY_S + 2)
         commit(self._bootstrap, "recommendations", "clicks", dict.fromkeys(range(8), 400))
-        slow.hangs.set()
+        # At least one of them has a partition that the next member is to get.
+        for one in (first, second, third):
+            one.hangs.set()
         self._member(group, "fulfil-6", topics)
         time.sleep(3)
 
@@ -207,5 +219,10 @@ class Scene:
         self._member("inventory", "stock-1", "orders", naps(1, 15, 7))
         self._member("inventory", "stock-2", "orders", naps(1, 15, 2))
         self._at(5)
-        commit(self._bootstrap, "nightly-export", "orders", dict.fromkeys(range(12), 60))
+        commit(
+            self._bootstrap,
+            "nightly-export",
+            "payments",
+            {0: 90, 1: 71, 2: 64, 3: 58, 4: 41, 5: 47},
+        )
         commit(self._bootstrap, "recommendations", "clicks", dict.fromkeys(range(8), 5000))

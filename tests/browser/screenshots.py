@@ -16,7 +16,11 @@ from tests.browser.small_png import small
 from tests.support.browser import Browser, running_browser
 from tests.support.daemon import ROOT, Daemon
 
-SIZES = {1440: 1000, 390: 844}
+WIDTHS = (1440, 390)
+TELEPHONE_HEIGHT = 844
+HEIGHTS = {"groups": 556, "group": 1400, "what-if": 740, "offsets": 1120, "health": 400}
+"""On a wide screen: as much as there is to see."""
+
 BYTES_MAX = 150_000
 REBALANCING = "order-fulfilment"
 
@@ -30,7 +34,7 @@ class HurriedDaemon(Daemon):
 
 def _groups(console: Console) -> None:
     console.open("#/")
-    console.wait_for(console.row(REBALANCING))
+    console.wait_for(console.row("recommendations"), "rewound")
 
 
 def _group(console: Console) -> None:
@@ -70,10 +74,11 @@ PAGES: dict[str, Callable[[Console], None]] = {
 def take(browser: Browser, console: Console, page: str, directory: Path) -> None:
     """The page in both themes at all widths."""
     for theme in ("light", "dark"):
-        for width, height in SIZES.items():
-            browser.resize(width, height)
+        for width in WIDTHS:
+            browser.resize(width, HEIGHTS[page] if width == WIDTHS[0] else TELEPHONE_HEIGHT)
             console.open(theme=theme)
             PAGES[page](console)
+            browser.run("document.activeElement.blur()")
             # Charts are drawn in the next frame, numbers come once more.
             browser.run_async("requestAnimationFrame(() => setTimeout(done, 300))")
             target = directory / f"console-{page}-{theme}-{width}.png"

@@ -87,7 +87,7 @@ def test_from_the_list_to_a_group_and_back_by_keyboard(console: Console) -> None
     console.browser.press("Tab")  # the page has the focus: its first link is next
     assert console.focus() == "Groups"
     console.browser.press("Enter")
-    console.wait_for("h1", "Groups")
+    console.wait_for(console.row(GROUP))
     console.browser.press("/", "Enter")  # the first group of all
     console.wait_for(".headline", "State")
 

@@ -35,16 +35,16 @@ def test_a_reset_is_shown_then_asked_then_done(console: Console, daemon: Daemon)
     opened(console, daemon, "back")
     console.click("#move label", "Earliest")
     console.click("#move button", "Preview")
-    console.wait_for("#preview", "What would be done 2 partitions moved, 0 as they are")
+    console.wait_for("#preview", "What would be done 2 partitions to move, 0 to stay")
     console.wait_for("#preview", "40 records are read again.")
-    assert "orders-0 rewind 30 0 30 read again" in console.text("#preview tbody")
+    assert "orders-0 30 read again 30 0 rewind" in console.text("#preview tbody")
     console.click("#preview button", "Apply …")
     console.wait_for("dialog", "Move the offsets of back?")
     assert console.focus() == "Cancel"
     console.click("dialog button", "Cancel")
     console.wait_for("#preview", "What would be done")
     applied(console)
-    console.wait_for("#moves tbody", "30 0 −30 a tool, or a client that is no member")
+    console.wait_for("#moves tbody", "30 0 −30 a tool; the group had no members")
     console.click(".tabs a", "Now")
     console.wait_for(console.row("orders-0"), "rewound 0 40 40")
     console.click(".notice.warning a", "Who moved it, and how to restore it")
@@ -62,7 +62,7 @@ def test_some_partitions_by_a_number_of_records(console: Console, daemon: Daemon
     console.click(f"{console.row('orders-1')} label", "orders-1")
     console.wait_for("#move", "Some: 1 partition chosen")
     console.click("#move button", "Preview")
-    console.wait_for("#preview tbody", "orders-0 rewind 30 25 5 read again")
+    console.wait_for("#preview tbody", "orders-0 5 read again 30 25 rewind")
     assert len(console.texts("#preview tbody tr")) == 1
     applied(console)
 
@@ -82,7 +82,7 @@ def test_a_restore_brings_back_what_was_committed_at_a_time(
     console.click("#move label", "Restore")
     console.write("#move .field input", then)
     console.click("#move button", "Preview")
-    console.wait_for("#preview tbody", "orders-0 commit 1 30 29 skipped")
+    console.wait_for("#preview tbody", "orders-0 29 skipped 1 30 commit")
     applied(console)
 
 

@@ -3,6 +3,7 @@ becomes of their units when they come, stop, die or are drained."""
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.cluster import ClusterOfDaemons
 from tests.support.daemon import ROOT, Daemon, refused
@@ -27,7 +29,8 @@ from tests.support.process import wait_until
 def cluster(tmp_path: Path, postgres: PostgresServer) -> Iterator[ClusterOfDaemons]:
     """Three started nodes."""
     url = postgres.url(postgres.emptied_database())
-    nodes = ClusterOfDaemons(tmp_path, url, settings=FAST_SETTINGS)
+    settings = {**FAST_SETTINGS, "groupd.lag.interval.ms": "500"}
+    nodes = ClusterOfDaemons(tmp_path, url, settings=settings, topics={"orders": 6})
     try:
         nodes.start()
         yield nodes
@@ -242,3 +245,31 @@ def test_workers_on_postgresql_are_nodes(tmp_path: Path, postgres: PostgresServe
 def children(pid: int) -> list[int]:
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(one) for one in found]
+
+
+def test_every_node_knows_the_lag_of_its_groups_on_partitions_of_others(
+    cluster: ClusterOfDaemons,
+) -> None:
+    bootstrap = ",".join(daemon.bootstrap for daemon in cluster.daemons)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(600):
+        producer.produce("orders", b"x", partition=number % 6)
+    assert producer.flush(60) == 0
+    groups = [f"group-{number}" for number in range(6)]
+    for group in groups:
+        settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
+        consumer = Consumer(settings)
+        offsets = [TopicPartition("orders", number, 40) for number in range(6)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+        consumer.close()
+    rows: dict[str, tuple[int | None, int]] = {}
+
+    def known() -> bool:
+        for at, daemon in enumerate(cluster.daemons):
+            with urllib.request.urlopen(f"{daemon.admin_url}/groups", timeout=10) as answer:
+                for row in json.load(answer):
+                    rows[row["group_id"]] = (row["lag"], at)
+        return [rows.get(group, (None, 0))[0] for group in groups] == [360] * 6
+
+    wait_until(known, 30, "the lag of all groups", lambda: f"{rows}\n{cluster.logs()}")
+    assert len({at for _, at in rows.values()}) > 1, "one node has all groups"

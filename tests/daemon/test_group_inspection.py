@@ -115,7 +115,7 @@ def test_a_blocked_member_shows_who_blocks_it(
     assert (shown["state"], shown["blocked"]) == ("Stable", [])
     (row,) = admin_json(daemon, "/groups")
     rebalance = row.pop("last_rebalance")
-    assert rebalance["cause"] == "member c3 joined"
+    assert rebalance["cause"] == "member c3 (client c3) joined"
     assert row == {
         "group_id": "billing",
         "type": "consumer",

@@ -19,9 +19,14 @@ BESIDE = {
 MADE = {"PKG-INFO", "setup.cfg", "groupd.egg-info"}
 """What setuptools makes."""
 CONSOLE = f"{PACKAGE}/coordinator/console"
-PAGE = {f"{CONSOLE}/built/{name}" for name in ("index.html", "console.js", "console.css")}
-PAGE.add(f"{CONSOLE}/built/LICENSES.txt")
-"""The web page, which is built and not tracked."""
+PAGE = {
+    f"{CONSOLE}/built/{name}"
+    for name in (
+        *("index.html", "console.js", "console.css", "LICENSES.txt"),
+        *("report.js", "report.css"),
+    )
+}
+"""The web page and the parts of the pipeline's report, which are built and not tracked."""
 LINK = re.compile(r"\]\(([^)]*)\)")
 
 

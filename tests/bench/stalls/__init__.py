@@ -5,6 +5,7 @@ one heartbeat after the other."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import statistics
@@ -46,8 +47,6 @@ CHORES: Mapping[str, int | str] = {
 before."""
 SESSION_MS = 30_000
 GROUPS = "kafka_server_group_coordinator_metrics_group_count"
-ROUNDS = 3
-"""The second and the third event about a group that stands still are those of rounds."""
 AFTER_S = 1.5
 """A phase is watched for so long after its own request has been answered."""
 QUICK_CASE = (QUICK, 15_000, 0.4)
@@ -174,10 +173,13 @@ def _event(admin: str, path: str) -> None:
 
 def _round(admin: str) -> None:
     """Waits until a round that began after now is over."""
-    with urllib.request.urlopen(f"http://{admin}/live/groups/huge", timeout=60) as reply:
-        events = 0
-        while events < ROUNDS:
-            events += reply.readline().startswith(b"event: snapshot")
+
+    def number() -> int:
+        return int(json.loads(_get(admin, "/groups/huge/lag"))["round"])
+
+    until = number() + 2
+    while number() < until:
+        time.sleep(1)
 
 
 def _metric(admin: str, name: str, **labels: str) -> float:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from pathlib import Path
 
 import pytest
 
+from groupd.pipeline.cli import main
+from groupd.pipeline.report import page as page_module
 from groupd.pipeline.report.markup import data, own_text, tag
 from groupd.pipeline.report.page import render
+from groupd.pipeline.report.pieces import spark
 from tests.support.report_page import END_MS, HOSTILE, START_MS, Page, at, report
 
 
@@ -55,8 +59,10 @@ def test_nothing_comes_from_elsewhere() -> None:
     assert not {"link", "iframe", "object", "embed", "base", "form", "img"} & {
         name for name, _ in page.elements
     }
-    # The name of SVG's namespace is no address that anybody asks.
-    assert re.findall(r"https?://[^\s\"']+", text) == ["http://www.w3.org/2000/svg"]
+    # Names of namespaces are no addresses that anybody asks.
+    names = {"2000/svg", "1999/xhtml", "1998/Math/MathML"}
+    found = set(re.findall(r"https?://[^\s\"'`]+", text))
+    assert found <= {f"http://www.w3.org/{name}" for name in names}
 
 
 def test_the_policy_allows_this_script_and_this_style_and_nothing_else() -> None:
@@ -109,6 +115,13 @@ def test_a_thousand_groups_make_a_page_of_bounded_size() -> None:
     assert len(text) < 1_500_000
 
 
+def test_a_small_line_has_a_gap_where_nothing_is_known() -> None:
+    made = spark([0.0, 4.0, None, 4.0, 2.0])
+    assert made is not None
+    assert 'd="M0.0 18.0L33.0 2.0M99.0 2.0L132.0 10.0"' in made.html
+    assert spark([None, 1.0]) is None
+
+
 def test_a_log_without_findings_says_so() -> None:
     empty = report([], rows=3)
     text = " ".join(Page(render(empty)).text)
@@ -116,13 +129,35 @@ def test_a_log_without_findings_says_so() -> None:
     assert "g-2" in text
 
 
-def test_tables_stand_in_for_the_charts_and_have_headers() -> None:
+def test_charts_have_places_and_tables_have_headers() -> None:
     page = Page(render(report()))
     figures = page.all("figure")
     assert [a["data-chart"] for a in figures] == ["lag", "rate", "lanes", "ownership"]
-    assert len(page.all("details")) == len(figures)
-    plots = [a for a in page.all("div") if a.get("class") == "plot"]
-    assert all(a["role"] == "img" and a["tabindex"] == "0" and a["aria-label"] for a in plots)
+    places = [a for a in page.all("div") if a.get("class") == "place"]
+    assert len(places) == len(figures)
+    assert all(a["data-label"] and a["data-title"] for a in places)
     assert all(a["scope"] == "col" for a in page.all("th"))
     html = page.all("html")[0]
     assert html["lang"] == "en"
+
+
+def test_the_licences_of_what_the_page_contains_are_in_it() -> None:
+    text = render(report())
+    assert "Jason Miller" in text
+    assert "Leon Sorokin" in text
+    assert text.count("Permission is hereby granted") == 2
+
+
+def test_without_its_parts_the_command_ends_before_it_starts_spark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(page_module, "built_files", dict)
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "--segments", str(tmp_path), "--out", str(tmp_path / "report.html")])
+    assert ended.value.code == 1
+    told = capsys.readouterr().err
+    assert told == (
+        "groupd-pipeline: this installation cannot make the page: it was made without npm. Install "
+        "npm and then groupd again (in a checkout: `make report`), or install groupd from a wheel\n"
+    )
+    assert list(tmp_path.iterdir()) == []

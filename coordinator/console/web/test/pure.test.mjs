@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const folder = await mkdtemp(join(tmpdir(), "console-test-"));
 after(() => rm(folder, { recursive: true }));
 const outfile = join(folder, "pure.mjs");
-const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "pages/group/model", "pages/group/lag", "pages/offsets_form"];
+const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_moves"];
 await build({
   stdin: { contents: names.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: process.cwd(), loader: "ts" },
   outfile,
@@ -172,4 +172,70 @@ test("a history begins where something is known, but is never too short to be re
 test("a line without axes shows gaps and single values", () => {
   assert.equal(it.path([null, 4, null, 0, 4], 40, 20), "M10.0 1.5h0.01M30.0 18.5L40.0 1.5");
   assert.deepEqual(it.ticksBetween(0, 60_000, 4), [0, 15_000, 30_000, 45_000, 60_000]);
+});
+
+test("causes name clients in short, and authors of moves", () => {
+  const joined = "member 3k9sQ (client billing-1) joined";
+  assert.equal(it.brief(`${joined}; member b-7 (client b (2)) was fenced: no heartbeat`), "billing-1 joined; b (2) was fenced: no heartbeat");
+  assert.equal(it.brief("member 3k9sQ joined; and 3 more"), "member 3k9sQ joined; and 3 more");
+  assert.equal(it.authorOf("owner 3k9 client=a/b/10.0.0.7 epoch=3"), "a/b at 10.0.0.7");
+  assert.equal(it.authorOf("admin/simple"), "a tool; the group had no members");
+  assert.equal(it.authorOf("unknown epoch=4"), "unknown epoch=4");
+});
+
+test("a timeline keeps its zoom within the whole time", () => {
+  const time = new it.Timeline({ from: 0, to: 3_600_000 });
+  time.zoom(-5000, 600_000);
+  assert.deepEqual([time.view.value, time.zoomed], [{ from: 0, to: 600_000 }, true]);
+  time.zoom(300_000, 301_000);
+  assert.deepEqual(time.view.value, { from: 295_500, to: 305_500 });
+  time.zoom(5_000_000, 6_000_000);
+  assert.deepEqual(time.view.value, { from: 295_500, to: 305_500 });
+  time.reset();
+  assert.equal(time.zoomed, false);
+});
+
+test("a place on the scale is the moment that is drawn there", () => {
+  for (const width of [380, 1440]) {
+    const scale = it.scaleOf(width, { from: 1000, to: 2000 });
+    assert.equal(it.timeAt(scale, scale.left + it.xOf(scale, 1250)), 1250);
+    assert.deepEqual([it.timeAt(scale, 0), it.timeAt(scale, width)], [1000, 2000]);
+  }
+});
+
+const WHOLE = { from: 0, to: 100_000 };
+const LIVES = [
+  { id: "a1", lane: 0, host: "/h", joined: 0, ended: 50_000, endedBy: "expired", spans: [[0, 50_000, "stable", 3, 2]] },
+  { id: "a2", lane: 0, host: "/h", joined: 60_000, ended: null, endedBy: null, spans: [[60_000, null, "waiting", 4, 1]] },
+];
+const LANES = { lanes: ["worker"], lives: LIVES, marks: [[50_000, 52_000]], rebalances: [{ epoch: 4, since: 50_000, ms: 2000, trigger: "expiry" }] };
+
+test("what stands under the cursor of the lanes", () => {
+  const values = (ms, lane, near = 0) => it.lanesTip(LANES, WHOLE, ms, lane, near).map((one) => one.value);
+  assert.deepEqual(values(40_000, 0).slice(0, 5), ["/h", "a1", "stable", "3", "2"]);
+  assert.deepEqual(it.lanesTip(LANES, WHOLE, 40_000, 0, 0).at(-1), { name: "✕ ended", value: "1 Jan, 00:00:50: session expired", tone: "hot" });
+  assert.deepEqual(values(55_000, 0), ["not in the group"]);
+  // A short life is found beside the cursor as well.
+  assert.equal(values(55_000, 0, 6000)[1], "a2");
+  assert.equal(values(100_000, 0)[2], "waiting for partitions");
+  assert.deepEqual(values(51_000, null), ["1", "expiry, 2 s"]);
+  assert.deepEqual(values(60_000, null), ["none"]);
+  assert.deepEqual(it.lanesTable(LANES).rows.map((row) => row.at(-1)), ["session expired", "alive"]);
+});
+
+test("who had a partition when", () => {
+  const data = { ...LANES, places: [["orders", 0], ["orders", 1]], holdings: [[0, 0, 0, 50_000], [0, 1, 62_000, null]] };
+  const values = (ms, row) => it.ownershipTip(data, WHOLE, ms, row).map((one) => one.value);
+  assert.deepEqual(values(10_000, 0), ["", "worker", "a1", "1 Jan, 00:00:00", "50 s"]);
+  assert.deepEqual(values(55_000, 0), ["read by nobody"]);
+  assert.deepEqual(values(100_000, 0).slice(2), ["a2", "1 Jan, 00:01:02", "38 s and on"]);
+  assert.deepEqual([values(0, 1), values(0, 2)], [["read by nobody"], []]);
+  const many = { ...data, holdings: Array.from({ length: 501 }, () => data.holdings[0]) };
+  assert.deepEqual([it.ownershipTable(many, WHOLE).rows.length, it.ownershipTable(many, WHOLE).more], [500, 1]);
+});
+
+test("texts below an axis are as short as its steps allow", () => {
+  const at = Date.UTC(2026, 0, 11, 13, 30);
+  assert.deepEqual([it.utcTick(at, 1_800_000), it.utcTick(at, 15_000)], ["13:30", "13:30:00"]);
+  assert.equal(it.utcTick(Date.UTC(2026, 0, 11), 3_600_000), "11 Jan");
 });

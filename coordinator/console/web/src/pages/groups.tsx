@@ -182,16 +182,6 @@ function columnsFor(skew: number): Column<GroupRow>[] {
       // The worst first; of those that are alike, the ones with more lag.
       sort: (row) => WORST_FIRST.indexOf(judgementOf(row)) - Math.min(1, (row.lag ?? 0) / 1e12),
     },
-    { key: "type", title: "Type", width: 92, cell: (row) => row.type, sort: (row) => row.type },
-    { key: "state", title: "State", width: 158, cell: (row) => row.state, sort: (row) => row.state },
-    {
-      key: "members",
-      title: "Members",
-      width: 96,
-      numeric: true,
-      cell: (row) => <Num value={row.members} />,
-      sort: (row) => row.members,
-    },
     {
       key: "lag",
       title: "Lag",
@@ -219,6 +209,16 @@ function columnsFor(skew: number): Column<GroupRow>[] {
       sort: (row) => growth(row),
       first: "descending",
     },
+    { key: "state", title: "State", width: 158, cell: (row) => row.state, sort: (row) => row.state },
+    {
+      key: "members",
+      title: "Members",
+      width: 96,
+      numeric: true,
+      cell: (row) => <Num value={row.members} />,
+      sort: (row) => row.members,
+    },
+    { key: "type", title: "Type", width: 92, cell: (row) => row.type, sort: (row) => row.type },
     {
       key: "rebalance",
       title: "Last rebalance",

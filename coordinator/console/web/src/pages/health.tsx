@@ -47,13 +47,11 @@ function Sections(props: { health: Health }): JSX.Element {
         <Tile label="Shards" note={<Shards shards={health.shards} />}>
           {exact(health.shards["active"] ?? 0)} active
         </Tile>
-        <Tile label="Event loop" note={`${exact(health.loop.stalls)} stalls, ${exact(health.loop.delays)} delays so far`}>
+        <Tile label="Event loop" note={`the longest turn of the last minute; ${plural(health.loop.stalls, "stall")} so far`}>
           {health.loop.longest_ms_last_minute === null ? "–" : duration(health.loop.longest_ms_last_minute)}
-          <span class="tile-unit"> longest in a minute</span>
         </Tile>
-        <Tile label="Writer" note={`${exact(health.writer.waiting)} waiting; 99 of 100 within ${duration(health.writer.flush_ms.p99)}`}>
+        <Tile label="Writer" note={`for a flush, ${duration(health.writer.flush_ms.p99)} for the slowest of 100; ${exact(health.writer.waiting)} waiting`}>
           {duration(health.writer.flush_ms.p50)}
-          <span class="tile-unit"> a flush</span>
         </Tile>
         <Tile
           label="Connections"
@@ -95,13 +93,17 @@ function Limits(props: { limits: Limit[] }): JSX.Element {
               <span class="soft number" title={text}>
                 {short(one.used)} of {short(one.most)}
               </span>
-              <b class={`number ${tone(one) === "high" ? "soon" : ""}`}>{Math.floor(share(one) * 100)} %</b>
+              <b class={`number ${tone(one) === "high" ? "soon" : ""}`}>{percent(share(one))}</b>
             </li>
           );
         })}
       </ul>
     </Card>
   );
+}
+
+function percent(share: number): string {
+  return share > 0 && share < 0.01 ? "< 1 %" : `${Math.floor(share * 100)} %`;
 }
 
 function Refusals(props: { refusals: Health["refusals"] }): JSX.Element {

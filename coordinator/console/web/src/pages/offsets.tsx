@@ -142,12 +142,12 @@ function Refusal(props: { error: unknown }): JSX.Element {
 }
 
 const TARGETS: [Target, string, string][] = [
-  ["earliest", "Earliest", "the oldest record that is still there: everything is read again"],
+  ["earliest", "Earliest", "the oldest record there is: all is read again"],
   ["latest", "Latest", "the end: what has not been read is skipped"],
   ["time", "Time", "the first record at or after a time"],
   ["offset", "Offset", "the same offset in every partition"],
   ["shift", "Shift", "back (negative) or forward by a number of records"],
-  ["restore", "Restore", "what the group had committed at a time, from the history of its log"],
+  ["restore", "Restore", "what the group had committed at a time, from its log"],
 ];
 
 function TargetFields(props: { form: OffsetsForm; onChange(next: Partial<OffsetsForm>): void }): JSX.Element {

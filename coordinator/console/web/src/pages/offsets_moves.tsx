@@ -34,7 +34,7 @@ export function LastMoves(props: { groupId: string; round: number; onBefore(ms: 
 const load = (key: string, signal: AbortSignal) => get<OffsetMoves>(key.slice(0, key.indexOf("#")), signal);
 
 const AUTHORS: Record<string, string> = {
-  "admin/simple": "a tool, or a client that is no member",
+  "admin/simple": "a tool; the group had no members",
   unknown: "a member; the log does not tell which",
   coordinator: "the coordinator, for retention",
 };
@@ -47,7 +47,7 @@ export function authorOf(by: string): string {
 }
 
 const COLUMNS: Column<OffsetMove>[] = [
-  { key: "time", title: "When", width: 110, grow: true, cell: (row) => <At ms={row.timestamp_ms} />, sort: (row) => row.timestamp_ms, first: "descending" },
+  { key: "time", title: "When", width: 110, cell: (row) => <At ms={row.timestamp_ms} />, sort: (row) => row.timestamp_ms, first: "descending" },
   {
     key: "partition",
     title: "Partition",
@@ -62,7 +62,8 @@ const COLUMNS: Column<OffsetMove>[] = [
   {
     key: "by",
     title: "By",
-    width: 290,
+    width: 260,
+    grow: true,
     cell: (row) => (
       <span class="cut" title={row.by}>
         {authorOf(row.by)}

@@ -49,9 +49,11 @@ function sentence(sums: Sums): string {
 export function Preview(props: { changes: OffsetChanges; working: boolean; onApply(): void }): JSX.Element {
   const { changes } = props;
   const sums = useMemo(() => sumsOf(changes.rows), [changes]);
+  const [moves, stays] = changes.applied ? ["moved", "stayed"] : ["to move", "to stay"];
+  const aside = `${plural(sums.moved, "partition")} ${moves}, ${exact(sums.kept)} ${stays}`;
   const title = changes.applied ? "What has been done" : "What would be done";
   return (
-    <Card id="preview" title={title} aside={`${plural(sums.moved, "partition")} moved, ${exact(sums.kept)} as they are`}>
+    <Card id="preview" title={title} aside={aside}>
       <Notice tone={changes.applied ? "good" : sums.skipped > 0 ? "warning" : "info"}>
         <span role="status">
           {changes.applied && "Done. "}
@@ -60,7 +62,7 @@ export function Preview(props: { changes: OffsetChanges; working: boolean; onApp
       </Notice>
       <Table
         label={title}
-        columns={COLUMNS}
+        columns={sums.warnings > 0 ? [...COLUMNS, WARNING] : COLUMNS}
         rows={changes.rows}
         rowKey={(row) => place(row.topic, row.partition)}
         initial={{ key: "records", direction: "descending" }}
@@ -127,19 +129,30 @@ const COLUMNS: Column<OffsetChange>[] = [
     cell: (row) => <Name text={place(row.topic, row.partition)} />,
     sort: (row) => place(row.topic, row.partition),
   },
-  { key: "action", title: "Action", width: 92, cell: (row) => row.action, sort: (row) => row.action },
-  offsetColumn("from", "From"),
-  offsetColumn("to", "To"),
   {
     key: "records",
     title: "Records",
-    width: 170,
+    width: 150,
     numeric: true,
     cell: (row) => records(row),
     sort: (row) => (row.records === null ? null : Math.abs(row.records)),
   },
-  { key: "warning", title: "Warning", width: 220, cell: (row) => row.warning ?? "", sort: (row) => row.warning },
+  offsetColumn("from", "From"),
+  offsetColumn("to", "To"),
+  { key: "action", title: "Action", width: 92, cell: (row) => row.action, sort: (row) => row.action },
 ];
+
+const WARNING: Column<OffsetChange> = {
+  key: "warning",
+  title: "Warning",
+  width: 260,
+  cell: (row) => (
+    <span class="cut" title={row.warning ?? undefined}>
+      {row.warning}
+    </span>
+  ),
+  sort: (row) => row.warning,
+};
 
 function offsetColumn(key: "from" | "to", title: string): Column<OffsetChange> {
   return {

@@ -59,6 +59,7 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
   const look = useCallback(() => {
     const node = box.current;
     if (node === null) return;
+    node.toggleAttribute("data-more", node.scrollLeft + node.clientWidth < node.scrollWidth - 1);
     setView((before) =>
       before.top === node.scrollTop && before.height === node.clientHeight
         ? before

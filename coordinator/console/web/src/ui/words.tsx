@@ -60,7 +60,7 @@ export function Num(props: { value: number | null | undefined; unit?: string }):
 export function Seconds(props: { value: number | null | undefined }): JSX.Element {
   const { value } = props;
   if (value === null || value === undefined) return <Num value={null} />;
-  return <span title={`${exact(Math.round(value * 10) / 10)} s`}>{duration(value * 1000)}</span>;
+  return <span class="whole" title={`${exact(Math.round(value * 10) / 10)} s`}>{value < 1 ? "< 1 s" : duration(value * 1000)}</span>;
 }
 
 // A time of the server's clock; `skew`: what has to be added to this machine's clock to get that.

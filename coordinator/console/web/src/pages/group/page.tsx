@@ -59,10 +59,15 @@ export function GroupHead(props: {
   );
 }
 
+const SMALL = 48;
+
 function Sections(props: { view: GroupView }): JSX.Element {
   const { view } = props;
   const { snapshot } = view;
   const labels = useMemo(() => labelsOf(snapshot.group.members), [snapshot]);
+  const picture = <Picture view={view} labels={labels} />;
+  // Needs no more than half of the page.
+  const isSmall = snapshot.offsets.partitions.length <= SMALL;
   const cut = snapshot.group.left_out ?? [];
   return (
     <>
@@ -77,9 +82,16 @@ function Sections(props: { view: GroupView }): JSX.Element {
           <Waits view={view} labels={labels} />
           <Rebalances view={view} labels={labels} />
         </div>
-        <Lag view={view} />
+        {isSmall ? (
+          <div class="stack">
+            <Lag view={view} />
+            {picture}
+          </div>
+        ) : (
+          <Lag view={view} />
+        )}
         <div class="stack wide">
-          <Picture view={view} labels={labels} />
+          {!isSmall && picture}
           <Members view={view} labels={labels} />
         </div>
         <Partitions view={view} labels={labels} />

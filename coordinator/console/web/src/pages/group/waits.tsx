@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Blocked, Deadline } from "../../data/types.ts";
-import { exact, place } from "../../format.ts";
+import { exact, place, plural } from "../../format.ts";
 import { Card } from "../../ui/parts.tsx";
 import { Countdown, Name } from "../../ui/words.tsx";
 import { type GroupView, labelOf, until } from "./model.ts";
@@ -31,7 +31,7 @@ export function Waits(props: Props): JSX.Element {
   const { blocked } = props.view.snapshot.group;
   const title = blocked.length === 0 ? "Nobody waits" : "Who waits for whom";
   return (
-    <Card id="waits" title={title} aside={blocked.length > 0 && `${exact(blocked.length)} waits`}>
+    <Card id="waits" title={title} aside={blocked.length > 0 && plural(blocked.length, "wait")}>
       {blocked.length === 0 ? (
         <p class="soft">The group waits for nothing: every member has what its target says.</p>
       ) : (

@@ -1,0 +1,16 @@
+"""The files that the build of `web/` has left in `built/`: a checkout or a wheel may be without
+them, since only npm can make them. The pipeline reads them, too, and nothing else of the console.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+
+def built_files() -> Mapping[str, bytes]:
+    """By name; none if nothing was built."""
+    folder = files("groupd.coordinator.console").joinpath("built")
+    if not folder.is_dir():
+        return {}
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
