@@ -37,6 +37,8 @@ class HealthParts(Struct, frozen=True):
 class HealthSource:
     """A `live.LiveSource`."""
 
+    cost_ms = 0.0
+
     def __init__(self, parts: HealthParts, now: Callable[[], Instant]) -> None:
         self._parts = parts
         self._now = now

@@ -28,6 +28,8 @@ class _Lag(Struct):
 
 
 GONE = event("gone", b"{}")
+BYTES_OF_MS = 20_000
+"""How much of a picture is made in a millisecond."""
 
 
 class OneGroup:
@@ -39,6 +41,7 @@ class OneGroup:
         self._path = ("groups", group_id)
         self._seen: tuple[int, int] | None = None
         """Number of the last event, and of the last round, that the picture shows."""
+        self.cost_ms = 0.0
         self._waits = False
         self._version = 0
         self._picture = GONE
@@ -69,6 +72,7 @@ class OneGroup:
         self._waits = now.state not in ("Stable", "Empty")
         self._version += 1
         self._picture = _joined(self._version, parts)
+        self.cost_ms = sum(map(len, parts.values())) / BYTES_OF_MS
         return self._picture
 
     async def whole(self) -> Event:

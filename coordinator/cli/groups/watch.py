@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import termios
 import time
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -49,11 +50,11 @@ def watch(group: str | None, admin: AdminPort) -> None:
         except NoAnswer as error:
             fail(str(error))
         return
-    with suppress(KeyboardInterrupt), _unbuffered_keys():
-        _draw_again_and_again(console, draw)
+    with _interrupts() as interrupts, _unbuffered_keys():
+        _draw_again_and_again(console, draw, interrupts)
 
 
-def _draw_again_and_again(console: Console, draw: Frame) -> None:
+def _draw_again_and_again(console: Console, draw: Frame, interrupts: int) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             try:
@@ -61,7 +62,7 @@ def _draw_again_and_again(console: Console, draw: Frame) -> None:
             except NoAnswer as error:
                 frame = trouble_frame(str(error))
             live.update(frame, refresh=True)
-            if _pressed_q(EVERY_S):
+            if _wants_end(interrupts, EVERY_S):
                 return
 
 
@@ -105,12 +106,32 @@ def _unbuffered_keys() -> Iterator[None]:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
-def _pressed_q(within_s: float) -> bool:
-    """Waits for a key; other keys are ignored. The end of the input counts as q."""
+@contextmanager
+def _interrupts() -> Iterator[int]:
+    """A file that can be read once there was a SIGINT. An exception in the middle of drawing might
+    be lost: Python drops those that are raised while it frees objects."""
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    waked = signal.set_wakeup_fd(writable)
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield readable
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.set_wakeup_fd(waked)
+        os.close(readable)
+        os.close(writable)
+
+
+def _wants_end(interrupts: int, within_s: float) -> bool:
+    """Waits for an interrupt or a key; other keys than q are ignored. The end of the input counts
+    as q."""
     until = time.monotonic() + within_s
     keyboard = sys.stdin.fileno()
     while (left := until - time.monotonic()) > 0:
-        ready, _, _ = select.select([keyboard], [], [], left)
+        ready, _, _ = select.select([keyboard, interrupts], [], [], left)
+        if interrupts in ready:
+            return True
         if ready:
             keys = os.read(keyboard, 64)
             if not keys or b"q" in keys.lower():

@@ -15,6 +15,8 @@ from groupd.testing.clock import ManualClock
 class Numbers:
     """A source whose events are numbers; `new` is what the next look finds."""
 
+    cost_ms = 0.0
+
     def __init__(self) -> None:
         self.new: bytes | None = b"0"
         self.now = b""

@@ -443,7 +443,8 @@ async def test_metrics_can_be_scraped_in_every_state_of_a_shard(state: str) -> N
     ("data", "status"),
     [
         (b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
-        (b"POST /groups HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"POST /groups HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 415),
         (b"DELETE / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
         (b"GET / HTTP/1.0\r\n\r\n", 200),
         (b"GET / HTTP/1.1\r\n\r\n", 400),
@@ -451,7 +452,17 @@ async def test_metrics_can_be_scraped_in_every_state_of_a_shard(state: str) -> N
         (b"\x00\x01\x02 garbage\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", 431),
     ],
-    ids=["404", "post", "delete", "http-1.0", "no-host", "bad-target", "garbage", "large-header"],
+    ids=[
+        "404",
+        "post",
+        "post-no-json",
+        "delete",
+        "http-1.0",
+        "no-host",
+        "bad-target",
+        "garbage",
+        "large-header",
+    ],
 )
 async def test_odd_requests_to_the_admin_port(data: bytes, status: int) -> None:
     async with Running() as running:

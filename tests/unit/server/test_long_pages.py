@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Generator
 from typing import Any, TypeVar, cast
+from unittest.mock import Mock
 from urllib.parse import parse_qsl
 
 import pytest
@@ -18,6 +19,7 @@ from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.slices import LISTED_MAX
 from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
@@ -62,14 +64,15 @@ class Pages:
         self.bench = bench
         self.work = Counting()
         work = cast("LongWork", self.work)
-        self._routes = GroupRoutes(bench.broker, work, lambda topic, number: (0, 10))
+        watch = LagWatch(bench.broker, Mock(), bench.clock, work, bench.broker.config)
+        self.routes = GroupRoutes(bench.broker, work, lambda topic, number: (0, 10), watch, Mock())
         self.state = bench.shard.shard.state
         self.offsets = bench.shard.shard.offsets.store
 
     async def get(self, *path: str, **query: str) -> tuple[Any, dict[str, str] | None]:
         """The page, and the query of the next one."""
         request = HttpRequest(("groups", *path), query)
-        return read(await self._routes(request))
+        return read(await self.routes(request))
 
     async def all(self, *path: str, **query: str) -> list[Any]:
         pages = []
@@ -189,7 +192,6 @@ async def test_the_latest_events_of_many_groups(pages: Pages) -> None:
     timeline = pages.bench.broker.timeline
     for number in range(6000):
         timeline.add(Event(EventKind.MEMBER_JOINED, f"g{number % 1500}", f"m{number}"), number)
-    events = GroupRoutes(pages.bench.broker, cast("LongWork", pages.work), None).events
-    page, _ = read(await events(HttpRequest(("events",), {})))
+    page, _ = read(await pages.routes.events(HttpRequest(("events",), {})))
     assert [one["member_id"] for one in page] == [f"m{number}" for number in range(5000, 6000)]
     assert 0 < pages.work.most <= CALLS_MAX

@@ -84,7 +84,7 @@ ssl.client.auth=required
 broker.rack=${env:RACK}
 {{- end }}
 {{- range $key, $value := $values.config }}
-{{- if and (regexMatch "(password|jaas\\.config|keystore\\.key)$" $key) (not (contains "${env:" (toString $value))) }}
+{{- if and (regexMatch "(password|jaas\\.config|keystore\\.key|traces\\.headers)$" $key) (not (contains "${env:" (toString $value))) }}
 {{- fail (printf "config.%s is a secret: write ${env:NAME} and give the variable NAME by env or envFrom" $key) }}
 {{- end }}
 {{ $key }}={{ include "groupd.setting" $value }}
