@@ -50,7 +50,7 @@ def test_a_reset_is_shown_then_asked_then_done(console: Console, daemon: Daemon)
     console.click(".notice.warning a", "Who moved it, and how to restore it")
     console.click("#moves tbody button", "Restore to before")
     console.click("#move button", "Preview")
-    console.wait_for("#preview tbody", "orders-0 commit 0 30 30 skipped")
+    console.wait_for("#preview tbody", "orders-0 30 skipped 0 30 commit")
 
 
 def test_some_partitions_by_a_number_of_records(console: Console, daemon: Daemon) -> None:

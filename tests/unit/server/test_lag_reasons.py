@@ -47,14 +47,18 @@ def group(judgement: Judgement, *lags: int) -> GroupLag:
         (
             Judgement.BEHIND,
             [7, 9],
-            "orders-1: it commits, but the lag does not become less; 9 records wait "
-            + "(1 more partition is behind)",
+            (
+                "orders-1: it commits, but the lag does not become less; 9 records wait"
+                " (1 more partition is behind)"
+            ),
         ),
         (
             Judgement.REWOUND,
             [9, 7, 7],
-            "orders-0: its committed offset went back 30 s ago, and is 5 now "
-            + "(2 more partitions are rewound)",
+            (
+                "orders-0: its committed offset went back 30 s ago, and is 5 now"
+                " (2 more partitions are rewound)"
+            ),
         ),
     ],
 )
