@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import chain
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UntypedMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from groupd.coordinator.core.slices import chunks
 
@@ -34,6 +35,17 @@ def labelled(name: str, doc: str, label: str, values: Mapping[str, float]) -> Ga
     for key, value in values.items():
         family.add_metric([key], value)
     return family
+
+
+class LazySamples(list[Sample]):
+    """Samples of one family that are made while somebody goes over them: there may be many."""
+
+    def __init__(self, make: Callable[[], Iterator[Sample]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self._make()
 
 
 def text_steps(families: Collector) -> Generator[None, None, bytes]:

@@ -62,3 +62,4 @@ async def _write(
     for part in connection.send_with_data_passthrough(data) or ():
         writer.write(part)
     await writer.drain()
+    await asyncio.sleep(0)  # a client that reads at once would keep all others waiting

@@ -11,188 +11,264 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from prometheus_client.core import GaugeMetricFamily
+from msgspec import Struct
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.slices import Steps, Work, chunks, run_through, sorted_in_steps
+from groupd.coordinator.core.slices import Steps, chunks, run_through, sorted_in_steps
 from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.watch import GroupLag, LagWatch
+from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
-from groupd.coordinator.server.families import gauge
+from groupd.coordinator.server.families import LazySamples, gauge
 
-GROUP, TOPIC, PARTITION = ["consumergroup"], ["topic"], ["partition"]
 LEVELS = ("none", "group", "topic", "partition")
+_OF_GROUP, _OF_TOPIC, _OF_PARTITION = 2, 2, 3
+"""Series of a group (as many of one that has committed something), of a topic, of a partition."""
 
-FAMILIES: dict[str, tuple[str, list[str]]] = {
-    "kafka_consumergroup_members": ("Members of a group.", GROUP),
-    "groupd_consumergroup_state": ("1 for the state of a group.", [*GROUP, "type", "state"]),
-    "groupd_consumergroup_judgement": ("1 for how a group does.", [*GROUP, "judgement"]),
-    "groupd_consumergroup_lag_seconds_max": (
-        "Age of the oldest record that a group has not read.",
-        GROUP,
-    ),
-    "kafka_consumergroup_lag_sum": ("Records that a group has not read.", GROUP + TOPIC),
-    "kafka_consumergroup_current_offset_sum": ("Committed offsets, added.", GROUP + TOPIC),
-    "kafka_topic_partitions": ("Partitions of a topic that groups read.", TOPIC),
-    "kafka_consumergroup_lag": ("Records that a group has not read.", GROUP + TOPIC + PARTITION),
-    "kafka_consumergroup_current_offset": ("Committed offset.", GROUP + TOPIC + PARTITION),
-    "groupd_consumergroup_lag_seconds": (
-        "Age of the first record that a group has not read.",
-        GROUP + TOPIC + PARTITION,
-    ),
-    "groupd_consumergroup_partition_judgement": (
-        "1 for how a group does with a partition, where that is not ok.",
-        [*GROUP, *TOPIC, *PARTITION, "judgement"],
-    ),
-    "kafka_topic_partition_current_offset": ("End of a partition.", TOPIC + PARTITION),
-    "kafka_topic_partition_oldest_offset": ("Start of a partition.", TOPIC + PARTITION),
-}
-"""Help and labels by name."""
+Watched = list[tuple[str, GroupLag]]
+Labelled = tuple[dict[str, str], float]
+"""Labels and value."""
 
-Sample = tuple[str, tuple[str, ...], float]
-"""Name, values of the labels, value."""
+OfGroup = Callable[[str, Group], Labelled]
+OfKnown = Callable[[str, GroupLag], Iterator[Labelled]]
 
-Part = tuple[int, Callable[[], Iterator[Sample | None]]]
-"""About how many samples, and what makes them. None among them is a point where other work may
-run."""
+
+class Shown(Struct):
+    """What one scrape shows. `groups`: of so many groups members and state. `watched`: groups with
+    their lag, the most lag first; `whole`, `topics` and `partitions`: of so many of them the
+    judgement, the lag by topic, and that by partition. `bounds`: whether the ends of logs are
+    shown. `room`: series that there is room for. `left_out`: those that there is none for."""
+
+    watched: Watched
+    room: int
+    groups: int = 0
+    whole: int = 0
+    topics: int = 0
+    partitions: int = 0
+    bounds: bool = False
+    left_out: int = 0
+
+    def take(self, series: int) -> bool:
+        """Whether there is room for so many more series."""
+        if series > self.room:
+            self.left_out += series
+            self.room = 0  # what comes later is less important
+            return False
+        self.room -= series
+        return True
 
 
 class LagCollector(Collector):
-    """Call `prepare` before `collect`; without it, `collect` does everything at once.
+    """Call `prepare` before `collect`; without it, `collect` does everything at once. Samples are
+    made when they are written: all of them together would be work for the garbage collector.
     `series_max`: the share of this process."""
 
     def __init__(self, broker: Broker, watch: LagWatch, series_max: int) -> None:
         self._broker = broker
         self._watch = watch
         self._series_max = series_max
-        self._families: list[GaugeMetricFamily] | None = None
-        self._left_out = 0
+        self._shown: Shown | None = None
 
     async def prepare(self, work: LongWork) -> None:
-        self._families = await work.run(self._make())
+        self._shown = await work.run(self._choose())
 
     def collect(self) -> Iterable[Metric]:
-        made, self._families = self._families, None
-        yield from run_through(self._make()) if made is None else made
+        shown, self._shown = self._shown or run_through(self._choose()), None
+        for name, doc, of_group in _OF_ALL_GROUPS:
+            yield _lazily(name, doc, partial(self._of_groups, shown.groups, of_group))
+        for families, count in (
+            (_OF_WHOLE_GROUPS, shown.whole),
+            (_OF_TOPICS, shown.topics),
+            (_OF_PARTITIONS, shown.partitions),
+        ):
+            for name, doc, of_known in families:
+                some = shown.watched[:count]
+                yield _lazily(name, doc, partial(_of_watched, some, of_known))
+        if shown.bounds:
+            yield from self._logs()
         watch = self._watch
-        yield gauge("groupd_lag_series_left_out", "Series that are too many.", self._left_out)
+        yield gauge("groupd_lag_series_left_out", "Series that are too many.", shown.left_out)
         yield gauge(
             "groupd_lag_partitions_left_out", "Partitions that are not watched.", watch.left_out
         )
         yield gauge("groupd_lag_round_seconds", "Duration of a round.", watch.round_ms / 1000)
 
-    def _make(self) -> Steps[list[GaugeMetricFamily]]:
-        families = {
-            name: GaugeMetricFamily(name, doc, labels=labels)
-            for name, (doc, labels) in FAMILIES.items()
-        }
-        room, left_out, work = self._series_max, 0, Work()
-        parts = yield from self._parts(LEVELS.index(self._broker.config.metrics_lag))
-        for count, samples in parts:
-            if count > room:
-                left_out += count
-                continue
-            for sample in samples():
-                if sample is not None:
-                    name, labels, value = sample
-                    families[name].add_metric(labels, value)
-                    room -= 1
-                if work.enough(_COST):
-                    yield
-            if work.enough():
-                yield
-        self._left_out = left_out
-        return [family for family in families.values() if family.samples]
-
-    def _parts(self, level: int) -> Steps[list[Part]]:
-        """What there is to show, the most important first."""
-        groups = self._watch.groups
-        by_lag = ((-known.totals.lag, group_id) for group_id, known in list(groups.items()))
-        order = yield from sorted_in_steps(by_lag)
-        watched = [(group_id, known) for _, group_id in order if (known := groups.get(group_id))]
-        parts: list[Part] = []
+    def _choose(self) -> Steps[Shown]:
+        """How much there is room for."""
+        watched = yield from self._watched()
+        shown = Shown(watched, self._series_max)
+        level = LEVELS.index(self._broker.config.metrics_lag)
         if level >= LEVELS.index("group"):
-            for group_id, known in watched:
-                parts.append((4, partial(_of_group, group_id, known, self._group(group_id))))
-            yield
-            yield from self._not_watched(parts)
+            for shard in self._broker.shards:
+                for _ in shard.shard.state.groups:
+                    shown.groups += shown.take(_OF_GROUP)
+                yield
+            for _ in watched:
+                shown.whole += shown.take(_OF_GROUP)
         if level >= LEVELS.index("topic"):
-            for group_id, known in watched:
-                parts.append((2 * len(known.topics), partial(_of_topics, group_id, known)))
-            parts.append((len(self._watch.bounds), self._topics))
-            yield
+            for some in chunks(watched):
+                for _, known in some:
+                    shown.topics += shown.take(_OF_TOPIC * len(known.topics))
+                yield
         if level >= LEVELS.index("partition"):
-            for group_id, known in watched:
-                count = 3 * sum(map(len, known.topics.values()))
-                parts.append((count, partial(_of_partitions, group_id, known)))
+            for some in chunks(watched):
+                for _, known in some:
+                    count = sum(map(len, known.topics.values()))
+                    shown.partitions += shown.take(_OF_PARTITION * count)
+                yield
+            shown.bounds = shown.take(2 * sum(map(len, self._watch.bounds.values())))
+        return shown
+
+    def _watched(self) -> Steps[Watched]:
+        """The groups with what the last round says of them, the most lag first."""
+        groups = self._watch.groups
+        by_lag: list[tuple[int, str]] = []
+        for some in chunks(list(groups.items())):
+            by_lag += [(-known.totals.lag, group_id) for group_id, known in some]
             yield
-            count = 2 * sum(map(len, self._watch.bounds.values()))
-            parts.append((count, self._partitions))
-        return parts
+        order = yield from sorted_in_steps(by_lag)
+        watched: Watched = []
+        for names in chunks(group_id for _, group_id in order):
+            watched += [(name, groups[name]) for name in names if name in groups]
+            yield
+        return watched
 
-    def _group(self, group_id: str) -> Group | None:
-        shard = self._broker.shard_of(group_id)
-        return shard.shard.state.groups.get(group_id) if isinstance(shard, ShardRuntime) else None
-
-    def _not_watched(self, parts: list[Part]) -> Steps[None]:
-        """Groups that have committed nothing."""
+    def _of_groups(self, most: int, of_group: OfGroup) -> Iterator[Labelled]:
         for shard in self._broker.shards:
             for group_id, group in list(shard.shard.state.groups.items()):
-                if group_id not in self._watch.groups:
-                    parts.append((2, partial(_of_group, group_id, None, group)))
-            yield
+                if most <= 0:
+                    return
+                most -= 1
+                yield of_group(group_id, group)
 
-    def _topics(self) -> Iterator[Sample]:
-        known = self._broker.image.by_name
-        for topic in self._watch.bounds:
-            if topic in known:
-                yield "kafka_topic_partitions", (topic,), known[topic].partitions
+    def _logs(self) -> Iterable[Metric]:
+        known, bounds = self._broker.image.by_name, self._watch.bounds
 
-    def _partitions(self) -> Iterator[Sample]:
-        for topic, partitions in self._watch.bounds.items():
-            for number, bounds in partitions.items():
-                labels = (topic, str(number))
-                yield "kafka_topic_partition_current_offset", labels, bounds.end
-                yield "kafka_topic_partition_oldest_offset", labels, bounds.start
+        def topics() -> Iterator[Labelled]:
+            for topic in list(bounds):
+                if topic in known:
+                    yield {"topic": topic}, known[topic].partitions
 
+        def ends(name: str) -> Iterator[Labelled]:
+            for topic, partitions in list(bounds.items()):
+                for number, one in list(partitions.items()):
+                    yield {"topic": topic, "partition": str(number)}, getattr(one, name)
 
-_COST = 16
-"""What a sample counts as in `Work`."""
-
-
-def _of_group(group_id: str, known: GroupLag | None, group: Group | None) -> Iterator[Sample]:
-    if group is not None:
-        yield "kafka_consumergroup_members", (group_id,), len(group.members)
-        state = (group_id, group.type_name, group.state_name())
-        yield "groupd_consumergroup_state", state, 1
-    if known is not None:
-        judgement = (group_id, known.totals.judgement.value)
-        yield "groupd_consumergroup_judgement", judgement, 1
-        age_s = (known.totals.age_ms or 0) / 1000
-        yield "groupd_consumergroup_lag_seconds_max", (group_id,), age_s
+        yield _lazily("kafka_topic_partitions", "Partitions of a topic that groups read.", topics)
+        for name, doc, which in (
+            ("kafka_topic_partition_current_offset", "End of a partition.", "end"),
+            ("kafka_topic_partition_oldest_offset", "Start of a partition.", "start"),
+        ):
+            yield _lazily(name, doc, partial(ends, which))
 
 
-def _of_topics(group_id: str, known: GroupLag) -> Iterator[Sample | None]:
-    for topic, partitions in known.topics.items():
-        lag = offsets = 0
-        for some in chunks(list(partitions.values())):
-            lag += sum(one.lag for one in some)
-            offsets += sum(one.offset for one in some)
-            yield None
-        yield "kafka_consumergroup_lag_sum", (group_id, topic), lag
-        yield "kafka_consumergroup_current_offset_sum", (group_id, topic), offsets
+def _lazily(name: str, doc: str, samples: Callable[[], Iterator[Labelled]]) -> Metric:
+    """A gauge whose samples are made while they are written."""
+
+    def made() -> Iterator[Sample]:
+        for labels, value in samples():
+            yield Sample(name, labels, value)
+
+    metric = Metric(name, doc, "gauge")
+    metric.samples = LazySamples(made)
+    return metric
 
 
-def _of_partitions(group_id: str, known: GroupLag) -> Iterator[Sample]:
+def _of_watched(watched: Watched, of_known: OfKnown) -> Iterator[Labelled]:
+    for group_id, known in watched:
+        yield from of_known(group_id, known)
+
+
+def _members(group_id: str, group: Group) -> Labelled:
+    return {"consumergroup": group_id}, len(group.members)
+
+
+def _state(group_id: str, group: Group) -> Labelled:
+    labels = {"type": group.type_name, "state": group.state_name()}
+    return {"consumergroup": group_id, **labels}, 1
+
+
+_OF_ALL_GROUPS: tuple[tuple[str, str, OfGroup], ...] = (
+    ("kafka_consumergroup_members", "Members of a group.", _members),
+    ("groupd_consumergroup_state", "1 for the state of a group.", _state),
+)
+
+
+def _judgement(group_id: str, known: GroupLag) -> Iterator[Labelled]:
+    yield {"consumergroup": group_id, "judgement": known.totals.judgement.value}, 1
+
+
+def _oldest(group_id: str, known: GroupLag) -> Iterator[Labelled]:
+    yield {"consumergroup": group_id}, (known.totals.age_ms or 0) / 1000
+
+
+_OF_WHOLE_GROUPS: tuple[tuple[str, str, OfKnown], ...] = (
+    ("groupd_consumergroup_judgement", "1 for how a group does.", _judgement),
+    (
+        "groupd_consumergroup_lag_seconds_max",
+        "Age of the oldest record that a group has not read.",
+        _oldest,
+    ),
+)
+
+
+def _sum_by_topic(name: str, group_id: str, known: GroupLag) -> Iterator[Labelled]:
+    for topic, partitions in list(known.topics.items()):
+        total = sum([getattr(one, name) for one in partitions.values()])
+        yield {"consumergroup": group_id, "topic": topic}, total
+
+
+_OF_TOPICS: tuple[tuple[str, str, OfKnown], ...] = (
+    (
+        "kafka_consumergroup_lag_sum",
+        "Records that a group has not read.",
+        partial(_sum_by_topic, "lag"),
+    ),
+    (
+        "kafka_consumergroup_current_offset_sum",
+        "Committed offsets, added.",
+        partial(_sum_by_topic, "offset"),
+    ),
+)
+
+
+def _by_partition(
+    value: Callable[[PartitionLag], float], group_id: str, known: GroupLag
+) -> Iterator[Labelled]:
     for (topic, number), one in known.partitions():
-        labels = (group_id, topic, str(number))
-        yield "kafka_consumergroup_lag", labels, one.lag
-        yield "kafka_consumergroup_current_offset", labels, one.offset
-        yield "groupd_consumergroup_lag_seconds", labels, (one.age_ms or 0) / 1000
+        labels = {"consumergroup": group_id, "topic": topic, "partition": str(number)}
+        yield labels, value(one)
+
+
+def _bad_partitions(group_id: str, known: GroupLag) -> Iterator[Labelled]:
+    for (topic, number), one in known.partitions():
         if one.judgement is not Judgement.OK:
-            bad = (*labels, one.judgement.value)
-            yield "groupd_consumergroup_partition_judgement", bad, 1
+            place = {"topic": topic, "partition": str(number)}
+            yield {"consumergroup": group_id, **place, "judgement": one.judgement.value}, 1
+
+
+_OF_PARTITIONS: tuple[tuple[str, str, OfKnown], ...] = (
+    (
+        "kafka_consumergroup_lag",
+        "Records that a group has not read.",
+        partial(_by_partition, lambda one: one.lag),
+    ),
+    (
+        "kafka_consumergroup_current_offset",
+        "Committed offset.",
+        partial(_by_partition, lambda one: one.offset),
+    ),
+    (
+        "groupd_consumergroup_lag_seconds",
+        "Age of the first record that a group has not read.",
+        partial(_by_partition, lambda one: (one.age_ms or 0) / 1000),
+    ),
+    (
+        "groupd_consumergroup_partition_judgement",
+        "1 for how a group does with a partition, where that is not ok.",
+        _bad_partitions,
+    ),
+)

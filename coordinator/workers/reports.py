@@ -8,6 +8,7 @@ On that page every sample has the label `node`. Nothing is summed: a query can a
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import partial
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -26,6 +27,7 @@ from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import BadRequest, HttpRequest, text
 from groupd.coordinator.server.collectors import LogCollector
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.families import LazySamples
 from groupd.coordinator.server.lag_metrics import LagCollector
 from groupd.coordinator.server.metrics import make_registry
 from groupd.coordinator.server.offset_pages import OffsetPages
@@ -108,18 +110,12 @@ class MergedFamilies(Collector):
         for name, parts in by_name.items():
             first = parts[0][1]
             merged = Metric(name, first.documentation, first.kind)
-            merged.samples = _Samples(parts)
+            merged.samples = LazySamples(partial(_samples, parts))
             yield merged
 
 
-class _Samples(list[Sample]):
-    """The samples of one family of all nodes, each made when it is taken: there may be many."""
-
-    def __init__(self, parts: list[tuple[int, Family]]) -> None:
-        super().__init__()
-        self._parts = parts
-
-    def __iter__(self) -> Iterator[Sample]:
-        for node_id, family in self._parts:
-            for name, labels, value in family.samples:
-                yield Sample(name, {NODE: str(node_id), **labels}, value)
+def _samples(parts: list[tuple[int, Family]]) -> Iterator[Sample]:
+    """The samples of one family of all nodes."""
+    for node_id, family in parts:
+        for name, labels, value in family.samples:
+            yield Sample(name, {NODE: str(node_id), **labels}, value)

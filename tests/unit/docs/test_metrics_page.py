@@ -33,7 +33,6 @@ from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.routes import ROUTES
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.collectors import (
     LogCollector,
@@ -132,11 +131,9 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
 def lag_collector(config: CoordinatorConfig) -> LagCollector:
     """That of a group that has stopped on one partition."""
     group = Mock(members=(), type_name="consumer", state_name=lambda: "Empty")
-    shard = Mock(spec=ShardRuntime, shard=Mock(state=Mock(groups={"g": group})))
+    shard = Mock(shard=Mock(state=Mock(groups={"g": group})))
     topic = Mock(partitions=1)
-    broker = Mock(
-        config=config, shards=[], shard_of=lambda _: shard, image=Mock(by_name={"t": topic})
-    )
+    broker = Mock(config=config, shards=[shard], image=Mock(by_name={"t": topic}))
     stopped = PartitionLag(1, 1, 1, 1, 1, age_ms=1, judgement=Judgement.STOPPED)
     watch = LagWatch(broker, Mock(), SystemClock(), LongWork(), config)
     watch.groups = {"g": GroupLag({"t": {0: stopped}})}
