@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from groupd.coordinator.core.partitioning import offsets_log_name
-from groupd.coordinator.history.changes import ChangeKind, CommittedOffset, OffsetChange
+from groupd.coordinator.history.changes import Actor, ChangeKind, CommittedOffset, OffsetChange
 from groupd.coordinator.history.replay import changes, state_at, survey
 from groupd.coordinator.history.stream import split
 from groupd.coordinator.history.wording import who_moved
@@ -49,6 +49,7 @@ async def last_moves(
 ) -> dict[str, Any]:
     """The last moves of a group's offsets, newest first, with who moved them as far as the log
     tells: `timestamp_ms`, `topic`, `partition`, `kind`, `from`, `to` (None: no offset) and `by`.
+    What members commit while they read on is left out.
     `complete`: whether the whole log was looked at; of a long one it is the last part. Raises
     UnreadableLog, LogError."""
     log = _ShardHistory(logs, work, shard)
@@ -58,7 +59,7 @@ async def last_moves(
     extent = await survey(log.batches, log.start, group_id)
     found: deque[OffsetChange] = deque(maxlen=MOVES_MAX)
     async for change in changes(log.batches(), group_id, extent):
-        if isinstance(change, OffsetChange) and change.kind is not ChangeKind.SAME:
+        if isinstance(change, OffsetChange) and not _reads_on(change):
             found.append(change)
     rows = [
         {
@@ -73,6 +74,13 @@ async def last_moves(
         for one in reversed(found)
     ]
     return {"group_id": group_id, "complete": complete, "moves": rows}
+
+
+def _reads_on(change: OffsetChange) -> bool:
+    """Whether a member commits what it has read, as all do the whole time: among so many of these
+    nobody would find the one that moved the offsets."""
+    forward = change.kind is ChangeKind.FORWARD and change.author.actor is Actor.OWNER
+    return forward or change.kind is ChangeKind.SAME
 
 
 class _ShardHistory:

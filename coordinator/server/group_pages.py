@@ -75,7 +75,8 @@ def reason(group: GroupLag, now_ms: int) -> str:
     topic, number = totals.worst
     worst = group.partition(topic, number)
     why = "" if worst is None else _why(worst, now_ms)
-    more = f" ({totals.others} more partitions are {totals.judgement.value})" * (totals.others > 0)
+    others = "1 more partition is" if totals.others == 1 else f"{totals.others} more partitions are"
+    more = f" ({others} {totals.judgement.value})" * (totals.others > 0)
     return f"{topic}-{number}: {why}{more}"
 
 
@@ -84,7 +85,7 @@ def _why(one: PartitionLag, now_ms: int) -> str:
     match one.judgement:
         case Judgement.REWOUND:
             ago = span_text(max(0, now_ms - one.rewound_ms))
-            return f"its committed offset went back to {one.offset} {ago} ago"
+            return f"its committed offset went back {ago} ago, and is {one.offset} now"
         case Judgement.STOPPED:
             silent = span_text(one.silent_ms(now_ms))
             return f"nothing was committed for {silent}, although {waits}"

@@ -47,6 +47,10 @@ def test_a_reset_is_shown_then_asked_then_done(console: Console, daemon: Daemon)
     console.wait_for("#moves tbody", "30 0 −30 a tool; the group had no members")
     console.click(".tabs a", "Now")
     console.wait_for(console.row("orders-0"), "rewound 0 40 40")
+    console.click(".notice.warning a", "Who moved it, and how to restore it")
+    console.click("#moves tbody button", "Restore to before")
+    console.click("#move button", "Preview")
+    console.wait_for("#preview tbody", "orders-0 30 skipped 0 30 commit")
 
 
 def test_some_partitions_by_a_number_of_records(console: Console, daemon: Daemon) -> None:

@@ -46,6 +46,19 @@ def client(daemon: Daemon, group: str) -> Consumer:
     )
 
 
+def joined(daemon: Daemon, group: str) -> Consumer:
+    """A member that has its partitions."""
+    member = client(daemon, group)
+    member.subscribe(["orders"])
+    wait_until(
+        lambda: member.poll(0.1) is None and bool(member.assignment()),
+        TIMEOUT_S,
+        "partitions",
+        daemon.logs,
+    )
+    return member
+
+
 def commit(daemon: Daemon, group: str, *offsets: int) -> None:
     consumer = client(daemon, group)
     places = [TopicPartition("orders", at, offset) for at, offset in enumerate(offsets)]
@@ -132,11 +145,7 @@ def test_a_restore_brings_back_what_was_committed_then(daemon: Daemon) -> None:
 def test_the_last_moves_and_who_made_them(daemon: Daemon) -> None:
     commit(daemon, "moved", 30, 20)
     reset(daemon, "moved", "offset", 5, apply=True)
-    url = f"{daemon.admin_url}/groups/moved/moves"
-    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
-        shown = json.load(answer)
-    assert shown["complete"]
-    found = [(one["kind"], one["from"], one["to"], one["by"]) for one in shown["moves"]]
+    found = last_moves(daemon, "moved")
     assert sorted(found[:2]) == [
         ("back", 20, 5, "admin/simple"),
         ("back", 30, 5, "admin/simple"),
@@ -147,16 +156,30 @@ def test_the_last_moves_and_who_made_them(daemon: Daemon) -> None:
     ]
 
 
+def last_moves(daemon: Daemon, group: str) -> list[tuple[str, int | None, int | None, str]]:
+    url = f"{daemon.admin_url}/groups/{group}/moves"
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+        shown = json.load(answer)
+    assert shown["complete"]
+    return [(one["kind"], one["from"], one["to"], one["by"]) for one in shown["moves"]]
+
+
+def test_what_members_commit_while_they_read_on_is_no_move(daemon: Daemon) -> None:
+    commit(daemon, "reading", 10, 10)
+    member = joined(daemon, "reading")
+    for offset in (11, 12, 5, 6):
+        place = TopicPartition("orders", 0, offset)
+        member.commit(offsets=[place], asynchronous=False)
+    member.close()
+    back, *firsts = last_moves(daemon, "reading")
+    assert back[:3] == ("back", 12, 5)
+    assert back[3].startswith("owner ")
+    assert [one[0] for one in firsts] == ["first", "first"]
+
+
 def test_a_group_with_members_is_not_moved(daemon: Daemon) -> None:
     commit(daemon, "busy", 10, 10)
-    member = client(daemon, "busy")
-    member.subscribe(["orders"])
-    wait_until(
-        lambda: member.poll(0.1) is None and bool(member.assignment()),
-        TIMEOUT_S,
-        "partitions",
-        daemon.logs,
-    )
+    member = joined(daemon, "busy")
     status, shown = reset(daemon, "busy", "latest")
     assert (status, shown["applied"]) == (200, False)
     assert "it has members" in shown["refusal"]

@@ -79,6 +79,11 @@ export function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
+// A local time without a zone, as a field of the type datetime-local has it.
+export function localTime(ms: number): string {
+  return iso(ms - new Date(ms).getTimezoneOffset() * 60_000).replace("Z", "");
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${short(count)} ${count === 1 ? one : many}`;
 }
@@ -118,5 +123,5 @@ export function middle(text: string, most: number): string {
 
 // "member 3k9… (client billing-1) joined" as "billing-1 joined": what is left out is in a title, or in the steps.
 export function brief(cause: string): string {
-  return cause.replace(/\bmember .+? \(client (.+?)\) (joined|left|was fenced)\b/g, "$1 $2");
+  return cause.replace(/\bmember (?:(?!\bmember ).)+? \(client (.+?)\) (joined|left|was fenced)\b/g, "$1 $2");
 }

@@ -4,7 +4,7 @@ import { useCallback, useState } from "preact/hooks";
 import { get, getPages, groupPath, post, ServerError, told } from "../data/api.ts";
 import { askAgain } from "../data/session.ts";
 import type { Group, OffsetChanges, Offsets, PartitionOffsets } from "../data/types.ts";
-import { plural } from "../format.ts";
+import { localTime, plural } from "../format.ts";
 import { useLoad } from "../ui/load.ts";
 import { Card, Notice } from "../ui/parts.tsx";
 import { GroupHead } from "./group/page.tsx";
@@ -41,14 +41,20 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
       {found.error !== null && <Notice tone="error">{found.error}</Notice>}
       {found.value === null && found.loading && <p class="loading">Reading the offsets …</p>}
       {found.value !== null && (
-        <Work groupId={groupId} partitions={found.value} onApplied={() => setRound(round + 1)} />
+        <Work groupId={groupId} partitions={found.value} round={round} onApplied={() => setRound(round + 1)} />
       )}
-      <LastMoves groupId={groupId} round={round} />
     </div>
   );
 }
 
-function Work(props: { groupId: string; partitions: PartitionOffsets[]; onApplied(): void }): JSX.Element {
+interface WorkProps {
+  groupId: string;
+  partitions: PartitionOffsets[];
+  round: number;
+  onApplied(): void;
+}
+
+function Work(props: WorkProps): JSX.Element {
   const { groupId, partitions } = props;
   const [form, setForm] = useState<OffsetsForm>(START);
   const [shown, setShown] = useState<Shown | null>(null);
@@ -61,6 +67,10 @@ function Work(props: { groupId: string; partitions: PartitionOffsets[]; onApplie
     setForm({ ...form, ...next });
     setShown(null); // a preview of other values must not be applied
     setError(null);
+  };
+  const before = (ms: number) => {
+    change({ target: "restore", time: localTime(ms - 1) });
+    document.getElementById("move")?.scrollIntoView({ block: "nearest" });
   };
   const ask = async (what: Request, apply: boolean) => {
     setWorking(true);
@@ -110,6 +120,7 @@ function Work(props: { groupId: string; partitions: PartitionOffsets[]; onApplie
           onApply={() => void ask(shown.request, true)}
         />
       )}
+      <LastMoves groupId={groupId} round={props.round} onBefore={before} />
     </>
   );
 }
@@ -159,7 +170,7 @@ function TargetFields(props: { form: OffsetsForm; onChange(next: Partial<Offsets
           Time, in the time zone of this browser
           <input
             type="datetime-local"
-            step="1"
+            step="0.001"
             value={form.time}
             onInput={(event) => onChange({ time: event.currentTarget.value })}
           />

@@ -8,8 +8,8 @@ import { Card, Notice } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 import { At, Name } from "../ui/words.tsx";
 
-// `round`: another number reads the log again.
-export function LastMoves(props: { groupId: string; round: number }): JSX.Element {
+// `round`: another number reads the log again. `onBefore` is asked for the time before a move.
+export function LastMoves(props: { groupId: string; round: number; onBefore(ms: number): void }): JSX.Element {
   const found = useLoad<OffsetMoves>(`${groupPath(props.groupId, "/moves")}#${props.round}`, load);
   const moves = found.value?.moves ?? [];
   const part = found.value !== null && !found.value.complete;
@@ -21,10 +21,10 @@ export function LastMoves(props: { groupId: string; round: number }): JSX.Elemen
       ) : (
         <Table
           label="Who moved them"
-          columns={COLUMNS}
+          columns={[...COLUMNS, wayBack(props.onBefore)]}
           rows={moves}
           rowKey={(row) => `${moves.indexOf(row)}`}
-          empty="The log has no move of this group's offsets."
+          empty="The log has no move of this group's offsets, except that members read on."
         />
       )}
     </Card>
@@ -72,6 +72,20 @@ const COLUMNS: Column<OffsetMove>[] = [
     sort: (row) => row.by,
   },
 ];
+
+function wayBack(onBefore: (ms: number) => void): Column<OffsetMove> {
+  return {
+    key: "back",
+    title: "Undo",
+    width: 170,
+    cell: (row) =>
+      row.from !== null && (
+        <button type="button" class="quiet" onClick={() => onBefore(row.timestamp_ms)}>
+          Restore to before
+        </button>
+      ),
+  };
+}
 
 function offset(key: "from" | "to", title: string): Column<OffsetMove> {
   return { key, title, width: 106, numeric: true, cell: (row) => (row[key] === null ? "none" : exact(row[key])), sort: (row) => row[key] };

@@ -8,6 +8,7 @@ import { Badge } from "../../ui/words.tsx";
 import { Configs } from "./details.tsx";
 import { Headline } from "./headline.tsx";
 import { Lag } from "./lag.tsx";
+import { LookAt } from "./look_at.tsx";
 import { foldGroup, type GroupView, labelsOf } from "./model.ts";
 import { Picture } from "./picture.tsx";
 import { Rebalances } from "./rebalances.tsx";
@@ -75,6 +76,7 @@ function Sections(props: { view: GroupView }): JSX.Element {
       </p>
       {cut.length > 0 && <Notice tone="info">The group is too large to show all of: {cut.join(", ")}.</Notice>}
       <Headline view={view} />
+      <LookAt view={view} labels={labels} />
       <div class="cards">
         <div class="stack">
           <Waits view={view} labels={labels} />

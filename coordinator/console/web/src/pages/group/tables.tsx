@@ -6,7 +6,7 @@ import { count, exact, place, placesText, plural } from "../../format.ts";
 import { Card } from "../../ui/parts.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { Ago, Badge, JUDGEMENTS, Name, Num, Seconds } from "../../ui/words.tsx";
-import { type GroupView, labelOf } from "./model.ts";
+import { type GroupView, isSilent, labelOf } from "./model.ts";
 
 interface Props {
   view: GroupView;
@@ -18,8 +18,6 @@ interface MemberRow {
   offsets: MemberOffsets | null;
 }
 
-const SILENT_MS = 60_000;
-
 export function Members(props: Props): JSX.Element {
   const { view, labels } = props;
   const { group, offsets } = view.snapshot;
@@ -28,7 +26,7 @@ export function Members(props: Props): JSX.Element {
     return group.members.map((member) => ({ member, offsets: byId.get(member.member_id) ?? null }));
   }, [view.snapshot]);
   const columns = useMemo(() => memberColumns(labels, view.skew), [labels, view.skew]);
-  const silent = rows.filter((one) => (one.offsets?.not_committing_ms ?? 0) >= SILENT_MS).length;
+  const silent = rows.filter((one) => isSilent(one.offsets)).length;
   return (
     <Card
       id="members"
@@ -94,7 +92,7 @@ function memberColumns(labels: ReadonlyMap<string, string>, skew: number): Colum
       title: "Last commit",
       width: 140,
       cell: ({ offsets }) => (
-        <span class={(offsets?.not_committing_ms ?? 0) >= SILENT_MS ? "soon" : ""}>
+        <span class={isSilent(offsets) ? "soon" : ""}>
           <Ago ms={offsets?.last_commit_ms} skew={skew} />
         </span>
       ),
