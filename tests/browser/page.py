@@ -9,8 +9,10 @@ from urllib.parse import quote
 
 from tests.support.browser import Browser
 from tests.support.daemon import Daemon
+from tests.support.process import wait_until
 from tests.support.toolchain import CONSOLE
 
+FOCUS_S = 10.0
 HEIGHT = 900
 WIDTH = 1440
 _TEXTS = """return [...document.querySelectorAll(arguments[0])]
@@ -93,6 +95,10 @@ class Console:
     def focus(self) -> str:
         """What has the keyboard, in words."""
         return str(self.browser.run(_FOCUS)).strip()
+
+    def wait_for_focus(self, text: str) -> None:
+        """Until this has the keyboard: pages give it away a moment after they are drawn."""
+        wait_until(lambda: self.focus() == text, FOCUS_S, f"the focus on {text}", self.focus)
 
     # What is done
 

@@ -40,7 +40,7 @@ def test_a_reset_is_shown_then_asked_then_done(console: Console, daemon: Daemon)
     assert "orders-0 30 read again 30 0 rewind" in console.text("#preview tbody")
     console.click("#preview button", "Apply …")
     console.wait_for("dialog", "Move the offsets of back?")
-    assert console.focus() == "Cancel"
+    console.wait_for_focus("Cancel")
     console.click("dialog button", "Cancel")
     console.wait_for("#preview", "What would be done")
     applied(console)

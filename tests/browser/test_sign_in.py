@@ -41,7 +41,7 @@ def test_a_token_opens_the_page_for_this_tab(console: Console, theme: str) -> No
     console.allowed = ["status of 401"]
     console.open(theme=theme)
     console.wait_for(".sign-in", "This admin port asks for a token.")
-    assert console.focus() == "Token"
+    console.wait_for_focus("Token")
     assert console.faults() == []
     assert not console.wider_than(380)
     sign_in(console, "a-token-that-is-wrong")
