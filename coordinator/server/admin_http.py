@@ -245,7 +245,7 @@ class AdminServer:
         try:
             answer = await self._answer(asked, kind)
             if isinstance(answer, HttpStream):
-                await send_stream(connection, writer, answer, SEND_TIMEOUT_S)
+                await send_stream(connection, writer, answer, SEND_TIMEOUT_S, head=head)
                 return
             places.wait_for_client(client)
             await _send(connection, writer, answer, head=head)

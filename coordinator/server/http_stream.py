@@ -32,9 +32,11 @@ async def send_stream(
     writer: asyncio.StreamWriter,
     stream: HttpStream,
     timeout_s: float,
+    *,
+    head: bool,
 ) -> None:
-    """Sends event after event, until the client goes away or there are no more. Raises OSError, or
-    TimeoutError for a client that takes longer than `timeout_s` to read one."""
+    """Sends event after event, until the client goes away or there are no more; with `head` none.
+    Raises OSError, or TimeoutError for a client that takes longer than `timeout_s` to read one."""
     import h11
 
     headers = [
@@ -42,14 +44,19 @@ async def send_stream(
         ("Cache-Control", "no-store"),
         ("Connection", "close"),
     ]
+    writer.write(connection.send(h11.Response(status_code=200, headers=headers)) or b"")
     async with aclosing(stream.events) as events:
-        writer.write(connection.send(h11.Response(status_code=200, headers=headers)) or b"")
-        async for event in events:
+        async for event in _none() if head else events:
             async with asyncio.timeout(timeout_s):
                 for part in event:
                     for first in range(0, len(part), PIECE_BYTES):
                         await _write(connection, writer, part[first : first + PIECE_BYTES])
     writer.write(connection.send(h11.EndOfMessage()) or b"")
+
+
+async def _none() -> AsyncGenerator[Event, None]:
+    return
+    yield
 
 
 async def _write(

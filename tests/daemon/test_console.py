@@ -180,6 +180,13 @@ def test_the_page_and_its_files_forbid_everything_from_elsewhere(daemon: Daemon)
         assert b"/groups" in answer.read()  # other clients get the list of paths
 
 
+def test_a_head_of_a_stream_has_no_end_to_wait_for(daemon: Daemon) -> None:
+    request = urllib.request.Request(f"{daemon.admin_url}/live/groups", method="HEAD")
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        assert answer.read() == b""
+
+
 def test_health_tells_shards_and_limits(daemon: Daemon) -> None:
     health = Stream(daemon, "/live/health").wait(lambda *_: True)
     assert health["not_ready"] is None
