@@ -52,7 +52,7 @@ no-console:
 	@echo "npm is not installed: the admin port will have no web page" >&2
 
 # In their order: the files of few and long tests would otherwise come last, the longest of them alone. Four at a
-# time: with three, two processors stood idle for a quarter of the time, since tests of real processes wait for much.
+# time: tests of real processes wait for much, and three left the processors idle for a part of the time.
 test: test-setup ## Run all tests; ARGS are pytest's
 	$(BIN)/python -m pytest -p no:cacheprovider -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 1 $(ARGS)
 
