@@ -47,7 +47,7 @@ def make_console() -> None:
     if npm is None:
         print("npm is not installed: the web page is not built", file=sys.stderr)
         return
-    # What is installed by a developer has more, and stays.
+    # A developer has installed more (type checks, tests), which stays.
     commands = [[npm, "run", "--silent", "build"]]
     if not (web / "node_modules" / "esbuild").exists():
         commands.insert(0, [npm, "ci", "--omit=dev"])

@@ -39,7 +39,7 @@ NOT_BUILT = (
 
 
 class ConsoleFiles:
-    """`read` them before the first request, or at it."""
+    """Reads the files at the first request."""
 
     def __init__(self) -> None:
         self._files: Mapping[str, bytes] | None = None

@@ -12,7 +12,7 @@ from groupd.coordinator.console.live import event
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
-from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.runtime.shard_state import count_states
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.http_stream import Event
 
@@ -65,7 +65,7 @@ class HealthSource:
             "uptime_s": (now.monotonic_ms - self._since_ms) // 1000,
             "version": self._version,
             "not_ready": parts.not_ready(),
-            "shards": self._shards(),
+            "shards": count_states(shard.state for shard in broker.shards),
             "loop": {
                 "longest_ms_last_minute": round(parts.stalls.longest_ns() / 1e6, 1),
                 "delays": parts.stalls.delays,
@@ -88,13 +88,6 @@ class HealthSource:
             "workers": list(parts.workers()),
         }
 
-    def _shards(self) -> dict[str, int]:
-        counts = dict.fromkeys(("active", "loading", "failed"), 0)
-        for shard in self._parts.broker.shards:
-            if shard.state is not CoordinatorState.CLOSED:
-                counts[shard.state.value] += 1
-        return counts
-
     def _limits(self) -> list[dict[str, Any]]:
         stats = self._parts.connections
         used: dict[str, tuple[float, float]] = {"connections": (stats.open, stats.most)}
@@ -106,7 +99,7 @@ class HealthSource:
         ]
 
     def _refusals(self) -> list[dict[str, Any]]:
-        """What was refused since the start, by reason."""
+        """How often something was refused since the start, by reason."""
         stats = self._parts.connections
         counts = {
             "connections beyond the limit": stats.refused,

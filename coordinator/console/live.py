@@ -43,7 +43,7 @@ class LiveSource(Protocol):
     def cost_ms(self) -> float: ...
 
     async def look(self) -> Event | None:
-        """What is new since the last look, as an event. None: nothing."""
+        """An event with what is new since the last look; None if nothing is."""
         ...
 
     async def whole(self) -> Event:

@@ -55,7 +55,6 @@ class Console:
                 return HttpStream(self._topics.events("health", self._health))
             case (_, "groups", group_id):
                 try:
-                    await self._asking.get("groups", group_id, "events")
                     await self._asking.get("groups", group_id, "lag")
                 except CannotAsk as error:
                     return _elsewhere(error.reply) or error.reply

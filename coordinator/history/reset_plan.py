@@ -130,7 +130,7 @@ def _effect(
         return ResetAction.KEEP, 0
     if after < before:
         return ResetAction.REWIND, min(before, end) - after
-    # What is outside of the partition cannot be read anyway.
+    # Consumers cannot read offsets outside of the partition anyway.
     return ResetAction.FORWARD, after - max(before, start)
 
 

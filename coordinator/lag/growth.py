@@ -28,11 +28,6 @@ class Growth(Struct, gc=False):
     times: array[int] = field(default_factory=_numbers)
     ends: array[int] = field(default_factory=_numbers)
 
-    @property
-    def end(self) -> int:
-        """The end in the last round; -1 before the first one."""
-        return self.ends[-1] if self.ends else -1
-
     def add(self, now_ms: int, end: int) -> None:
         """The end of the log in a round. An end that goes back (the topic was made anew) begins a
         new history."""

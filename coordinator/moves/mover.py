@@ -63,7 +63,7 @@ class Moved(Struct, frozen=True):
 
 
 class _Write(Struct, frozen=True):
-    """What is to be committed, and what is to be deleted."""
+    """The offsets to commit, and the partitions whose offsets are to be deleted."""
 
     commits: Mapping[Place, CommitPartition]
     deletes: Sequence[Place] = ()
@@ -157,10 +157,7 @@ class OffsetMover:
         return await self._finish(shard, group_id, rows, _Write(commits, deletes), apply)
 
     async def _bounds(self, places: Iterable[Place]) -> Bounds:
-        wanted: dict[str, list[int]] = defaultdict(list)
-        for topic, number in places:
-            wanted[topic].append(number)
-        found = await self._ends.look(wanted)
+        found = await self._ends.look(_by_topic(places))
         return {
             (topic, number): (one.start, one.end)
             for topic, numbers in found.items()
@@ -214,9 +211,7 @@ class OffsetMover:
                     self._audit.offsets_reset(by, group_id, name, offsets)
 
     async def _delete(self, by: RequestContext, group_id: str, places: Sequence[Place]) -> None:
-        topics: dict[str, list[int]] = defaultdict(list)
-        for topic, number in places:
-            topics[topic].append(number)
+        topics = _by_topic(places)
         request = OffsetDeleteRequest(
             group_id, tuple(FetchTopic(name, tuple(some)) for name, some in topics.items())
         )
@@ -227,6 +222,13 @@ class OffsetMover:
         if self._audit is not None:
             for name, some in topics.items():
                 self._audit.offsets_deleted(by, group_id, name, some)
+
+
+def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for topic, number in places:
+        topics[topic].append(number)
+    return topics
 
 
 def _committed(shard: ShardRuntime, group_id: str) -> dict[Place, Current]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from enum import Enum
 from typing import Any
 
@@ -33,6 +33,15 @@ REFUSALS = {
     CoordinatorState.FAILED: ErrorCode.NOT_COORDINATOR,
     CoordinatorState.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
+
+
+def count_states(states: Iterable[CoordinatorState]) -> dict[str, int]:
+    """How many shards are in each state, without those that are closed."""
+    counts = dict.fromkeys(("loading", "active", "failed"), 0)
+    for state in states:
+        if state is not CoordinatorState.CLOSED:
+            counts[state.value] += 1
+    return counts
 
 
 class ShardSurroundings(Struct, frozen=True):

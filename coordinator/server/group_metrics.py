@@ -21,7 +21,7 @@ from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import thread_cpu_s
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.runtime.shard_state import count_states
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.server.families import gauge, labelled, untyped
 from groupd.coordinator.server.rates import Beginning, Rates
@@ -68,10 +68,7 @@ class GroupMetrics(Collector):
         yield from self._durations()
 
     def _shards(self) -> Iterable[Metric]:
-        states = dict.fromkeys(("loading", "active", "failed"), 0)
-        for shard in self._broker.shards:
-            if shard.state is not CoordinatorState.CLOSED:
-                states[shard.state.value] += 1
+        states = count_states(shard.state for shard in self._broker.shards)
         yield labelled(PREFIX + "num_partitions", "Shards by state.", "state", states)
         times = [shard.load_ms for shard in self._broker.shards] or [0]
         yield gauge(PREFIX + "partition_load_time_max", "Longest load of a shard, ms.", max(times))

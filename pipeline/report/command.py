@@ -105,7 +105,7 @@ def _make(
     from groupd.pipeline.report.page import page_parts
     from groupd.pipeline.session import java_version, submitted
 
-    # What is not built would be noticed only after all jobs.
+    # Otherwise it would be noticed only after all jobs that the page is not built.
     page_parts()
     origin = request.origin()
     if not submitted():

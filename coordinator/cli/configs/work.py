@@ -31,7 +31,7 @@ SECRET = "(secret)"
 
 
 class ConfigPlace(Struct, frozen=True):
-    """Whose settings, and where."""
+    """The topic, group or broker that has the settings, and the cluster that it belongs to."""
 
     entity: Entity
     name: str

@@ -37,6 +37,14 @@ Group = Annotated[
     str,
     typer.Argument(metavar="GROUP", help="The group's id.", autocompletion=complete_groups),
 ]
+OneOrAll = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[GROUP]",
+        help="The group's id; none: all groups.",
+        autocompletion=complete_groups,
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(help="Read the store of this data directory; its daemon may run or not."),
@@ -158,14 +166,7 @@ def why(
 
 @app.command()
 def watch(
-    group: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[GROUP]",
-            help="The group's id; none: all groups.",
-            autocompletion=complete_groups,
-        ),
-    ] = None,
+    group: OneOrAll = None,
     admin: Admin = DEFAULT_ADMIN,
     admin_token_file: AdminTokenFile = None,
     admin_ca_file: AdminCaFile = None,
@@ -184,14 +185,7 @@ def watch(
 
 @app.command()
 def events(
-    group: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[GROUP]",
-            help="The group's id; none: all groups.",
-            autocompletion=complete_groups,
-        ),
-    ] = None,
+    group: OneOrAll = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes next.")] = False,
     admin: Admin = DEFAULT_ADMIN,
     output: Format = "table",

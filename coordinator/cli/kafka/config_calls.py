@@ -43,7 +43,7 @@ _SOURCES = {
 
 
 class Entity(IntEnum):
-    """What has settings, with Kafka's codes."""
+    """The types of entities that have settings, with Kafka's codes."""
 
     TOPIC = 2
     BROKER = 4

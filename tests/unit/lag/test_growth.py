@@ -44,7 +44,7 @@ def test_records_from_before_the_first_round_are_looked_up() -> None:
 
 def test_a_topic_that_was_made_anew_begins_a_new_history() -> None:
     growth = grown(100, 150, 5)
-    assert growth.end == 5
+    assert growth.ends[-1] == 5
     assert growth.age_ms(3, 30_000) == 10_000
 
 
