@@ -53,6 +53,18 @@ class Elsewhere(Struct, frozen=True):
     admin_url: str = ""
 
 
+class NotServed(Exception):
+    """This process does not serve the shard of a group now; `str()` is one line that says so."""
+
+
+def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
+    """The shard of a group. Raises NotServed."""
+    shard = broker.shard_of(group_id)
+    if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
+        raise NotServed(f"the shard of group {group_id} is {shard.state.value}")
+    return shard
+
+
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
     by `work`. `ends` None: the caller of these routes adds the lag of single partitions. `watch`:
@@ -78,6 +90,12 @@ class GroupRoutes:
     async def __call__(self, request: HttpRequest) -> HttpReply:
         if len(request.path) > 1 and (other := self._elsewhere(request.path[1])) is not None:
             return _sent_on(request, other)
+        try:
+            return await self._answer(request)
+        except NotServed as error:
+            return text(str(error), 503)
+
+    async def _answer(self, request: HttpRequest) -> HttpReply:
         match request.path:
             case (_,):
                 return await self._work.run(self._list(request))
@@ -147,9 +165,7 @@ class GroupRoutes:
     def _offsets(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
         wanted = window(request)
         after = None if wanted.after is None else partition_of(wanted.after)
-        shard = self._broker.shard_of(group_id)
-        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
-            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        shard = served_shard(self._broker, group_id)
         since = OwnedSince(self._broker.timeline.of(group_id))
         found = yield from offsets_steps(
             shard.shard.state,
@@ -169,9 +185,7 @@ class GroupRoutes:
         return (yield from offsets_page(request, wanted, shown, more))
 
     async def _moves(self, group_id: str) -> HttpReply:
-        shard = self._broker.shard_of(group_id)
-        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
-            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        shard = served_shard(self._broker, group_id)
         try:
             return as_json(await self._mover.last_moves(shard, group_id), compact=True)
         except UnreadableLog as error:
@@ -180,9 +194,7 @@ class GroupRoutes:
     def _page(
         self, request: HttpRequest, group_id: str, name: str
     ) -> Generator[None, None, HttpReply]:
-        shard = self._broker.shard_of(group_id)
-        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
-            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        shard = served_shard(self._broker, group_id)
         state = shard.shard.state
         group = state.groups.get(group_id)
         if group is None:
@@ -200,9 +212,7 @@ class GroupRoutes:
 
     def _show(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
         wanted = window(request)
-        shard = self._broker.shard_of(group_id)
-        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
-            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        shard = served_shard(self._broker, group_id)
         shown = inspect_lazily(shard, group_id, self._broker.clock.now(), wanted.after)
         if shown is None:
             return text(f"no group {group_id}", 404)

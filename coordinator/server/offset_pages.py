@@ -14,8 +14,7 @@ from groupd.coordinator.moves.mover import CannotMove, Moved, OffsetMover
 from groupd.coordinator.moves.own_requests import Operator, context_of
 from groupd.coordinator.moves.past import BeforeHistory
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
-from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.server.admin_groups import NotServed, served_shard
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
 
 _OFFSET_MAX = 2**63 - 1
@@ -62,6 +61,8 @@ class OffsetPages:
                     return text(str(error), 400)
                 except (CannotMove, BeforeHistory) as error:
                     return text(str(error), 409)
+                except NotServed as error:
+                    return text(str(error), 503)
                 except UnreadableLog as error:
                     return text(str(error), 500)
             case _:
@@ -69,9 +70,7 @@ class OffsetPages:
 
     async def _act(self, request: HttpRequest, group_id: str, what: str) -> HttpReply:
         order: Any = _decoded(request.body, ResetOrder if what == "reset" else RestoreOrder)
-        shard = self._broker.shard_of(group_id)
-        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
-            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        shard = served_shard(self._broker, group_id)
         apply = None
         if order.apply:
             apply = context_of(Operator(request.caller), request.address, None)
