@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.clock import TimerHandle, elapsed_ns
 
 INTERVAL_MS = 4
 """The time between two rings of a loop that is not busy."""
@@ -92,25 +92,36 @@ class HeardClock:
 
 
 class HeardTimer:
-    """A timer of the loop, set again as long as there may be something to hear from before."""
+    """A timer of the loop, set again as long as there may be something to hear from before.
+
+    One that has rung or was cancelled lets go of the loop's timer and of its callback. Each of them
+    leads back to it: a cycle for every deadline would be work for the garbage collector."""
 
     __slots__ = ("_at_ms", "_callback", "_clock", "_handle")
 
     def __init__(self, clock: HeardClock, at_ms: int, callback: Callable[[], None]) -> None:
         self._clock = clock
         self._at_ms = at_ms
-        self._callback = callback
+        self._callback: Callable[[], None] | None = callback
         # A millisecond late rather than early: an early timer has to be set again.
         delay_ms = max(0, at_ms - clock.monotonic_ms() + 1)
-        self._handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._ring)
+        self._handle: TimerHandle | None = _later(delay_ms, self._ring)
 
     def cancel(self) -> None:
-        self._handle.cancel()
+        if self._handle is not None:
+            self._handle.cancel()
+        self._handle = self._callback = None
 
     def _ring(self) -> None:
         left_ms = self._at_ms - self._clock.heard_ns() // 1_000_000
-        if left_ms <= 0:
-            self._callback()
+        if left_ms > 0:
+            self._handle = _later(max(left_ms, INTERVAL_MS), self._ring)
             return
-        delay_ms = max(left_ms, INTERVAL_MS)
-        self._handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._ring)
+        callback = self._callback
+        self._handle = self._callback = None
+        if callback is not None:
+            callback()
+
+
+def _later(delay_ms: int, ring: Callable[[], None]) -> TimerHandle:
+    return asyncio.get_running_loop().call_later(delay_ms / 1000, ring)

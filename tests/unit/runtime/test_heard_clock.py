@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import time
 from collections.abc import Callable
@@ -10,12 +11,13 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from groupd.coordinator.runtime.clock import Alarm
+from groupd.coordinator.runtime.clock import Alarm, SystemClock, TimerHandle, pause
 from groupd.coordinator.runtime.heard_clock import (
     COUNTED_NS,
     IN_TIME_NS,
     INTERVAL_MS,
     HeardClock,
+    HeardTimer,
 )
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 
@@ -296,3 +298,48 @@ def test_what_arrives_before_a_ring_is_read_before_the_next_one(
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(run()) == list(range(30))
+
+
+class Deadline:
+    """What most owners of a timer look like: they keep it, and it calls one of their methods."""
+
+    def __init__(self, clock: HeardClock, at_ms: int) -> None:
+        self.rang = asyncio.Event()
+        self.timer: TimerHandle = clock.call_at(at_ms, self.rang_now)
+
+    def rang_now(self) -> None:
+        self.rang.set()
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("how", ["rings", "is set again and rings", "is cancelled"])
+def test_nothing_is_left_of_a_timer(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], how: str
+) -> None:
+    """In a process that serves, the collector may never look at a timer again."""
+
+    async def use() -> None:
+        clock = HeardClock()
+        deadline = Deadline(clock, clock.monotonic_ms())
+        if how == "is cancelled":
+            deadline.timer.cancel()
+            await pause(SystemClock(), 1)
+            return
+        clock.ring()
+        if how == "rings":
+            await pause(SystemClock(), 1)
+            clock.ring()
+        await deadline.rang.wait()
+
+    def timers() -> int:
+        return sum(isinstance(one, HeardTimer) for one in gc.get_objects())
+
+    gc.collect()
+    before = timers()
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(use())
+            assert timers() == before
+    finally:
+        gc.enable()
