@@ -2,8 +2,11 @@
 
 There are three bounds: events per group, groups, and events of all groups together; the group that
 has been quiet for longest goes first. Without them a thousand new groups would hold as many
-megabytes of events as of members. Sequence numbers and times stand in arrays: as objects they would
-take more memory than the event.
+megabytes of events as of members.
+
+Events are kept as JSON and read again when somebody asks for them; sequence numbers and times stand
+in arrays. As objects they would take several times the memory, and the garbage collector would look
+at all of them again and again while many members come or go.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from groupd.coordinator.core.slices import chunks, smallest
 from groupd.coordinator.core.types import Event, EventKind
@@ -39,13 +44,14 @@ LINE_MAX = 240
 
 
 class _Events:
-    """The events of one group, oldest first. `times`: sequence number and wall ms of each, in
-    turn. `rebalance`: wall ms and cause of the last rebalance."""
+    """The events of one group, oldest first: as JSON, the values of `Event` after the group's id.
+    `times`: sequence number and wall ms of each, in turn. `rebalance`: wall ms and cause of the
+    last rebalance."""
 
     __slots__ = ("events", "rebalance", "times")
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[bytes] = []
         self.rebalance: tuple[int, str] | None = None
         self.times = array("q")
 
@@ -70,7 +76,8 @@ class Timeline:
             del group.events[0], group.times[:2]
         else:
             self._count += 1
-        group.events.append(event)
+        values = (event.kind, event.member_id, event.epoch, event.cause, event.details)
+        group.events.append(msgspec.json.encode(values))
         group.times.extend((self._sequence, wall_ms))
         if event.kind in _REBALANCES and not is_next_generation(dict(event.details)):
             group.rebalance = (wall_ms, _cause(group))
@@ -105,45 +112,52 @@ class Timeline:
     def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:
         """The last events of all groups, oldest first, each with its `group_id`. A generator that
         stops where other work may run."""
-        known: dict[int, tuple[int, Event]] = {}
+        known: dict[int, tuple[int, str, bytes]] = {}
         newest = yield from smallest(self._backwards(known), count)
         found = []
         for some in chunks(reversed(newest)):
             for at in some:
-                wall_ms, event = known[at]
-                found.append({"group_id": event.group_id, **_shown(-at, wall_ms, event)})
+                wall_ms, group_id, event = known[at]
+                found.append({"group_id": group_id, **_shown(-at, wall_ms, event)})
             yield
         return found
 
-    def _backwards(self, known: dict[int, tuple[int, Event]]) -> Iterator[int]:
+    def _backwards(self, known: dict[int, tuple[int, str, bytes]]) -> Iterator[int]:
         """The negative sequence number of each event, so newer events have lesser numbers; `known`
         gets the events by it."""
-        for group in list(self._groups.values()):
+        for group_id, group in list(self._groups.items()):
             times = group.times
             for at, wall_ms, event in zip(times[::2], times[1::2], list(group.events), strict=True):
-                known[-at] = (wall_ms, event)
+                known[-at] = (wall_ms, group_id, event)
                 yield -at
 
 
 def _cause(group: _Events) -> str:
     """Why the rebalance began that the newest event of the group begins."""
     times, lead = group.times, len(group.events) - 1
-    while lead and group.events[lead - 1].kind.value in PEOPLE and times[2 * lead - 1] == times[-1]:
+    told = [_shown(0, times[-1], group.events[lead])]
+    while lead and times[2 * lead - 1] == times[-1]:
         lead -= 1
-    *before, start = [_shown(0, times[-1], event) for event in group.events[lead:]]
+        earlier = _shown(0, times[-1], group.events[lead])
+        if earlier["event"] not in PEOPLE:
+            break
+        told.append(earlier)
+    start, *before = told
+    before.reverse()
     classic = start["event"] == EventKind.REBALANCE_STARTED.value
     return causes_text(causes_of(start, before, MemberNames(before, NO_CLIENTS), classic=classic))
 
 
-def _shown(sequence: int, wall_ms: int, event: Event) -> dict[str, Any]:
+def _shown(sequence: int, wall_ms: int, event: bytes) -> dict[str, Any]:
+    kind, member_id, epoch, cause, details = msgspec.json.decode(event)
     return {
         "sequence": sequence,
         "timestamp_ms": wall_ms,
-        "event": event.kind.value,
-        "member_id": event.member_id,
-        "epoch": event.epoch,
-        "cause": event.cause,
-        "details": dict(event.details),
+        "event": kind,
+        "member_id": member_id,
+        "epoch": epoch,
+        "cause": cause,
+        "details": details,
     }
 
 
