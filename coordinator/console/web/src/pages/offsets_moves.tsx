@@ -2,11 +2,12 @@
 import type { JSX } from "preact";
 import { get, groupPath } from "../data/api.ts";
 import type { OffsetMove, OffsetMoves } from "../data/types.ts";
-import { exact, place, short } from "../format.ts";
+import { exact, short } from "../format.ts";
 import { useLoad } from "../ui/load.ts";
+import { partitionColumn } from "../ui/partition.tsx";
 import { Card, Notice } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
-import { At, Name } from "../ui/words.tsx";
+import { At } from "../ui/words.tsx";
 
 // `round`: another number reads the log again. `onBefore` is asked for the time before a move.
 export function LastMoves(props: { groupId: string; round: number; onBefore(ms: number): void }): JSX.Element {
@@ -48,13 +49,7 @@ export function authorOf(by: string): string {
 
 const COLUMNS: Column<OffsetMove>[] = [
   { key: "time", title: "When", width: 110, cell: (row) => <At ms={row.timestamp_ms} />, sort: (row) => row.timestamp_ms, first: "descending" },
-  {
-    key: "partition",
-    title: "Partition",
-    width: 150,
-    cell: (row) => <Name text={place(row.topic, row.partition)} />,
-    sort: (row) => place(row.topic, row.partition),
-  },
+  { ...partitionColumn(150), grow: false },
   { key: "kind", title: "Kind", width: 84, cell: (row) => row.kind, sort: (row) => row.kind },
   offset("from", "From"),
   offset("to", "To"),
