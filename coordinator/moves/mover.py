@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.core.slices import LISTED_MAX, Steps, Work, spans
+from groupd.coordinator.core.slices import LISTED_MAX, Steps, Work, dict_in_steps, spans
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.history.reset_plan import (
     ResetAction,
@@ -112,7 +112,11 @@ class OffsetMover:
         self, shard: ShardRuntime, group_id: str, shown: Shown, by: RequestContext
     ) -> None:
         """Write what the plan of a reset has shown, in the name of `by`. Raises CannotMove."""
-        wanted = {place: None if to is None else Current(to) for place, (_, to) in shown.items()}
+        wanted = await self._work.run(
+            dict_in_steps(
+                (place, None if to is None else Current(to)) for place, (_, to) in shown.items()
+            )
+        )
         await self._write(shard, group_id, shown, wanted, by)
 
     async def plan_restore(
@@ -139,12 +143,15 @@ class OffsetMover:
         steps, _ = await self._restore(shard, group_id, at_ms, delete_new=delete_new)
         await self._check_unmoved(shard, group_id, shown)
         planned = writes(steps)
-        if {step.place: (step.before, step.after) for step in planned} != shown:
+        rows = await self._work.run(
+            dict_in_steps((step.place, (step.before, step.after)) for step in planned)
+        )
+        if rows != shown:
             raise CannotMove(
                 "the restore would not do what was shown, since the log or the topics have changed"
                 f"{_AGAIN}"
             )
-        wanted = {step.place: step.wanted for step in planned}
+        wanted = await self._work.run(dict_in_steps((step.place, step.wanted) for step in planned))
         await self._write(shard, group_id, shown, wanted, by)
 
     async def last_moves(self, shard: ShardRuntime, group_id: str) -> dict[str, Any]:
@@ -173,11 +180,13 @@ class OffsetMover:
     async def _bounds(self, places: Iterable[Place]) -> Bounds:
         """Raises LogError."""
         found = await self._ends.look(by_topic(places))
-        return {
-            (topic, number): (one.start, one.end)
-            for topic, numbers in found.items()
-            for number, one in numbers.items()
-        }
+        return await self._work.run(
+            dict_in_steps(
+                ((topic, number), (one.start, one.end))
+                for topic, numbers in found.items()
+                for number, one in numbers.items()
+            )
+        )
 
     async def _at_time(self, places: Sequence[Place], at_ms: int) -> dict[Place, int]:
         """Raises CannotMove, LogError."""
@@ -206,15 +215,13 @@ class OffsetMover:
     async def _check_unmoved(self, shard: ShardRuntime, group_id: str, shown: Shown) -> None:
         """Raises CannotMove if an offset is not any more where it was when that was shown."""
         now = await self._work.run(committed_of(shard, group_id, shown))
-        moved = [
-            f"{topic}-{number} from {_told(before)} to {_told(offset)}"
-            for (topic, number), (before, _) in shown.items()
-            if (offset := _offset(now[topic, number])) != before
-        ]
+        moved = [place for place, (before, _) in shown.items() if _offset(now[place]) != before]
         if moved:
+            topic, number = place = moved[0]
             raise CannotMove(
                 f"{counted(len(moved), 'offset')} moved since that was shown, such as "
-                f"{moved[0]}{_AGAIN}"
+                f"{topic}-{number} from {_told(shown[place][0])} to {_told(_offset(now[place]))}"
+                f"{_AGAIN}"
             )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.slices import Steps, Work, dict_in_steps
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.history.restore import Current, Place
 from groupd.coordinator.moves.own_requests import ask
@@ -59,8 +59,13 @@ class OffsetWriter:
     ) -> None:
         """Commit the offsets, delete those that are None, then read back what is committed. Raises
         CannotMove."""
-        commits = {place: one for place, one in wanted.items() if one is not None}
-        deletes = {place: None for place, one in wanted.items() if one is None}
+        run = self._work.run
+        commits = await run(
+            dict_in_steps((place, one) for place, one in wanted.items() if one is not None)
+        )
+        deletes = await run(
+            dict_in_steps((place, None) for place, one in wanted.items() if one is None)
+        )
         most_bytes = min(PART_BYTES, self._broker.config.message_max_bytes - _BATCH_BYTES)
         written = 0
         for commit in parts_of(group_id, commits, most_bytes):
@@ -69,7 +74,7 @@ class OffsetWriter:
         for delete in parts_of(group_id, deletes, most_bytes):
             refused = await self._delete(by, group_id, delete)
             written = _checked(refused, written, len(delete), len(wanted))
-        now = await self._work.run(committed_of(shard, group_id, wanted))
+        now = await run(committed_of(shard, group_id, wanted))
         wrong = differing(wanted, now)
         if wrong:
             (topic, number), count = wrong[0], len(wrong)

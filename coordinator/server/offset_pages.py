@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from msgspec import DecodeError, Struct, ValidationError, json
 
+from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.history.reset_plan import ResetTarget, WantedReset
 from groupd.coordinator.history.restore import Place
@@ -83,7 +84,7 @@ class OffsetPages:
     async def _reset(self, request: HttpRequest, group_id: str) -> HttpReply:
         order = _decoded(request.body, ResetOrder)
         if order.apply is not None:
-            shown = _shown(order.apply)
+            shown = await self._work.run(_shown(order.apply))
             if None in [to for _, to in shown.values()]:
                 raise BadOrder("a reset leaves no partition without an offset")
             shard = served_shard(self._broker, group_id)
@@ -98,7 +99,7 @@ class OffsetPages:
     async def _restore(self, request: HttpRequest, group_id: str) -> HttpReply:
         order = _decoded(request.body, RestoreOrder)
         at_ms, new = _time_ms(order.at), order.delete_new
-        shown = None if order.apply is None else _shown(order.apply)
+        shown = None if order.apply is None else await self._work.run(_shown(order.apply))
         shard = served_shard(self._broker, group_id)
         if shown is None:
             return await self._planned(
@@ -120,11 +121,14 @@ def _written(shown: Shown) -> HttpReply:
     return as_json({"written": len(shown)})
 
 
-def _shown(rows: ShownRows) -> Shown:
+def _shown(rows: ShownRows) -> Steps[Shown]:
     """Raises BadOrder."""
+    work = Work()
     shown: dict[Place, tuple[int | None, int | None]] = {}
     for topic, some in rows.items():
         for partition, before, after in some:
+            if work.enough():
+                yield
             if (topic, partition) in shown:
                 raise BadOrder(f"{topic}-{partition} stands twice in apply")
             if after is not None and not 0 <= after <= _OFFSET_MAX:

@@ -17,6 +17,7 @@ from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from groupd.storage.log import LogUnavailable
+from tests.support.loop_turns import OneStepATurn
 from tests.unit.runtime.harness import TOPIC_ID, Bench, settle
 
 T = TypeVar("T")
@@ -51,9 +52,8 @@ class Moves:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.ends = ScriptedEnds()
-        work = LongWork()
-        self.mover = OffsetMover(bench.broker, bench.store, self.ends, work, Audit())
-        self.work = work
+        self.work = LongWork(OneStepATurn())
+        self.mover = OffsetMover(bench.broker, bench.store, self.ends, self.work, Audit())
 
     @classmethod
     async def made(cls, **config: Any) -> Moves:

@@ -16,7 +16,11 @@ from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import CONTROL_BODY_MAX, HttpRequest
 from groupd.coordinator.server.offset_pages import OffsetPages
+from tests.support.loop_turns import Turns, without_log
 from tests.unit.moves.harness import GROUP, MANY, TOPIC, Moves
+
+CALLS = 10_000
+"""The most calls in one turn, some milliseconds."""
 
 
 class Page:
@@ -96,6 +100,16 @@ async def test_an_order_for_all_partitions_of_a_large_group_fits_into_a_body() -
     assert await page.order("reset", {"to": "earliest", "apply": apply}) == (200, {"written": MANY})
     most = {TOPIC: [[number, 10**12, 10**12] for number in range(LISTED_MAX)]}
     assert len(json.dumps(most)) < CONTROL_BODY_MAX
+
+
+async def test_a_large_order_lets_others_have_their_turn() -> None:
+    page = await Page.made(MANY)
+    plan = {"to": "shift", "value": -100}
+    apply = {TOPIC: [[number, 300, 200] for number in range(MANY)]}
+    for body in (plan, {**plan, "apply": apply}):
+        with without_log(), Turns() as turns:
+            assert (await page.order("reset", body))[0] == 200
+        assert turns.most <= CALLS, str(turns)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // Who has moved the offsets of a group lately, read from the log of the group's shard.
 import type { JSX } from "preact";
-import { get, groupPath } from "../data/api.ts";
+import { get, groupPath, ServerError } from "../data/api.ts";
 import type { OffsetMove, OffsetMoves } from "../data/types.ts";
 import { exact, short } from "../format.ts";
 import { useLoad } from "../ui/load.ts";
@@ -32,7 +32,19 @@ export function LastMoves(props: { groupId: string; round: number; onBefore(ms: 
   );
 }
 
-const load = (key: string, signal: AbortSignal) => get<OffsetMoves>(key.slice(0, key.indexOf("#")), signal);
+const BUSY_TRIES = 3;
+
+// Few may have a log read at a time, so one who comes while it is read for others asks again.
+async function load(key: string, signal: AbortSignal): Promise<OffsetMoves> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await get<OffsetMoves>(key.slice(0, key.indexOf("#")), signal);
+    } catch (error) {
+      if (!(error instanceof ServerError) || error.status !== 503 || tries > BUSY_TRIES) throw error;
+      await new Promise((goOn) => setTimeout(goOn, tries * 1000));
+    }
+  }
+}
 
 const AUTHORS: Record<string, string> = {
   "admin/simple": "a tool; the group had no members",
