@@ -13,7 +13,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.core.slices import LISTED_MAX, Steps, Work, dict_in_steps, spans
+from groupd.coordinator.core.slices import (
+    LISTED_MAX,
+    SLICE_ITEMS,
+    Steps,
+    Work,
+    dict_in_steps,
+    spans,
+)
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.history.reset_plan import (
     ResetAction,
@@ -52,9 +59,6 @@ PARTITIONS_MAX = LISTED_MAX
 
 TIMES_MAX = 1000
 """Partitions whose offset at a time is looked up in one reset."""
-
-_STEPS_AT_ONCE = 256
-"""Steps of a plan that are made between two stops."""
 
 
 class CannotRead(Exception):
@@ -206,6 +210,7 @@ class OffsetMover:
         wanted: Mapping[Place, Current | None],
         by: RequestContext,
     ) -> None:
+        _check_count(len(shown))
         refusal = _refusal(shard, group_id)
         if refusal:
             raise CannotMove(refusal)
@@ -276,7 +281,7 @@ def _reset_rows(
     at_time: Mapping[Place, int],
 ) -> Steps[list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
-    for span in spans(len(places), _STEPS_AT_ONCE):
+    for span in spans(len(places), SLICE_ITEMS):
         if rows:
             yield
         some = places[span]
@@ -289,7 +294,7 @@ def _reset_rows(
 
 def _restore_rows(steps: Sequence[RestoreStep], bounds: Bounds) -> Steps[list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
-    for span in spans(len(steps), _STEPS_AT_ONCE):
+    for span in spans(len(steps), SLICE_ITEMS):
         if rows:
             yield
         rows += [_restore_row(step, bounds.get(step.place)) for step in steps[span]]

@@ -14,6 +14,8 @@ from groupd.coordinator.history.restore import Current
 from groupd.coordinator.host import Host
 from groupd.coordinator.moves.writer import OffsetWriter
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.security.audit import PLACES_MAX, Audit
+from groupd.coordinator.server.log_limits import bounded
 from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
@@ -21,6 +23,20 @@ from tests.unit.moves.harness import BY, GROUP
 from tests.unit.security.world import TOPIC_ID
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_no_line_is_so_long_that_the_log_cuts_it_off() -> None:
+    offsets = {10**6 + number: 2**63 - 1 for number in range(3 * PLACES_MAX)}
+    audit = Audit()
+    with capture_logs() as lines:
+        audit.offsets_moved(BY, "g" * 249, "t" * 249, offsets)
+        audit.offsets_deleted(BY, "g" * 249, "t" * 249, list(offsets))
+    assert len(lines) == 6
+    for line in lines:
+        whole = bounded(None, "info", line)
+        found = whole.get("offsets") or whole["partitions"]
+        assert len(found) == PLACES_MAX
+        assert "..." not in str(whole)
 
 
 @pytest.mark.parametrize("authorizer", ["", AUTHORIZER], ids=["without", "with-authorizer"])

@@ -127,6 +127,9 @@ async def test_an_order_has_a_most_of_partitions() -> None:
         await planned(moves, BACK, list(range(PARTITIONS_MAX + 1)))
     with pytest.raises(CannotMove, match=f"which may have {TIMES_MAX}"):
         await planned(moves, WantedReset(ResetTarget.TIME, 7), list(range(TIMES_MAX + 1)))
+    many = {(TOPIC, number): (None, 5) for number in range(PARTITIONS_MAX + 1)}
+    with pytest.raises(CannotMove, match=f"which may have {PARTITIONS_MAX}"):
+        await moves.done(moves.mover.reset(moves.shard, GROUP, many, BY))
 
 
 async def test_a_store_that_is_away_is_told_as_such() -> None:
