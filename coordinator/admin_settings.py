@@ -24,7 +24,8 @@ class AdminSettings:
         "remote",
         "Of whom the admin port asks credentials before it shows anything but /healthz and "
         "/readyz: remote = of everybody, unless --admin is a loopback address; always; none = of "
-        "nobody.",
+        "nobody. Without any tokens and certificates of clients, whoever is not asked has the role "
+        "admin.",
         choices=("remote", "always", "none"),
     )
     admin_token_file: str = setting(

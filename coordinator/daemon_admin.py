@@ -98,7 +98,8 @@ class DaemonAdmin:
         watch = self._watch = LagWatch(
             parts.broker, parts.log_ends, SystemClock(), work, self._options.config
         )
-        mover = _mover(parts, work)
+        audit = parts.security.audit
+        mover = OffsetMover(parts.broker, parts.store, parts.log_ends, work, audit)
         own = (
             GroupRoutes(parts.broker, work, ends, watch, mover)
             if member is None
@@ -115,7 +116,7 @@ class DaemonAdmin:
             cluster_routes = others.hosting.add_routes(routes, scrapes, ends, work)
             groups, actions["groups"] = cluster_routes.groups, cluster_routes.act
         else:
-            actions["groups"] = OffsetPages(parts.broker, mover).act
+            actions["groups"] = OffsetPages(parts.broker, mover, work).act
         self._add_console(parts, others, routes, groups, not_ready, work)
         if member is not None:
             actions |= _add_cluster(member, routes, scrapes)
@@ -223,13 +224,6 @@ def _add_cluster(
     scrapes.add(collector)
     scrapes.add(peer_collector)
     return {"cluster": pages.act}
-
-
-def _mover(parts: DaemonParts, work: LongWork) -> OffsetMover:
-    security = parts.security
-    # With an authorizer the requests themselves are audited.
-    audit = None if security.authorizer.enabled else security.audit
-    return OffsetMover(parts.broker, parts.store, parts.log_ends, work, audit)
 
 
 def _no_rows() -> Sequence[Mapping[str, Any]]:

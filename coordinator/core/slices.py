@@ -97,6 +97,16 @@ def mapped_in_steps(
     return made
 
 
+def dict_in_steps(pairs: Iterable[tuple[K, T]]) -> Steps[dict[K, T]]:
+    """The dict of these keys and values."""
+    found: dict[K, T] = {}
+    for some in chunks(pairs, WORK_ITEMS):
+        if found:
+            yield
+        found.update(some)
+    return found
+
+
 def distinct_in_steps(items: Sequence[K]) -> Steps[list[K]]:
     """Each item once, in the order in which they first appear."""
     found: dict[K, None] = {}

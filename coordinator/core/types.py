@@ -118,6 +118,8 @@ class Access:
     """Whether any question may be answered with no."""
     version = 0
     """Changes when answers may have changed."""
+    audited_by_asker = False
+    """Whether whoever asks writes what has been done to the audit log."""
 
     def allows(
         self, operation: Operation, resource: Resource, name: str, request: type | None = None

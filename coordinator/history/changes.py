@@ -67,6 +67,10 @@ class CommittedOffset(Struct, frozen=True):
     log_offset: int
     topic_id: TopicId = NO_TOPIC_ID
 
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.topic, self.partition
+
 
 class OffsetChange(Struct, frozen=True):
     """A change of a committed offset. `before` or `after` is None where the partition had or has no

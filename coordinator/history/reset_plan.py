@@ -116,13 +116,15 @@ def _step(
         ResetTarget.SHIFT: (before or 0) + wanted.amount,
     }[wanted.target]
     after = min(max(exact, start), end)
-    action, records = _effect(before, after, bounds)
+    action, records = effect(before, after, bounds)
     return ResetStep(*place, before, after, action, records, _warning(exact, start, end))
 
 
-def _effect(
+def effect(
     before: int | None, after: int, bounds: tuple[int, int]
 ) -> tuple[ResetAction, int | None]:
+    """What consumers will do, and how many records they read again or skip: see `ResetStep`. Only
+    records that the partition has are counted; `bounds`: its first offset and its end."""
     start, end = bounds
     if before is None:
         return ResetAction.FIRST, None

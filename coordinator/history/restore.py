@@ -7,15 +7,18 @@ is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
 
+from groupd.coordinator.core.slices import Steps, Work, run_through
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 Place = tuple[str, int]
+Bounds = Mapping[Place, tuple[int, int]]
+"""The first offset and the end of partitions."""
 
 
 class Action(Enum):
@@ -30,7 +33,7 @@ class Action(Enum):
 
 
 class Current(Struct, frozen=True):
-    """The answer of OffsetFetch now."""
+    """What is committed in a partition, as OffsetFetch tells it and OffsetCommit sets it."""
 
     offset: int
     leader_epoch: int = -1
@@ -55,34 +58,56 @@ class RestoreStep(Struct, frozen=True):
     metadata: str = ""
     warning: str = ""
 
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+    @property
+    def wanted(self) -> Current | None:
+        """What is committed afterwards; None: nothing."""
+        return None if self.after is None else Current(self.after, self.leader_epoch, self.metadata)
+
 
 def plan(
     then: Sequence[CommittedOffset],
     now: Mapping[Place, Current],
     topics: Mapping[str, TopicNow],
-    bounds: Mapping[Place, tuple[int, int]],
+    bounds: Bounds,
     *,
     delete_new: bool = False,
 ) -> list[RestoreStep]:
-    """The steps by topic and partition. `bounds`: the first offset and the end of each
-    partition."""
-    wanted = {(offset.topic, offset.partition): offset for offset in then}
-    steps = [
-        _restore(wanted[place], now.get(place), topics.get(place[0]), bounds.get(place))
-        for place in wanted
-    ]
-    steps += [
-        RestoreStep(
-            topic,
-            partition,
-            Action.DELETE if delete_new else Action.LEAVE,
-            current.offset,
-            None if delete_new else current.offset,
-        )
-        for (topic, partition), current in now.items()
-        if (topic, partition) not in wanted
-    ]
-    return sorted(steps, key=lambda step: (step.topic, step.partition))
+    """The steps by topic and partition."""
+    return run_through(plan_steps(then, now, topics, bounds, delete_new=delete_new))
+
+
+def plan_steps(
+    then: Sequence[CommittedOffset],
+    now: Mapping[Place, Current],
+    topics: Mapping[str, TopicNow],
+    bounds: Bounds,
+    *,
+    delete_new: bool,
+) -> Steps[list[RestoreStep]]:
+    """The same as `plan`, with stops."""
+    wanted = {offset.place: offset for offset in then}
+    work = Work()
+    steps: list[RestoreStep] = []
+    for place in sorted(wanted.keys() | now.keys()):
+        if work.enough(4):
+            yield
+        current = now.get(place)
+        if place in wanted:
+            steps.append(_restore(wanted[place], current, topics.get(place[0]), bounds.get(place)))
+        elif current is not None:
+            action = Action.DELETE if delete_new else Action.LEAVE
+            after = None if delete_new else current.offset
+            steps.append(RestoreStep(*place, action, current.offset, after))
+    return steps
+
+
+def writes(steps: Iterable[RestoreStep]) -> list[RestoreStep]:
+    """The steps that change what is committed."""
+    return [step for step in steps if step.action in (Action.COMMIT, Action.DELETE)]
 
 
 def _restore(
@@ -122,8 +147,17 @@ def _warning(offset: int, bounds: tuple[int, int] | None) -> str:
     if bounds is None:
         return "the partition's offsets could not be asked for"
     start, end = bounds
+    if not outside(offset, bounds):
+        return ""
     if offset > end:
         return f"beyond the end of the partition ({end}): consumers will reset"
-    if offset < start:
-        return f"below the start of the partition ({start}): consumers will reset"
-    return ""
+    return f"below the start of the partition ({start}): consumers will reset"
+
+
+def outside(offset: int | None, bounds: tuple[int, int] | None) -> bool:
+    """Whether the partition is known not to have the offset, so that consumers which begin there
+    start where their `auto.offset.reset` says."""
+    if offset is None or bounds is None:
+        return False
+    start, end = bounds
+    return not start <= offset <= end

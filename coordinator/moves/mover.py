@@ -1,77 +1,81 @@
-"""Resets and restores of a group's offsets, for an operator at the console: first what would be
-done, then doing it.
+"""Resets and restores of a group's offsets, for an operator at the console: first the plan of what
+would be done, then doing what the plan has shown.
 
-The plans are those of `groupd groups reset` and `restore`. They are written as OffsetCommit and
-OffsetDelete without a member, which the coordinator refuses while the group has members, and read
-back afterwards. The audit log says who moved what.
+The plans are those of `groupd groups reset` and `restore`. What is done is what the operator has
+seen: it is refused if an offset has moved since then.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.core.slices import spans
+from groupd.coordinator.core.slices import (
+    LISTED_MAX,
+    SLICE_ITEMS,
+    Steps,
+    Work,
+    dict_in_steps,
+    spans,
+)
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.history.reset_plan import ResetAction, ResetTarget, WantedReset, plan_reset
-from groupd.coordinator.history.restore import Action, Current, RestoreStep, TopicNow, plan
+from groupd.coordinator.history.reset_plan import (
+    ResetAction,
+    ResetTarget,
+    WantedReset,
+    effect,
+    plan_reset,
+)
+from groupd.coordinator.history.restore import (
+    Action,
+    Bounds,
+    Current,
+    Place,
+    RestoreStep,
+    TopicNow,
+    outside,
+    plan_steps,
+    writes,
+)
 from groupd.coordinator.lag.ends import LogEnds
-from groupd.coordinator.moves.own_requests import ask
+from groupd.coordinator.moves.parts import counted, members_refusal
 from groupd.coordinator.moves.past import committed_at, last_moves
+from groupd.coordinator.moves.writer import CannotMove, OffsetWriter, by_topic, committed_of
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.security.audit import Audit
-from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.offsets import (
-    CommitPartition,
-    CommitTopic,
-    FetchTopic,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-)
-from groupd.storage.log import PartitionLogs
+from groupd.storage.log import LogError, PartitionLogs
 
-Place = tuple[str, int]
-Bounds = Mapping[Place, tuple[int, int]]
+Shown = Mapping[Place, tuple[int | None, int | None]]
+"""What a plan has shown: by partition the committed offset and the one that it would get; None: no
+offset."""
 
-OFFSET_COMMIT, OFFSET_COMMIT_VERSION = 8, 9
-OFFSET_DELETE, OFFSET_DELETE_VERSION = 47, 0
-COMMITS_AT_ONCE = 1000
-"""Partitions in one OffsetCommit, so that its records fit into one batch."""
+PARTITIONS_MAX = LISTED_MAX
+"""Partitions of one plan."""
 
 TIMES_MAX = 1000
 """Partitions whose offset at a time is looked up in one reset."""
 
-_MEMBERLESS = ("Empty", "Dead")
+
+class CannotRead(Exception):
+    """The store cannot be read now; `str()` is one line that says why."""
 
 
-class CannotMove(Exception):
-    """`str()` is one line that says why. Nothing was written, or it says what was."""
-
-
-class Moved(Struct, frozen=True):
-    """`rows`: topic, partition, from, to, action, records (negative: read again; None: not known)
-    and warning. `refusal`: why it cannot be applied now; "": it can."""
+class PlannedMove(Struct, frozen=True):
+    """`rows`: topic, partition, from, to, action, records (negative: read again; None: not known),
+    warning, and starts_anew: consumers start where their `auto.offset.reset` says. `refusal`: why
+    it cannot be done now; "": it can."""
 
     rows: list[dict[str, Any]]
     refusal: str = ""
-    applied: bool = False
-
-
-class _Write(Struct, frozen=True):
-    """The offsets to commit, and the partitions whose offsets are to be deleted."""
-
-    commits: Mapping[Place, CommitPartition]
-    deletes: Sequence[Place] = ()
 
 
 class OffsetMover:
-    """Moves offsets of groups that this process serves. `audit` None: the requests themselves are
-    audited already."""
+    """Moves offsets of groups that this process serves. All methods raise CannotRead."""
 
     def __init__(
         self,
@@ -79,94 +83,118 @@ class OffsetMover:
         logs: PartitionLogs,
         ends: LogEnds,
         work: LongWork,
-        audit: Audit | None = None,
+        audit: Audit,
     ) -> None:
         self._broker = broker
         self._logs = logs
         self._ends = ends
         self._work = work
-        self._audit = audit
+        self._writer = OffsetWriter(broker, work, audit)
 
-    async def reset(
+    async def plan_reset(
         self,
         shard: ShardRuntime,
         group_id: str,
         wanted: WantedReset,
         places: Sequence[Place] | None,
-        apply: RequestContext | None,
-    ) -> Moved:
-        """`places` None: all partitions with a committed offset. `apply`: write, in the name of
-        this client. Raises CannotMove, LogError."""
-        committed = _committed(shard, group_id)
-        chosen = list(committed) if places is None else list(places)
+    ) -> PlannedMove:
+        """`places` None: all partitions with a committed offset. Raises CannotMove."""
+        committed = await self._work.run(_all_committed(shard, group_id))
+        chosen = sorted(set(committed if places is None else places))
         if not chosen:
             raise CannotMove(f"group {group_id} has nothing committed: choose partitions")
-        bounds = await self._bounds(chosen)
-        at_time = {}
-        if wanted.target is ResetTarget.TIME:
-            at_time = await self._at_time(chosen, wanted.amount)
-        before = {place: now.offset for place, now in committed.items()}
-        steps = plan_reset(wanted, chosen, before, bounds, at_time)
-        rows = []
-        for step in steps:
-            records = step.records
-            if records is not None and step.action is ResetAction.REWIND:
-                records = -records
-            rows.append({**step.row(), "records": records})
-        commits = {
-            step.place: CommitPartition(step.partition, step.after)
-            for step in steps
-            if step.is_write and step.after is not None
-        }
-        return await self._finish(shard, group_id, rows, _Write(commits), apply)
+        _check_count(len(chosen))
+        with _reading():
+            bounds = await self._bounds(chosen)
+            at_time = {}
+            if wanted.target is ResetTarget.TIME:
+                at_time = await self._at_time(chosen, wanted.amount)
+        rows = await self._work.run(_reset_rows(wanted, chosen, committed, bounds, at_time))
+        return PlannedMove(rows, _refusal(shard, group_id))
 
-    async def last_moves(self, shard: ShardRuntime, group_id: str) -> dict[str, Any]:
-        """See `past.last_moves`."""
-        return await last_moves(self._logs, self._work, shard, group_id)
+    async def reset(
+        self, shard: ShardRuntime, group_id: str, shown: Shown, by: RequestContext
+    ) -> None:
+        """Write what the plan of a reset has shown, in the name of `by`. Raises CannotMove."""
+        wanted = await self._work.run(
+            dict_in_steps(
+                (place, None if to is None else Current(to)) for place, (_, to) in shown.items()
+            )
+        )
+        await self._write(shard, group_id, shown, wanted, by)
+
+    async def plan_restore(
+        self, shard: ShardRuntime, group_id: str, at_ms: int, *, delete_new: bool
+    ) -> PlannedMove:
+        """Back to what was committed at `at_ms`. `delete_new`: offsets that did not exist then are
+        deleted. Raises CannotMove, BeforeHistory, UnreadableLog."""
+        steps, bounds = await self._restore(shard, group_id, at_ms, delete_new=delete_new)
+        rows = await self._work.run(_restore_rows(steps, bounds))
+        return PlannedMove(rows, _refusal(shard, group_id))
 
     async def restore(
         self,
         shard: ShardRuntime,
         group_id: str,
         at_ms: int,
-        apply: RequestContext | None,
+        shown: Shown,
+        by: RequestContext,
         *,
         delete_new: bool,
-    ) -> Moved:
-        """Back to what was committed at `at_ms`. `delete_new`: offsets that did not exist then are
-        deleted. Raises CannotMove, BeforeHistory, UnreadableLog, LogError."""
-        then = await committed_at(self._logs, self._work, shard, group_id, at_ms)
+    ) -> None:
+        """Write what the plan of a restore has shown, in the name of `by`. Raises CannotMove,
+        BeforeHistory, UnreadableLog."""
+        steps, _ = await self._restore(shard, group_id, at_ms, delete_new=delete_new)
+        await self._check_unmoved(shard, group_id, shown)
+        planned = writes(steps)
+        rows = await self._work.run(
+            dict_in_steps((step.place, (step.before, step.after)) for step in planned)
+        )
+        if rows != shown:
+            raise CannotMove(
+                "the restore would not do what was shown, since the log or the topics have changed"
+                f"{_AGAIN}"
+            )
+        wanted = await self._work.run(dict_in_steps((step.place, step.wanted) for step in planned))
+        await self._write(shard, group_id, shown, wanted, by)
+
+    async def last_moves(self, shard: ShardRuntime, group_id: str) -> dict[str, Any]:
+        """See `past.last_moves`."""
+        with _reading():
+            return await last_moves(self._logs, self._work, shard, group_id)
+
+    async def _restore(
+        self, shard: ShardRuntime, group_id: str, at_ms: int, *, delete_new: bool
+    ) -> tuple[list[RestoreStep], Bounds]:
+        with _reading():
+            then = await committed_at(self._logs, self._work, shard, group_id, at_ms)
+            _check_count(len(then))
+            bounds = await self._bounds([entry.place for entry in then])
         image = self._broker.image
         topics = {
             name: TopicNow(known.topic_id, known.partitions)
             for name in {entry.topic for entry in then}
             if (known := image.by_name.get(name)) is not None
         }
-        now = _committed(shard, group_id)
-        bounds = await self._bounds([(entry.topic, entry.partition) for entry in then])
-        steps = plan(then, now, topics, bounds, delete_new=delete_new)
-        commits = {
-            (step.topic, step.partition): CommitPartition(
-                step.partition, step.after, step.leader_epoch, step.metadata
-            )
-            for step in steps
-            if step.action is Action.COMMIT and step.after is not None
-        }
-        deletes = [(step.topic, step.partition) for step in steps if step.action is Action.DELETE]
-        rows = [_restore_row(step) for step in steps]
-        return await self._finish(shard, group_id, rows, _Write(commits, deletes), apply)
+        now = await self._work.run(_all_committed(shard, group_id))
+        _check_count(len(now))
+        plan = plan_steps(then, now, topics, bounds, delete_new=delete_new)
+        return await self._work.run(plan), bounds
 
     async def _bounds(self, places: Iterable[Place]) -> Bounds:
-        found = await self._ends.look(_by_topic(places))
-        return {
-            (topic, number): (one.start, one.end)
-            for topic, numbers in found.items()
-            for number, one in numbers.items()
-        }
+        """Raises LogError."""
+        found = await self._ends.look(by_topic(places))
+        return await self._work.run(
+            dict_in_steps(
+                ((topic, number), (one.start, one.end))
+                for topic, numbers in found.items()
+                for number, one in numbers.items()
+            )
+        )
 
     async def _at_time(self, places: Sequence[Place], at_ms: int) -> dict[Place, int]:
-        if len(places) > TIMES_MAX:
-            raise CannotMove(f"at most {TIMES_MAX} partitions can be reset to a time at once")
+        """Raises CannotMove, LogError."""
+        _check_count(len(places), TIMES_MAX)
         found = {}
         for topic, number in places:
             offset = await self._ends.first_at(topic, number, at_ms)
@@ -174,113 +202,126 @@ class OffsetMover:
                 found[topic, number] = offset
         return found
 
-    async def _finish(
+    async def _write(
         self,
         shard: ShardRuntime,
         group_id: str,
-        rows: list[dict[str, Any]],
-        write: _Write,
-        apply: RequestContext | None,
-    ) -> Moved:
+        shown: Shown,
+        wanted: Mapping[Place, Current | None],
+        by: RequestContext,
+    ) -> None:
+        _check_count(len(shown))
         refusal = _refusal(shard, group_id)
-        if apply is None:
-            return Moved(rows, refusal)
         if refusal:
             raise CannotMove(refusal)
-        await self._commit(apply, group_id, write.commits)
-        if write.deletes:
-            await self._delete(apply, group_id, write.deletes)
-        _check_written(shard, group_id, write)
-        return Moved(rows, applied=True)
+        await self._check_unmoved(shard, group_id, shown)
+        await self._writer.write(by, shard, group_id, wanted)
 
-    async def _commit(
-        self, by: RequestContext, group_id: str, commits: Mapping[Place, CommitPartition]
-    ) -> None:
-        for span in spans(len(commits), COMMITS_AT_ONCE):
-            topics: dict[str, list[CommitPartition]] = defaultdict(list)
-            for topic, number in list(commits)[span]:
-                topics[topic].append(commits[topic, number])
-            request = OffsetCommitRequest(
-                group_id, tuple(CommitTopic(name, tuple(some)) for name, some in topics.items())
+    async def _check_unmoved(self, shard: ShardRuntime, group_id: str, shown: Shown) -> None:
+        """Raises CannotMove if an offset is not any more where it was when that was shown."""
+        now = await self._work.run(committed_of(shard, group_id, shown))
+        moved = [place for place, (before, _) in shown.items() if _offset(now[place]) != before]
+        if moved:
+            topic, number = place = moved[0]
+            raise CannotMove(
+                f"{counted(len(moved), 'offset')} moved since that was shown, such as "
+                f"{topic}-{number} from {_told(shown[place][0])} to {_told(_offset(now[place]))}"
+                f"{_AGAIN}"
             )
-            reply = await ask(self._broker, by, OFFSET_COMMIT, OFFSET_COMMIT_VERSION, request)
-            _check(reply.topics)
-            if self._audit is not None:
-                for name, some in topics.items():
-                    offsets = {one.partition: one.offset for one in some}
-                    self._audit.offsets_reset(by, group_id, name, offsets)
 
-    async def _delete(self, by: RequestContext, group_id: str, places: Sequence[Place]) -> None:
-        topics = _by_topic(places)
-        request = OffsetDeleteRequest(
-            group_id, tuple(FetchTopic(name, tuple(some)) for name, some in topics.items())
+
+_AGAIN = ". Nothing has been written; ask for a preview again"
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except LogError as error:
+        why = str(error) or type(error).__name__
+        raise CannotRead(f"the store cannot be read now: {why}") from error
+
+
+def _check_count(count: int, most: int = PARTITIONS_MAX) -> None:
+    if count > most:
+        raise CannotMove(
+            f"{count} partitions are too many for one order, which may have {most}: "
+            "choose some of them, or use `groupd groups reset` or `restore`"
         )
-        reply = await ask(self._broker, by, OFFSET_DELETE, OFFSET_DELETE_VERSION, request)
-        if reply.error is not ErrorCode.NONE:
-            raise CannotMove(f"the coordinator refused: {reply.error.name}")
-        _check(reply.topics)
-        if self._audit is not None:
-            for name, some in topics.items():
-                self._audit.offsets_deleted(by, group_id, name, some)
-
-
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = defaultdict(list)
-    for topic, number in places:
-        topics[topic].append(number)
-    return topics
-
-
-def _committed(shard: ShardRuntime, group_id: str) -> dict[Place, Current]:
-    return {
-        (topic, number): Current(stored.offset, stored.leader_epoch, stored.metadata)
-        for topic, partitions in shard.shard.offsets.store.topics(group_id).items()
-        for number, stored in partitions.items()
-    }
 
 
 def _refusal(shard: ShardRuntime, group_id: str) -> str:
     group = shard.shard.state.groups.get(group_id)
-    if group is None or group.state_name() in _MEMBERLESS:
-        return ""
-    return (
-        f"group {group_id} is {group.state_name()}: it has members, which would go on committing. "
-        "Stop its consumers first"
-    )
+    return "" if group is None else members_refusal(group_id, group.state_name())
 
 
-def _check(topics: Iterable[Any]) -> None:
-    """Raises CannotMove when any partition was refused."""
-    refused = [
-        f"{topic.name}-{one.partition}: {one.error.name}"
-        for topic in topics
-        for one in topic.partitions
-        if one.error is not ErrorCode.NONE
-    ]
-    if refused:
-        raise CannotMove(f"{len(refused)} partitions were refused, such as {refused[0]}")
+def _all_committed(shard: ShardRuntime, group_id: str) -> Steps[dict[Place, Current]]:
+    work, found = Work(), {}
+    for topic, partitions in list(shard.shard.offsets.store.topics(group_id).items()):
+        for number, stored in list(partitions.items()):
+            if work.enough():
+                yield
+            found[topic, number] = Current(stored.offset, stored.leader_epoch, stored.metadata)
+    return found
 
 
-def _check_written(shard: ShardRuntime, group_id: str, write: _Write) -> None:
-    """Raises CannotMove when somebody has moved an offset meanwhile."""
-    store = shard.shard.offsets.store
-    for (topic, number), wanted in write.commits.items():
-        now = store.get(group_id, topic, number)
-        if now is None or now.offset != wanted.offset:
-            raise CannotMove(f"written, but somebody has moved {topic}-{number} since")
-    for topic, number in write.deletes:
-        if store.get(group_id, topic, number) is not None:
-            raise CannotMove(f"{topic}-{number} still has an offset")
+def _offset(committed: Current | None) -> int | None:
+    return None if committed is None else committed.offset
 
 
-def _restore_row(step: RestoreStep) -> dict[str, Any]:
-    before, after = step.before, step.after
+def _told(offset: int | None) -> str:
+    return "none" if offset is None else str(offset)
+
+
+def _reset_rows(
+    wanted: WantedReset,
+    places: Sequence[Place],
+    committed: Mapping[Place, Current],
+    bounds: Bounds,
+    at_time: Mapping[Place, int],
+) -> Steps[list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    for span in spans(len(places), SLICE_ITEMS):
+        if rows:
+            yield
+        some = places[span]
+        before = {place: committed[place].offset for place in some if place in committed}
+        for step in plan_reset(wanted, some, before, bounds, at_time):
+            records = _records(step.before, step.after, bounds.get(step.place))
+            rows.append({**step.row(), "records": records, "starts_anew": False})
+    return rows
+
+
+def _restore_rows(steps: Sequence[RestoreStep], bounds: Bounds) -> Steps[list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    for span in spans(len(steps), SLICE_ITEMS):
+        if rows:
+            yield
+        rows += [_restore_row(step, bounds.get(step.place)) for step in steps[span]]
+    return rows
+
+
+def _restore_row(step: RestoreStep, bounds: tuple[int, int] | None) -> dict[str, Any]:
+    # Where there is no offset, and where the partition does not have it.
+    lost = step.action is Action.COMMIT and outside(step.after, bounds)
+    starts_anew = step.action is Action.DELETE or lost
     return {
         "topic": step.topic,
         "partition": step.partition,
-        "from": before,
-        "to": after,
+        "from": step.before,
+        "to": step.after,
         "action": step.action.value,
-        "records": None if before is None or after is None else after - before,
+        "records": None if starts_anew else _records(step.before, step.after, bounds),
         "warning": step.warning,
+        "starts_anew": starts_anew,
     }
+
+
+def _records(before: int | None, after: int | None, bounds: tuple[int, int] | None) -> int | None:
+    """How many records are skipped, or, negative, read again; None: that is not known."""
+    if before == after:
+        return None if before is None else 0
+    if after is None or bounds is None:
+        return None
+    action, records = effect(before, after, bounds)
+    return -records if records is not None and action is ResetAction.REWIND else records

@@ -9,6 +9,7 @@ from typing import Any
 from groupd.coordinator.core.types import Access, RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.waiting import Callback
+from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 
 CLIENT_ID = "groupd-console"
@@ -16,6 +17,8 @@ CLIENT_ID = "groupd-console"
 
 class Operator(Access):
     """Somebody whom the admin port has let in with the role admin. `name`: who that is."""
+
+    audited_by_asker = True
 
     def __init__(self, name: str) -> None:
         self.principal = name
@@ -27,14 +30,19 @@ def context_of(operator: Operator, address: str, token: Any, version: int = 0) -
 
 
 async def ask(broker: Broker, by: RequestContext, api_key: int, version: int, request: Any) -> Any:
-    """The reply to a request in the name of `by`. An error is in the reply."""
+    """The reply to a request in the name of `by`. An error is in the reply, and so is it if the
+    reply is lost; then nobody knows what was done."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    failure = API_BY_KEY[api_key].failure
 
     def resolve(reply: Any) -> None:
         if not answer.done():
             answer.set_result(reply)
 
-    waiter = Callback(request, API_BY_KEY[api_key].failure, resolve)
+    def lost() -> None:
+        resolve(failure(request, ErrorCode.UNKNOWN_SERVER_ERROR, None))
+
+    waiter = Callback(request, failure, resolve, lost)
     context = RequestContext(waiter, version, by.client_id, by.client_host, by.access)
     broker.submit(context, request)
     return await answer

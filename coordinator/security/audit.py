@@ -4,7 +4,9 @@ Its lines are structured events of the logger `groupd.audit`, each with the fiel
 Denials are at INFO and grants at DEBUG. Changes are at INFO too, and none of them is left out. The
 exception are commits by clients that are no members. They may be an operator's reset, but consumers
 that choose their partitions themselves commit in the same way, every few seconds. So the same
-client has one line for a topic in a window.
+client has one line for a topic in a window. What an operator orders at the console is no such
+commit: all of it is written. A line has at most `PLACES_MAX` partitions, since longer ones are cut
+off in the log; more of them have several lines.
 Questions that nobody asked by name have no line. No line has a secret.
 """
 
@@ -19,6 +21,7 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.core.acls import PatternType, Permission
+from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.messages.acls import AclBinding
 
@@ -31,6 +34,8 @@ LINES_MAX = 100
 """Lines for denials in a window."""
 RESETS_MAX = 1000
 """Lines for resets of offsets in a window."""
+PLACES_MAX = 100
+"""Partitions in a line."""
 
 log = structlog.get_logger("groupd.audit", log=LOG)
 
@@ -129,7 +134,15 @@ class Audit:
         self, by: RequestContext, group: str, topic: str, partitions: Sequence[int]
     ) -> None:
         """`partitions`: those of the topic whose offsets are gone."""
-        self._changed("offsets deleted", by, group=group, topic=topic, partitions=partitions)
+        for some in chunks(partitions, PLACES_MAX):
+            self._changed("offsets deleted", by, group=group, topic=topic, partitions=some)
+
+    def offsets_moved(
+        self, by: RequestContext, group: str, topic: str, offsets: Mapping[int, int]
+    ) -> None:
+        """Offsets were set by an operator at the console. `offsets`: partition -> offset."""
+        for some in chunks(offsets.items(), PLACES_MAX):
+            self._changed("offsets reset", by, group=group, topic=topic, offsets=dict(some))
 
     def offsets_reset(
         self,

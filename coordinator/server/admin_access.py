@@ -3,7 +3,8 @@
 A client proves who it is by a bearer token or by a TLS certificate; either stands for a role.
 Without credentials it may read if that is allowed where the port listens. Otherwise it gets 401
 whatever it asks for, so that it does not learn which pages exist. Where nobody has credentials,
-`/control` needs none: it is there only if somebody has switched it on.
+who may read may also change everything: move offsets, drain nodes, and use `/control`, which is
+there only if somebody has switched it on.
 """
 
 from __future__ import annotations
@@ -122,6 +123,12 @@ def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
             "groupd.admin.ssl.roles"
         )
     anonymous = Role.READ if credentials else Role.ADMIN
+    if not credentials and not is_loopback(host):  # somebody has said that nobody is to be asked
+        log.warning(
+            "everybody who reaches the admin port may read and change everything there",
+            admin=host,
+            authentication=asked,
+        )
     return AdminAccess(
         None if closed else anonymous,
         tokens,

@@ -13,7 +13,7 @@ from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
 from groupd.coordinator.core.slices import smallest
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.watch import LagWatch
-from groupd.coordinator.moves.mover import OffsetMover
+from groupd.coordinator.moves.mover import CannotRead, OffsetMover
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.inspecting import inspect_lazily
 from groupd.coordinator.runtime.long_work import LongWork
@@ -188,6 +188,8 @@ class GroupRoutes:
         shard = served_shard(self._broker, group_id)
         try:
             return as_json(await self._mover.last_moves(shard, group_id), compact=True)
+        except CannotRead as error:
+            return text(str(error), 503)
         except UnreadableLog as error:
             return text(str(error), 500)
 

@@ -32,6 +32,16 @@ from msgspec.structs import replace
 
 from groupd.coordinator.server.admin_access import AdminAccess, Caller
 from groupd.coordinator.server.admin_hosts import AdminHosts
+from groupd.coordinator.server.admin_kinds import (
+    ACTIONS,
+    CONTROL,
+    FILES,
+    METRICS,
+    PLACES,
+    PROBES,
+    STREAMS,
+    kind_of,
+)
 from groupd.coordinator.server.admin_places import Places
 from groupd.coordinator.server.admin_tls import Accepted, AdminTls, streams, subject_of
 from groupd.coordinator.server.admin_tokens import Role
@@ -42,8 +52,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("groupd.admin")
 
-CONTROL = "control"
-ACTIONS = "actions"
 JSON = "application/json"
 READ_AHEAD_BYTES = 16384
 """At most so many bytes of a client are buffered before they are parsed."""
@@ -57,17 +65,6 @@ UNASKED_MAX = 128
 """Connections that have not sent their request."""
 BACKLOG = 1024
 RETRY_AFTER_S = 1
-PROBES, METRICS, PAGES = "probes", "metrics", "pages"
-FILES, STREAMS = "files", "streams"
-PLACES = {PROBES: 32, METRICS: 8, PAGES: 8, FILES: 16, STREAMS: 128, CONTROL: 64, ACTIONS: 4}
-"""Requests that are answered at a time, by kind of path."""
-KINDS = {
-    "healthz": PROBES,
-    "readyz": PROBES,
-    "metrics": METRICS,
-    "console": FILES,
-    "live": STREAMS,
-}
 PARAMETERS_MAX = 32
 
 
@@ -285,7 +282,7 @@ class AdminServer:
             return ACTIONS
         if not first and wants_page(request):
             return FILES
-        return KINDS.get(first, PAGES)
+        return kind_of(request.path)
 
     async def _refusal(
         self, request: HttpRequest, kind: str, writer: asyncio.StreamWriter

@@ -48,6 +48,8 @@ from groupd.storage.log import LogError
 ROWS_AT_ONCE = 500
 """Groups that are asked of a worker at once; its answer is read in one go."""
 ANSWER_TIMEOUT_S = 5.0
+LOG_TIMEOUT_S = 30.0
+"""For a page for which the worker reads the log of a shard."""
 OK = 200
 
 T = TypeVar("T")
@@ -131,8 +133,8 @@ class ClusterRoutes:
         )
         try:
             return _reply(await link.ask(WorkerOperation.ADMIN, question))
-        except (LogError, TimeoutError) as error:
-            return text(f"worker {link.node_id}: {error}", 503)
+        except LogError as error:
+            return text(f"worker {link.node_id} of group {request.path[1]}: {error}", 503)
 
     async def events(self, request: HttpRequest) -> HttpReply:
         """The last events of all groups, oldest first; each worker counts its own."""
@@ -256,8 +258,12 @@ def _reply(answer: AdminAnswer) -> HttpReply:
 
 async def _ask(link: WorkerLink, path: tuple[str, ...], query: dict[str, str]) -> AdminAnswer:
     """Raises LogError, TimeoutError."""
-    async with asyncio.timeout(ANSWER_TIMEOUT_S):
-        answer: AdminAnswer = await link.ask(
-            WorkerOperation.ADMIN, AdminQuestion(tuple(path), dict(query))
-        )
+    most_s = LOG_TIMEOUT_S if path[2:] == ("moves",) else ANSWER_TIMEOUT_S
+    try:
+        async with asyncio.timeout(most_s):
+            answer: AdminAnswer = await link.ask(
+                WorkerOperation.ADMIN, AdminQuestion(tuple(path), dict(query))
+            )
+    except TimeoutError:
+        raise TimeoutError(f"no answer within {most_s:g} s") from None
     return answer

@@ -59,7 +59,7 @@ class WorkerReports:
         self._registry = make_registry(broker, connections, None, collectors)
         mover = OffsetMover(broker, logs, ends, self._work, Audit())
         self._groups = GroupRoutes(broker, self._work, None, self.watch, mover)
-        self._offsets = OffsetPages(broker, mover)
+        self._offsets = OffsetPages(broker, mover, self._work)
 
     async def metrics(self) -> list[Family]:
         await self._registry.prepare(self._work)

@@ -92,11 +92,15 @@ def test_a_group_with_members_is_refused(console: Console, daemon: Daemon) -> No
         console.wait_until_stable(1)
         console.wait_for(console.row("orders-0"), "ok 40 40 0")
         console.click(".tabs a", "Offsets")
-        console.wait_for(".notice.warning", "The group has 1 member.")
+        console.wait_for(".notice.warning", "The group is Stable: it has members.")
         console.click("#move button", "Preview")
         console.wait_for("#preview .actions", "it has members")
         disabled = "return document.querySelector('#preview button.danger').disabled"
         assert console.browser.run(disabled) is True
+    # The member has stopped, and the page has seen it.
+    console.browser.wait("return document.querySelector('.notice.warning') === null")
+    console.click("#move button", "Preview")
+    applied(console)
 
 
 def test_members_that_came_since_the_preview_are_seen(console: Console, daemon: Daemon) -> None:
@@ -113,3 +117,77 @@ def test_members_that_came_since_the_preview_are_seen(console: Console, daemon: 
         console.click("#preview button", "Apply …")
         console.click("dialog button", "Move them")
         console.wait_for(".notice.error", "it has members")
+        console.wait_for("#move", "All 2")
+        assert console.texts("#preview") == [], "what was shown may not be true any more"
+
+
+def test_an_offset_that_has_moved_since_the_preview_is_not_overwritten(
+    console: Console, daemon: Daemon
+) -> None:
+    opened(console, daemon, "stale")
+    console.click("#move button", "Preview")
+    console.wait_for("#preview", "What would be done")
+    commit(daemon.bootstrap, "stale", TOPIC, {1: 11})
+    console.allowed = ["status of 409"]
+    console.click("#preview button", "Apply …")
+    console.click("dialog button", "Move them")
+    console.wait_for(".notice.error", "1 offset moved since that was shown, such as orders-1")
+    assert console.texts("#preview") == []
+    console.click("#move label", "Some")
+    console.wait_for(console.row("orders-1"), "orders-1 11 29")
+    console.click("#move button", "Preview")
+    console.wait_for("#preview tbody", "orders-1 11 read again 11 0 rewind")
+
+
+def test_the_answer_to_an_earlier_question_is_not_shown(console: Console, daemon: Daemon) -> None:
+    opened(console, daemon, "slow")
+    console.browser.run(
+        """const send = window.fetch;
+        window.fetch = async (path, init) => {
+          if (init?.method !== 'POST') return send(path, init);
+          await new Promise((goOn) => { window.goOn = goOn; });
+          const reply = await send(path, init);
+          window.fetch = send;
+          setTimeout(() => { window.answered = true; });
+          return reply;
+        }"""
+    )
+    console.click("#move button", "Preview")
+    console.wait_for("#move button", "Asking …")
+    console.click("#move label", "Latest")
+    console.browser.wait("window.goOn?.(); return window.answered === true")
+    console.browser.run_async("requestAnimationFrame(() => requestAnimationFrame(done))")
+    assert console.texts("#preview") == []
+    console.click("#move button", "Preview")
+    console.wait_for("#preview", "What would be done")
+    console.wait_for("#preview tbody", "orders-0 10 skipped 30 40 forward")
+
+
+def test_all_and_some_are_the_same_partitions(console: Console, daemon: Daemon) -> None:
+    """Those with an offset, although the member has others, too."""
+    commit(daemon.bootstrap, "half", TOPIC, {0: 30})
+    with Reader(daemon.bootstrap, "half", "worker", [TOPIC], **{"enable.auto.commit": False}):
+        console.to_group("half")
+        console.wait_until_stable(1)
+        console.click(".tabs a", "Offsets")
+        console.wait_for("#move", "All 1 that have an offset")
+        console.click("#move label", "Some")
+        console.wait_for("#move", "Some: 1 partition chosen")
+        console.wait_for(console.row("orders-1"), "orders-1 none")
+        console.click(f"{console.row('orders-1')} label", "orders-1")
+        console.click("#move button", "Preview")
+        console.wait_for(
+            "#preview", "30 records are read again; 1 partition gets its first offset."
+        )
+
+
+def test_a_restore_that_deletes_says_that_partitions_start_anew(
+    console: Console, daemon: Daemon
+) -> None:
+    opened(console, daemon, "anew")
+    console.click("#move label", "Restore")
+    console.write("#move .field input", "2001-01-01T00:00:00")
+    console.click("#move label", "Delete the offsets")
+    console.click("#move button", "Preview")
+    console.wait_for("#preview", "2 partitions start anew, where auto.offset.reset says.")
+    applied(console)

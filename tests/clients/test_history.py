@@ -21,10 +21,11 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, TopicPartition
 
-from groupd.coordinator.cli.kafka.calls import OffsetAnswer, commit_offsets
+from groupd.coordinator.cli.kafka.calls import commit_offsets
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.cli.parse import servers
+from groupd.coordinator.history.restore import Current
 from groupd.protocol.errors import ErrorCode
 from tests.clients.conftest import TopicMaker
 from tests.support.admin import QUIET, committed, produce, retrying
@@ -146,7 +147,7 @@ def test_three_instants_a_rewind_and_the_way_back(
         # Should somebody join between the look and the write, the coordinator refuses by itself.
         with KafkaCluster(servers(peer.bootstrap, "--bootstrap")) as cluster:
             coordinator = cluster.coordinator(group)
-            wanted = {(orders, 0): OffsetAnswer(1, -1, "")}
+            wanted = {(orders, 0): Current(1)}
             assert commit_offsets(coordinator, group, wanted) == {
                 (orders, 0): ErrorCode.UNKNOWN_MEMBER_ID
             }

@@ -93,20 +93,50 @@ def reset(daemon: Daemon, group: str, to: str, value: Any = None, **more: Any) -
     return order(daemon, f"/groups/{group}/offsets/reset", {"to": to, "value": value, **more})
 
 
+def restore(daemon: Daemon, group: str, at: str, **more: Any) -> tuple[int, Any]:
+    return order(daemon, f"/groups/{group}/offsets/restore", {"at": at, **more})
+
+
+def shown(answer: Any) -> dict[str, list[list[int | None]]]:
+    """What an answer has shown and would write, as it is sent back."""
+    found: dict[str, list[list[int | None]]] = {}
+    for row in answer["rows"]:
+        if row["action"] not in ("keep", "leave", "skip"):
+            found.setdefault(row["topic"], []).append([row["partition"], row["from"], row["to"]])
+    return found
+
+
+def reset_now(
+    daemon: Daemon, group: str, to: str, value: Any = None, **more: Any
+) -> tuple[int, Any]:
+    """Sends back at once what a preview has shown."""
+    status, answer = reset(daemon, group, to, value, **more)
+    assert status == 200, answer
+    return reset(daemon, group, to, value, apply=shown(answer))
+
+
+def audited(daemon: Daemon, group: str) -> list[str]:
+    """The lines of the audit log about a group."""
+    log = (daemon.directory / "groupd.log").read_text()
+    return [one for one in log.splitlines() if "log=audit" in one and f"group={group} " in one]
+
+
 def moves(rows: list[dict[str, Any]]) -> list[tuple[int | None, int | None, int | None]]:
     return [(row["from"], row["to"], row["records"]) for row in rows]
 
 
-def test_a_reset_is_shown_first_and_done_when_that_is_asked_for(daemon: Daemon) -> None:
+def test_a_reset_is_shown_first_and_done_when_that_is_sent_back(daemon: Daemon) -> None:
     commit(daemon, "reset", 40, 50)
-    status, shown = reset(daemon, "reset", "earliest")
-    assert (status, shown["applied"], shown["refusal"]) == (200, False, "")
-    assert moves(shown["rows"]) == [(40, 0, -40), (50, 0, -50)]
+    status, answer = reset(daemon, "reset", "earliest")
+    assert (status, answer["refusal"]) == (200, "")
+    assert moves(answer["rows"]) == [(40, 0, -40), (50, 0, -50)]
     assert committed(daemon, "reset") == [40, 50]
-    assert reset(daemon, "reset", "earliest", apply=True)[1]["applied"]
+    assert reset(daemon, "reset", "earliest", apply=shown(answer)) == (200, {"written": 2})
     assert committed(daemon, "reset") == [0, 0]
+    status, line = reset(daemon, "reset", "earliest", apply=shown(answer))
+    assert (status, "2 offsets moved since that was shown" in line) == (409, True)
 
-    one = [{"topic": "orders", "partition": 1}]
+    one = {"orders": [1]}
     for to, value, wanted in (
         ("latest", None, 50),
         ("offset", 7, 7),
@@ -115,13 +145,13 @@ def test_a_reset_is_shown_first_and_done_when_that_is_asked_for(daemon: Daemon) 
         # Records 1, 3, 5 ... stand in partition 1.
         ("time", datetime.fromtimestamp(1000.051, UTC).isoformat(), 25),
     ):
-        status, done = reset(daemon, "reset", to, value, partitions=one, apply=True)
-        assert (status, [row["to"] for row in done["rows"]]) == (200, [wanted]), done
+        assert reset_now(daemon, "reset", to, value, partitions=one) == (200, {"written": 1})
         assert committed(daemon, "reset") == [0, wanted]
-    log = (daemon.directory / "groupd.log").read_text()
-    line = next(line for line in log.splitlines() if "offsets reset" in line)
-    assert 'principal="admin port: anonymous"' in line
-    assert "client=/127.0.0.1" in line
+    lines = audited(daemon, "reset")
+    assert len(lines) == 6, "one for each order, however fast they come"
+    assert all("offsets reset" in line for line in lines)
+    assert all('principal="admin port: anonymous"' in line for line in lines)
+    assert all("client=/127.0.0.1" in line for line in lines)
 
 
 def test_a_restore_brings_back_what_was_committed_then(daemon: Daemon) -> None:
@@ -131,20 +161,24 @@ def test_a_restore_brings_back_what_was_committed_then(daemon: Daemon) -> None:
     then = datetime.now(UTC).isoformat()
     wait_until(lambda: time.time() > moment + 0.004, 1, "a later time", str)
     commit(daemon, "restore", 0, 0)
-    path = "/groups/restore/offsets/restore"
-    status, shown = order(daemon, path, {"at": then})
-    assert (status, moves(shown["rows"])) == (200, [(0, 30, 30), (0, 20, 20)])
-    assert order(daemon, path, {"at": then, "apply": True})[1]["applied"]
+    status, answer = restore(daemon, "restore", then)
+    assert (status, moves(answer["rows"])) == (200, [(0, 30, 30), (0, 20, 20)])
+    assert restore(daemon, "restore", then, apply=shown(answer)) == (200, {"written": 2})
     assert committed(daemon, "restore") == [30, 20]
     before = "2001-01-01T00:00:00Z"
-    status, shown = order(daemon, path, {"at": before, "delete_new": True, "apply": True})
-    assert [row["action"] for row in shown["rows"]] == ["delete", "delete"]
+    status, answer = restore(daemon, "restore", before, delete_new=True)
+    assert [(row["action"], row["starts_anew"]) for row in answer["rows"]] == [("delete", True)] * 2
+    status, line = restore(daemon, "restore", before, apply=shown(answer))
+    assert (status, "would not do what was shown" in line) == (409, True)
+    apply = shown(answer)
+    assert restore(daemon, "restore", before, delete_new=True, apply=apply)[0] == 200
     assert committed(daemon, "restore") == [-1001, -1001]
+    assert ["offsets deleted" in line for line in audited(daemon, "restore")] == [False, True]
 
 
 def test_the_last_moves_and_who_made_them(daemon: Daemon) -> None:
     commit(daemon, "moved", 30, 20)
-    reset(daemon, "moved", "offset", 5, apply=True)
+    reset_now(daemon, "moved", "offset", 5)
     found = last_moves(daemon, "moved")
     assert sorted(found[:2]) == [
         ("back", 20, 5, "admin/simple"),
@@ -180,10 +214,9 @@ def test_what_members_commit_while_they_read_on_is_no_move(daemon: Daemon) -> No
 def test_a_group_with_members_is_not_moved(daemon: Daemon) -> None:
     commit(daemon, "busy", 10, 10)
     member = joined(daemon, "busy")
-    status, shown = reset(daemon, "busy", "latest")
-    assert (status, shown["applied"]) == (200, False)
-    assert "it has members" in shown["refusal"]
-    status, line = reset(daemon, "busy", "latest", apply=True)
+    status, answer = reset(daemon, "busy", "latest")
+    assert (status, "it has members" in answer["refusal"]) == (200, True)
+    status, line = reset(daemon, "busy", "latest", apply=shown(answer))
     assert (status, "it has members" in line) == (409, True)
     assert committed(daemon, "busy") == [10, 10]
     member.close()
@@ -199,6 +232,7 @@ def test_a_group_with_members_is_not_moved(daemon: Daemon) -> None:
         {"to": "time", "value": "yesterday"},
         {"to": "time", "value": "2026-01-01T00:00:00"},
         {"to": "earliest", "partitions": [{"topic": "orders"}]},
+        {"to": "earliest", "apply": True},
     ],
 )
 def test_bad_orders_are_refused_with_one_line(daemon: Daemon, body: Any) -> None:
@@ -208,9 +242,11 @@ def test_bad_orders_are_refused_with_one_line(daemon: Daemon, body: Any) -> None
 
 def test_what_cannot_be_moved(daemon: Daemon) -> None:
     assert reset(daemon, "nobody", "earliest")[0] == 409
-    gone = [{"topic": "no-such-topic", "partition": 0}]
-    status, shown = reset(daemon, "nobody", "earliest", partitions=gone)
-    assert (status, shown["rows"][0]["action"]) == (200, "leave")
+    gone = {"no-such-topic": [0]}
+    status, answer = reset(daemon, "nobody", "earliest", partitions=gone)
+    assert (status, answer["rows"][0]["action"]) == (200, "leave")
+    status, line = reset(daemon, "nobody", "earliest", apply={"no-such-topic": [[0, None, 5]]})
+    assert (status, "Nothing has been written" in line) == (409, True)
     assert order(daemon, "/groups/any/offsets/nothing", {})[0] == 404
     assert order(daemon, "/groups/any/offsets/reset", b" " * (2 << 20))[0] == 400
 

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from groupd.coordinator.cli.groups.past import fail, note
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.calls import OffsetAnswer, Place
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.kafka.group_calls import (
@@ -22,9 +21,8 @@ from groupd.coordinator.cli.kafka.group_calls import (
     list_groups,
 )
 from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.history.restore import Bounds, Current, Place
 from groupd.coordinator.server.group_lag import add_lag
-
-Bounds = Mapping[Place, tuple[int, int]]
 
 _WITHOUT_OFFSETS = "share"
 """A type of groups whose positions are no committed offsets."""
@@ -36,7 +34,7 @@ class _Found(Struct, frozen=True):
 
     listed: FoundGroup
     described: KafkaGroup | None
-    committed: Mapping[Place, OffsetAnswer]
+    committed: Mapping[Place, Current]
 
     @property
     def members(self) -> tuple[KafkaMember, ...]:
@@ -150,7 +148,7 @@ def _offsets(found: _Found, bounds: Bounds, now_ms: int) -> dict[str, Any]:
 
 
 def _partition(
-    place: Place, committed: OffsetAnswer | None, owner: KafkaMember | None
+    place: Place, committed: Current | None, owner: KafkaMember | None
 ) -> dict[str, Any]:
     topic, number = place
     return {

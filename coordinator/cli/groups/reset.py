@@ -10,13 +10,14 @@ from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.past import asking, fail, note
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import or_dash, table_of
-from groupd.coordinator.cli.groups.writing import check_empty, counted, write_offsets
+from groupd.coordinator.cli.groups.writing import check_empty, write_offsets
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.calls import OffsetAnswer, Place
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.times import FORMS, parse_time
 from groupd.coordinator.history.reset_plan import ResetStep, ResetTarget, WantedReset, plan_reset
+from groupd.coordinator.history.restore import Current, Place
+from groupd.coordinator.moves.parts import counted
 
 TO_FORMS = f"earliest, latest, offset:N, shift:+N, shift:-N or a time ({FORMS})"
 
@@ -85,12 +86,12 @@ def reset_group(
             fail(f"group {group_id} has nothing committed: name topics with --topic")
         steps = _plan(cluster, wanted, places, committed)
         _show(group_id, steps, as_json=as_json, wide=wide)
-        check_empty(coordinator, group_id, "reset")
-        new = {one.place: OffsetAnswer(one.after or 0, -1, "") for one in steps if one.is_write}
+        check_empty(coordinator, group_id)
+        new = {one.place: Current(one.after or 0) for one in steps if one.is_write}
         if apply:
             write_offsets(coordinator, group_id, new)
         elif new:
-            note(f"a dry run: {counted(len(new))} would be written; --apply does it")
+            note(f"a dry run: {counted(len(new), 'offset')} would be written; --apply does it")
         if not new:
             note("nothing to do")
 
@@ -113,7 +114,7 @@ def _plan(
     cluster: KafkaCluster,
     wanted: WantedReset,
     places: Sequence[Place],
-    committed: Mapping[Place, OffsetAnswer],
+    committed: Mapping[Place, Current],
 ) -> list[ResetStep]:
     at_time = cluster.at_time(places, wanted.amount) if wanted.target is ResetTarget.TIME else {}
     before = {place: answer.offset for place, answer in committed.items()}

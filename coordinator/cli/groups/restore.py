@@ -9,14 +9,14 @@ from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.source import cluster_source, open_source
 from groupd.coordinator.cli.groups.tables import table
-from groupd.coordinator.cli.groups.writing import check_empty, counted, write_offsets
+from groupd.coordinator.cli.groups.writing import check_empty, write_offsets
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.calls import OffsetAnswer
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection
 from groupd.coordinator.history.changes import CommittedOffset
-from groupd.coordinator.history.restore import Action, Current, RestoreStep, TopicNow, plan
+from groupd.coordinator.history.restore import RestoreStep, TopicNow, plan, writes
+from groupd.coordinator.moves.parts import counted
 
 
 def restore_group(
@@ -39,12 +39,15 @@ def restore_group(
             coordinator = cluster.coordinator(group_id)
             steps = _plan(cluster, coordinator, group_id, then, delete_new=delete_new)
             _show(group_id, steps, as_json, wide)
-            check_empty(coordinator, group_id, "restore")
+            check_empty(coordinator, group_id)
+            wanted = {step.place: step.wanted for step in writes(steps)}
             if apply:
-                _apply(coordinator, group_id, steps)
-            elif _writes(steps):
-                note(f"a dry run: {counted(_writes(steps))} would be written; --apply does it")
-            if not _writes(steps):
+                write_offsets(coordinator, group_id, wanted)
+            elif wanted:
+                note(
+                    f"a dry run: {counted(len(wanted), 'offset')} would be written; --apply does it"
+                )
+            if not wanted:
                 note("nothing to do")
 
     run(work())
@@ -71,30 +74,13 @@ def _plan(
     *,
     delete_new: bool,
 ) -> list[RestoreStep]:
-    now = {
-        at: Current(found.offset, found.leader_epoch, found.metadata)
-        for at, found in calls.fetch_offsets(coordinator, group_id).items()
-    }
+    now = calls.fetch_offsets(coordinator, group_id)
     topics = {
         name: TopicNow(topic.topic_id, len(topic.partitions))
         for name, topic in cluster.topics(sorted({entry.topic for entry in then})).items()
     }
-    places = [(entry.topic, entry.partition) for entry in then]
+    places = [entry.place for entry in then]
     return plan(then, now, topics, cluster.bounds(places), delete_new=delete_new)
-
-
-def _writes(steps: list[RestoreStep]) -> int:
-    return sum(step.action in (Action.COMMIT, Action.DELETE) for step in steps)
-
-
-def _apply(coordinator: BlockingConnection, group_id: str, steps: list[RestoreStep]) -> None:
-    wanted = {
-        (step.topic, step.partition): OffsetAnswer(step.after, step.leader_epoch, step.metadata)
-        for step in steps
-        if step.action is Action.COMMIT and step.after is not None
-    }
-    gone = [(step.topic, step.partition) for step in steps if step.action is Action.DELETE]
-    write_offsets(coordinator, group_id, wanted, gone)
 
 
 def _show(group_id: str, steps: list[RestoreStep], as_json: bool, wide: bool) -> None:

@@ -6,82 +6,67 @@ member, generation -1, which the coordinator refuses while the group has members
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from groupd.coordinator.cli.groups.past import fail, note
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.calls import OffsetAnswer, Place
 from groupd.coordinator.cli.kafka.connection import BlockingConnection
 from groupd.coordinator.cli.kafka.group_calls import list_groups
+from groupd.coordinator.history.restore import Current, Place
+from groupd.coordinator.moves.parts import (
+    counted,
+    differing,
+    members_refusal,
+    parts_of,
+    refused_text,
+)
 
-REQUEST_BYTES = 400_000
-"""The size of the offsets in one OffsetCommit, so that their records fit into one batch of the
-coordinator."""
 
-_MEMBERLESS = ("Empty", "Dead")
-
-
-def check_empty(coordinator: BlockingConnection, group_id: str, purpose: str) -> None:
+def check_empty(coordinator: BlockingConnection, group_id: str) -> None:
     """The command ends with exit code 1 while the group has members."""
     found = list_groups(coordinator).get(group_id)
-    if found is not None and found.state not in _MEMBERLESS:
-        fail(
-            f"group {group_id} is {found.state}: it has members, which would go on committing. "
-            f"Stop its consumers, then {purpose}"
-        )
+    refusal = "" if found is None else members_refusal(group_id, found.state)
+    if refusal:
+        fail(refusal)
 
 
 def write_offsets(
-    coordinator: BlockingConnection,
-    group_id: str,
-    wanted: Mapping[Place, OffsetAnswer],
-    gone: Sequence[Place] = (),
+    coordinator: BlockingConnection, group_id: str, wanted: Mapping[Place, Current | None]
 ) -> None:
-    """Commit `wanted`, delete `gone`, then ask the coordinator what is committed now: only that
-    counts. If anything is refused or different, the command ends with exit code 1."""
-    count = len(wanted) + len(gone)
-    failed: dict[Place, int] = {}
-    for part in _requests(wanted):
-        if failed:
-            break
-        failed.update(_errors(calls.commit_offsets(coordinator, group_id, part)))
-    if gone and not failed:
-        failed.update(_errors(calls.delete_offsets(coordinator, group_id, gone)))
-    for (topic, partition), code in sorted(failed.items()):
-        note(f"{topic}-{partition} refused: {calls.error_name(code)}")
-    if failed:
-        fail(f"{len(failed)} of {counted(count)} refused, what follows was not tried")
-    found = calls.fetch_offsets(coordinator, group_id)
-    wrong = [place for place, offset in wanted.items() if found.get(place) != offset]
-    for topic, partition in wrong:
-        note(f"{topic}-{partition} is not at {wanted[topic, partition].offset}")
-    for topic, partition in gone:
-        if (topic, partition) in found:
-            wrong.append((topic, partition))
-            note(f"{topic}-{partition} still has an offset")
+    """Commit the offsets, delete those that are None, then ask the coordinator what is committed
+    now: only that counts. If anything is refused or different, the command ends with exit code
+    1."""
+    commits = {place: one for place, one in wanted.items() if one is not None}
+    deletes = {place: None for place, one in wanted.items() if one is None}
+    written = 0
+    for commit in parts_of(group_id, commits):
+        refused = _errors(calls.commit_offsets(coordinator, group_id, commit))
+        written = _checked(refused, written, len(commit), len(wanted))
+    for delete in parts_of(group_id, deletes):
+        refused = _errors(calls.delete_offsets(coordinator, group_id, list(delete)))
+        written = _checked(refused, written, len(delete), len(wanted))
+    wrong = differing(wanted, calls.fetch_offsets(coordinator, group_id))
+    for place in wrong:
+        offset, name = wanted[place], f"{place[0]}-{place[1]}"
+        note(
+            f"{name} still has an offset" if offset is None else f"{name} is not at {offset.offset}"
+        )
     if wrong:
         fail("written, but somebody has moved offsets since: see `groupd groups history`")
-    if count:
-        note(f"{counted(count)} written and read back")
+    if wanted:
+        note(f"{counted(len(wanted), 'offset')} written and read back")
 
 
-def counted(count: int) -> str:
-    return f"{count} offset" + ("" if count == 1 else "s")
+def _errors(answer: Mapping[Place, int]) -> dict[Place, str]:
+    return {place: calls.error_name(code) for place, code in answer.items() if code}
 
 
-def _errors(answer: Mapping[Place, int]) -> dict[Place, int]:
-    return {place: code for place, code in answer.items() if code}
-
-
-def _requests(wanted: Mapping[Place, OffsetAnswer]) -> Iterator[dict[Place, OffsetAnswer]]:
-    part: dict[Place, OffsetAnswer] = {}
-    size = 0
-    for place, offset in wanted.items():
-        own = 100 + len(place[0]) + 3 * len(offset.metadata)
-        if part and size + own > REQUEST_BYTES:
-            yield part
-            part, size = {}, 0
-        part[place] = offset
-        size += own
-    if part:
-        yield part
+def _checked(refused: Mapping[Place, str], written: int, tried: int, count: int) -> int:
+    """How many partitions have been written after a part of `tried`. If some were refused, the
+    command ends with exit code 1."""
+    written += tried - len(refused)
+    for (topic, partition), error in sorted(refused.items()):
+        note(f"{topic}-{partition} refused: {error}")
+    if refused:
+        fail(refused_text(refused, written, count))
+    return written

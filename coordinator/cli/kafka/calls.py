@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
+from groupd.coordinator.history.restore import Current, Place
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.reader import Reader
@@ -22,7 +23,6 @@ OFFSET_FETCH = Call(9, 5, "OffsetFetch")
 OFFSET_DELETE = Call(47, 0, "OffsetDelete")
 
 EARLIEST, LATEST = -2, -1
-Place = tuple[str, int]
 
 
 class PartitionMetadata(Struct, frozen=True):
@@ -46,12 +46,6 @@ class ClusterMetadata(Struct, frozen=True):
 
     brokers: Mapping[int, tuple[str, int]]
     topics: Mapping[str, TopicMetadata]
-
-
-class OffsetAnswer(Struct, frozen=True):
-    offset: int
-    leader_epoch: int
-    metadata: str
 
 
 def error_name(code: int) -> str:
@@ -205,7 +199,7 @@ def fetch(
 
 
 def commit_offsets(
-    connection: BlockingConnection, group_id: str, offsets: Mapping[Place, OffsetAnswer]
+    connection: BlockingConnection, group_id: str, offsets: Mapping[Place, Current]
 ) -> dict[Place, int]:
     """Commit as an operator does: no member, generation -1. Returns an error code for each
     partition."""
@@ -231,18 +225,18 @@ def commit_offsets(
     return connection.call(OFFSET_COMMIT, write, read)
 
 
-def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[Place, OffsetAnswer]:
+def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[Place, Current]:
     """Everything that the group has committed, by partition."""
 
     def write(writer: Writer) -> None:
         writer.string(group_id)
         writer.null_array()
 
-    def partition(reader: Reader) -> tuple[int, OffsetAnswer, int]:
+    def partition(reader: Reader) -> tuple[int, Current, int]:
         index, offset, epoch = reader.int32(), reader.int64(), reader.int32()
-        return index, OffsetAnswer(offset, epoch, reader.nullable_string() or ""), reader.int16()
+        return index, Current(offset, epoch, reader.nullable_string() or ""), reader.int16()
 
-    def read(reader: Reader) -> dict[Place, OffsetAnswer]:
+    def read(reader: Reader) -> dict[Place, Current]:
         reader.int32()
         topics = reader.array(lambda r: (r.string(), r.array(partition)))
         error = reader.int16()

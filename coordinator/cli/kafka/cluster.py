@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from types import TracebackType
 
 from groupd.coordinator.cli.kafka import calls, config_calls, group_calls
-from groupd.coordinator.cli.kafka.calls import Place, TopicMetadata
+from groupd.coordinator.cli.kafka.calls import TopicMetadata
 from groupd.coordinator.cli.kafka.connection import (
     UNPROTECTED,
     BlockingConnection,
@@ -14,6 +14,7 @@ from groupd.coordinator.cli.kafka.connection import (
     KafkaError,
     first_that_answers,
 )
+from groupd.coordinator.history.restore import Place
 
 USED = (
     calls.METADATA,

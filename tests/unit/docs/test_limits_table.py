@@ -14,6 +14,7 @@ from groupd.coordinator.security import audit, quota_entities
 from groupd.coordinator.server import (
     admin_access,
     admin_http,
+    admin_kinds,
     http_body,
     log_limits,
     recent_failures,
@@ -29,7 +30,7 @@ AMOUNT = re.compile(r"(\d+)(?: (min|s|KiB|MiB)\b)?")
 UNITS = {"": 1, "s": 1000, "min": 60_000, "KiB": 1024, "MiB": 1024 * 1024}
 """The factors of the units: settings count in milliseconds and bytes."""
 
-PLACES = admin_http.PLACES.values()
+PLACES = admin_kinds.PLACES.values()
 CONSTANTS = {
     "TLS records without data, such as those with new keys": (
         f"{tls_connection.SILENT_MAX} of a connection"

@@ -189,8 +189,24 @@ async def test_elsewhere_a_start_needs_a_scheme(tmp_path: Path, host: str) -> No
     settings = AdminSettings(admin_token_file=str(token_file(tmp_path)))
     assert await status(admin_access(settings, host), Caller(HERE)) == 401
     assert await status(admin_access(settings, host), bearer(READER)) == 200
-    nobody_asked = admin_access(AdminSettings(admin_authentication="none"), host)
-    assert await status(nobody_asked, Caller(ANYWHERE)) == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "tokens", "change", "warnings"),
+    [("0.0.0.0", False, 200, 1), ("0.0.0.0", True, 401, 0), (HERE, False, 200, 0)],
+)
+async def test_where_nobody_is_asked_everybody_has_the_role_admin_unless_somebody_has_credentials(
+    tmp_path: Path, host: str, tokens: bool, change: int, warnings: int
+) -> None:
+    settings = AdminSettings(
+        admin_authentication="none",
+        admin_token_file=str(token_file(tmp_path)) if tokens else "",
+    )
+    with capture_logs() as logs:
+        access = admin_access(settings, host)
+    assert [line["log_level"] for line in logs] == ["warning"] * warnings
+    assert await status(access, Caller(ANYWHERE)) == 200
+    assert await status(access, Caller(ANYWHERE), Role.ADMIN) == change
 
 
 async def test_always_also_means_loopback(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const folder = await mkdtemp(join(tmpdir(), "console-test-"));
 after(() => rm(folder, { recursive: true }));
 const outfile = join(folder, "pure.mjs");
-const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_moves"];
+const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_rows", "pages/offsets_moves"];
 await build({
   stdin: { contents: names.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: process.cwd(), loader: "ts" },
   outfile,
@@ -149,15 +149,49 @@ test("changes of the list of groups", () => {
 
 test("the form asks for what it shows, or says what is missing", () => {
   const partitions = [{ topic: "t", partition: 0 }, { topic: "t", partition: 1 }];
-  const form = { target: "earliest", number: "", time: "", deleteNew: false, chosen: null };
+  const form = { target: "earliest", number: "", time: "", ms: null, deleteNew: false, chosen: null };
   const ask = (change) => it.requestOf("a/b", { ...form, ...change }, partitions);
   assert.deepEqual(ask({}), { path: "groups/a%2Fb/offsets/reset", body: { to: "earliest", value: null, partitions: null } });
-  assert.deepEqual(ask({ target: "shift", number: "-5", chosen: new Set(["t-1"]) }).body, { to: "shift", value: -5, partitions: [{ topic: "t", partition: 1 }] });
+  assert.deepEqual(ask({ target: "shift", number: "-5", chosen: new Set(["t-1"]) }).body, { to: "shift", value: -5, partitions: { t: [1] } });
   assert.deepEqual(ask({ target: "restore", time: "2026-01-02T03:04:05Z", deleteNew: true }).body, { at: "2026-01-02T03:04:05.000Z", delete_new: true });
   assert.equal(ask({ target: "time" }), "Choose a time.");
   assert.equal(ask({ target: "offset", number: "-1" }), "An offset is not negative.");
   assert.equal(ask({ target: "shift", number: "1.5" }), "Enter a whole number.");
   assert.equal(ask({ chosen: new Set() }), "Choose at least one partition.");
+});
+
+test("a time that was not typed is the same after clocks were put back", () => {
+  const zone = process.env.TZ;
+  process.env.TZ = "Europe/Berlin";
+  try {
+    const at = "2026-10-25T01:30:00.000Z"; // 02:30 for the second time on that day
+    const form = { target: "restore", number: "", deleteNew: false, chosen: null, ...it.timeFields(Date.parse(at)) };
+    assert.equal(form.time, "2026-10-25T02:30:00.000");
+    assert.equal(it.requestOf("g", form, []).body.at, at);
+    assert.equal(it.requestOf("g", { ...form, ms: null }, []).body.at, "2026-10-25T00:30:00.000Z");
+  } finally {
+    if (zone === undefined) delete process.env.TZ;
+    else process.env.TZ = zone;
+  }
+});
+
+const change = (partition, from, to, action, records, more = {}) => ({ topic: "t", partition, from, to, action, records, warning: "", starts_anew: false, ...more });
+
+test("a preview says what happens to records, one or many, and what starts anew", () => {
+  const told = (...rows) => it.sentence(it.sumsOf(rows));
+  assert.equal(told(change(0, 5, 4, "rewind", -1)), "1 record is read again");
+  assert.equal(told(change(0, 5, 3, "rewind", -2), change(1, 5, 6, "forward", 1)), "2 records are read again; 1 record is skipped");
+  assert.equal(told(change(0, 5, null, "delete", null, { starts_anew: true })), "1 partition starts anew, where auto.offset.reset says");
+  assert.equal(told(change(0, null, 5, "first", null), change(1, null, 5, "first", null)), "2 partitions get their first offset");
+  assert.equal(told(change(0, 5, 9, "commit", null)), "1 partition could not be looked at");
+  assert.equal(told(change(0, 5, 5, "keep", 0)), "No record is read again or skipped");
+  assert.deepEqual([[5, 4, -1], [4, 5, 1], [5, 5, 0], [null, 5, null], [5, 9, null]].map(([from, to, records]) => it.recordsText(change(0, from, to, "commit", records))), ["1 read again", "1 skipped", "0", "first offset", "not known"]);
+});
+
+test("what is sent back is what was shown and would be written", () => {
+  const rows = [change(0, 5, 4, "rewind", -1), change(1, 5, 5, "keep", 0), change(2, null, 3, "first", null), change(7, 5, null, "delete", null)];
+  assert.deepEqual(it.applyOf(rows), { t: [[0, 5, 4], [2, null, 3], [7, 5, null]] });
+  assert.equal(JSON.stringify(it.applyOf([{ ...rows[0], topic: "__proto__" }])), '{"__proto__":[[0,5,4]]}');
 });
 
 test("a history begins where something is known, but is never too short to be read", () => {

@@ -258,13 +258,15 @@ export interface OffsetChange {
   from: number | null;
   to: number | null;
   action: string;
+  // Skipped, or, negative, read again; null: not known.
   records: number | null;
   warning: string | null;
+  // Consumers start where their auto.offset.reset says.
+  starts_anew: boolean;
 }
 
 export interface OffsetChanges {
   rows: OffsetChange[];
   // Why it cannot be applied now; empty: it can.
   refusal: string;
-  applied: boolean;
 }

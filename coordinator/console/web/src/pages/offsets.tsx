@@ -1,24 +1,20 @@
 // Moves the committed offsets of a group: first what would happen, then, after a second word, that it happens.
 import type { JSX } from "preact";
-import { useCallback, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, getPages, groupPath, post, ServerError, told } from "../data/api.ts";
 import { askAgain } from "../data/session.ts";
 import type { Group, OffsetChanges, Offsets, PartitionOffsets } from "../data/types.ts";
-import { localTime, plural } from "../format.ts";
 import { useLoad } from "../ui/load.ts";
 import { Card, Notice } from "../ui/parts.tsx";
 import { GroupHead } from "./group/page.tsx";
 import { Confirm, Preview } from "./offsets_preview.tsx";
 import { LastMoves } from "./offsets_moves.tsx";
-import { type OffsetsForm, type Request, requestOf, type Target } from "./offsets_form.ts";
+import { type OffsetsForm, type Request, requestOf, type Target, timeFields } from "./offsets_form.ts";
 import { PartitionChoice } from "./offsets_choice.tsx";
+import { applyOf } from "./offsets_rows.ts";
 
-const START: OffsetsForm = { target: "earliest", number: "", time: "", deleteNew: false, chosen: null };
-
-interface Shown {
-  request: Request;
-  changes: OffsetChanges;
-}
+const START: OffsetsForm = { target: "earliest", number: "", time: "", ms: null, deleteNew: false, chosen: null };
+const STATE_EVERY_MS = 2000;
 
 export function OffsetsPage(props: { groupId: string }): JSX.Element {
   const { groupId } = props;
@@ -28,22 +24,37 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
     return pages.flatMap((one) => one.partitions);
   }, []);
   const found = useLoad<PartitionOffsets[]>(`${groupPath(groupId, "/offsets")}#${round}`, load);
-  const group = useLoad<Group>(groupPath(groupId), get);
-  const busy = group.value?.members.length ?? 0;
+  // Stays when they cannot be read again: the form may have something to say about what was done.
+  const known = useRef<PartitionOffsets[] | null>(null);
+  known.current = found.value ?? known.current;
   return (
     <div class="page offsets">
       <GroupHead groupId={groupId} at="offsets" />
-      {busy > 0 && (
-        <Notice tone="warning">
-          The group has {plural(busy, "member")}. Offsets can be moved once all of them have stopped; a preview is possible now.
-        </Notice>
-      )}
+      <MembersNotice groupId={groupId} />
       {found.error !== null && <Notice tone="error">{found.error}</Notice>}
-      {found.value === null && found.loading && <p class="loading">Reading the offsets …</p>}
-      {found.value !== null && (
-        <Work groupId={groupId} partitions={found.value} round={round} onApplied={() => setRound(round + 1)} />
+      {known.current === null && found.loading && <p class="loading">Reading the offsets …</p>}
+      {known.current !== null && (
+        <Work groupId={groupId} partitions={known.current} round={round} onTried={() => setRound((before) => before + 1)} />
       )}
     </div>
+  );
+}
+
+const MEMBERLESS: readonly string[] = ["Empty", "Dead"];
+
+function MembersNotice(props: { groupId: string }): JSX.Element | null {
+  const [beat, setBeat] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setBeat((before) => before + 1), STATE_EVERY_MS);
+    return () => clearInterval(timer);
+  }, []);
+  // One item of each list will do.
+  const { value } = useLoad<Group>(`${groupPath(props.groupId, "?limit=1")}#${beat}`, get);
+  if (value === null || MEMBERLESS.includes(value.state)) return null;
+  return (
+    <Notice tone="warning">
+      The group is {value.state}: it has members. Offsets can be moved once all of them have stopped; a preview is possible now.
+    </Notice>
   );
 }
 
@@ -51,7 +62,14 @@ interface WorkProps {
   groupId: string;
   partitions: PartitionOffsets[];
   round: number;
-  onApplied(): void;
+  // Something may have been written.
+  onTried(): void;
+}
+
+interface Shown {
+  request: Request;
+  changes: OffsetChanges;
+  applied: boolean;
 }
 
 function Work(props: WorkProps): JSX.Element {
@@ -61,29 +79,52 @@ function Work(props: WorkProps): JSX.Element {
   const [error, setError] = useState<unknown>(null);
   const [working, setWorking] = useState(false);
   const [asking, setAsking] = useState(false);
+  const asked = useRef(0); // the number of the last question whose answer is wanted
   const request = requestOf(groupId, form, partitions);
 
   const change = (next: Partial<OffsetsForm>) => {
+    asked.current++; // a preview of other values must not be shown any more, nor applied
     setForm({ ...form, ...next });
-    setShown(null); // a preview of other values must not be applied
+    setShown(null);
     setError(null);
+    setWorking(false);
   };
   const before = (ms: number) => {
-    change({ target: "restore", time: localTime(ms - 1) });
+    change({ target: "restore", ...timeFields(ms - 1) });
     document.getElementById("move")?.scrollIntoView({ block: "nearest" });
   };
-  const ask = async (what: Request, apply: boolean) => {
+  const preview = async (what: Request) => {
+    const number = ++asked.current;
+    const still = (then: () => void) => {
+      if (number === asked.current) then();
+    };
     setWorking(true);
     setError(null);
     try {
-      const changes = await post<OffsetChanges>(what.path, { ...what.body, apply });
-      setShown({ request: what, changes });
-      if (changes.applied) props.onApplied();
+      const changes = await post<OffsetChanges>(what.path, what.body);
+      still(() => setShown({ request: what, changes, applied: false }));
     } catch (failure) {
+      still(() => {
+        setShown(null);
+        setError(failure);
+      });
+    } finally {
+      still(() => setWorking(false));
+    }
+  };
+  const apply = async (what: Shown) => {
+    setWorking(true);
+    setError(null);
+    try {
+      await post(what.request.path, { ...what.request.body, apply: applyOf(what.changes.rows) });
+      setShown({ ...what, applied: true });
+    } catch (failure) {
+      setShown(null); // some of it may have been done, so it is not true any more
       setError(failure);
     } finally {
       setWorking(false);
       setAsking(false);
+      props.onTried();
     }
   };
 
@@ -94,7 +135,7 @@ function Work(props: WorkProps): JSX.Element {
           class="offsets-form"
           onSubmit={(event) => {
             event.preventDefault();
-            if (typeof request !== "string") void ask(request, false);
+            if (typeof request !== "string") void preview(request);
           }}
         >
           <TargetFields form={form} onChange={change} />
@@ -110,14 +151,16 @@ function Work(props: WorkProps): JSX.Element {
         </form>
       </Card>
       {error !== null && <Refusal error={error} />}
-      {shown !== null && <Preview changes={shown.changes} onApply={() => setAsking(true)} working={working} />}
+      {shown !== null && (
+        <Preview changes={shown.changes} applied={shown.applied} onApply={() => setAsking(true)} working={working} />
+      )}
       {shown !== null && asking && (
         <Confirm
           groupId={groupId}
           changes={shown.changes}
           working={working}
           onCancel={() => setAsking(false)}
-          onApply={() => void ask(shown.request, true)}
+          onApply={() => void apply(shown)}
         />
       )}
       <LastMoves groupId={groupId} round={props.round} onBefore={before} />
@@ -172,7 +215,7 @@ function TargetFields(props: { form: OffsetsForm; onChange(next: Partial<Offsets
             type="datetime-local"
             step="0.001"
             value={form.time}
-            onInput={(event) => onChange({ time: event.currentTarget.value })}
+            onInput={(event) => onChange({ time: event.currentTarget.value, ms: null })}
           />
         </label>
       )}

@@ -1,10 +1,12 @@
-// Which partitions are moved: all, those of some topics, or one by one.
+// Which partitions are moved: all that have an offset, those of some topics, or one by one.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { PartitionOffsets } from "../data/types.ts";
-import { exact, place, plural } from "../format.ts";
+import { exact, plural } from "../format.ts";
+import { nameOf, partitionColumn } from "../ui/partition.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 import { Name, Num } from "../ui/words.tsx";
+import { byTopic } from "./offsets_rows.ts";
 
 export function PartitionChoice(props: {
   partitions: PartitionOffsets[];
@@ -12,19 +14,20 @@ export function PartitionChoice(props: {
   onChange(chosen: ReadonlySet<string> | null): void;
 }): JSX.Element {
   const { partitions, chosen, onChange } = props;
+  const committed = useMemo(() => partitions.filter((one) => one.committed_offset !== null), [partitions]);
   return (
     <fieldset>
       <legend>Partitions</legend>
       <label class="check">
         <input type="radio" name="scope" checked={chosen === null} onChange={() => onChange(null)} />
-        All {exact(partitions.length)}
+        All {exact(committed.length)} that have an offset
       </label>
       <label class="check">
         <input
           type="radio"
           name="scope"
           checked={chosen !== null}
-          onChange={() => onChange(new Set(partitions.map((one) => place(one.topic, one.partition))))}
+          onChange={() => onChange(new Set(committed.map(nameOf)))}
         />
         Some{chosen !== null && `: ${plural(chosen.size, "partition")} chosen`}
       </label>
@@ -42,11 +45,10 @@ interface PickerProps {
 function Picker(props: PickerProps): JSX.Element {
   const { partitions, chosen, onChange } = props;
   const [text, setText] = useState("");
-  const topics = useMemo(() => {
-    const found = new Map<string, string[]>();
-    for (const one of partitions) found.set(one.topic, [...(found.get(one.topic) ?? []), place(one.topic, one.partition)]);
-    return [...found.entries()].sort(([a], [b]) => (a < b ? -1 : 1));
-  }, [partitions]);
+  const topics = useMemo(
+    () => Object.entries(byTopic(partitions, nameOf)).sort(([a], [b]) => (a < b ? -1 : 1)),
+    [partitions],
+  );
   const put = (names: string[], on: boolean) => {
     const next = new Set(chosen);
     for (const name of names) {
@@ -55,7 +57,7 @@ function Picker(props: PickerProps): JSX.Element {
     }
     onChange(next);
   };
-  const shown = partitions.filter((one) => place(one.topic, one.partition).includes(text.trim()));
+  const shown = partitions.filter((one) => nameOf(one).includes(text.trim()));
   return (
     <div class="picker">
       <div class="topic-checks" role="group" aria-label="Topics">
@@ -87,7 +89,7 @@ function Picker(props: PickerProps): JSX.Element {
         label="Partitions to choose from"
         columns={pickColumns(chosen, put)}
         rows={shown}
-        rowKey={(row) => place(row.topic, row.partition)}
+        rowKey={nameOf}
         empty="No partition matches."
       />
     </div>
@@ -99,22 +101,12 @@ function pickColumns(
   put: (names: string[], on: boolean) => void,
 ): Column<PartitionOffsets>[] {
   return [
-    {
-      key: "partition",
-      title: "Partition",
-      width: 220,
-      grow: true,
-      cell: (row) => {
-        const name = place(row.topic, row.partition);
-        return (
-          <label class="check">
-            <input type="checkbox" checked={chosen.has(name)} onChange={(event) => put([name], event.currentTarget.checked)} />
-            <Name text={name} />
-          </label>
-        );
-      },
-      sort: (row) => place(row.topic, row.partition),
-    },
+    partitionColumn(220, (name) => (
+      <label class="check">
+        <input type="checkbox" checked={chosen.has(name)} onChange={(event) => put([name], event.currentTarget.checked)} />
+        <Name text={name} />
+      </label>
+    )),
     {
       key: "committed",
       title: "Committed",

@@ -1,6 +1,8 @@
 // What the form about offsets asks the server for. Pure, so that its checks can be tested.
 import { groupPath } from "../data/api.ts";
 import type { PartitionOffsets } from "../data/types.ts";
+import { localTime, place } from "../format.ts";
+import { byTopic } from "./offsets_rows.ts";
 
 export type Target = "earliest" | "latest" | "time" | "offset" | "shift" | "restore";
 
@@ -9,14 +11,22 @@ export interface OffsetsForm {
   number: string;
   // As a field of the type datetime-local has it: a local time without a zone.
   time: string;
+  // What `time` was made of, in ms since 1970; null: it was typed. When clocks are put back, two hours have the same
+  // local times.
+  ms: number | null;
   deleteNew: boolean;
-  // Partitions by name (`orders-7`); null: all of them.
+  // Partitions by name (`orders-7`); null: all that have an offset.
   chosen: ReadonlySet<string> | null;
 }
 
 export interface Request {
   path: string;
   body: Record<string, unknown>;
+}
+
+// The fields for a time that nobody has typed.
+export function timeFields(ms: number): Pick<OffsetsForm, "time" | "ms"> {
+  return { time: localTime(ms), ms };
 }
 
 // The request, or what is missing in a sentence.
@@ -28,11 +38,7 @@ export function requestOf(groupId: string, form: OffsetsForm, partitions: Partit
   const { chosen } = form;
   if (chosen !== null && chosen.size === 0) return "Choose at least one partition.";
   const named =
-    chosen === null
-      ? null
-      : partitions
-          .filter((one) => chosen.has(`${one.topic}-${one.partition}`))
-          .map(({ topic, partition }) => ({ topic, partition }));
+    chosen === null ? null : byTopic(partitions.filter((one) => chosen.has(place(one.topic, one.partition))), (one) => one.partition);
   return { path: groupPath(groupId, "/offsets/reset"), body: { to: form.target, value, partitions: named } };
 }
 
@@ -46,7 +52,7 @@ function valueOf(form: OffsetsForm): number | string | null | { missing: string 
       return numberOf(form);
     case "time":
     case "restore": {
-      const ms = Date.parse(form.time);
+      const ms = form.ms ?? Date.parse(form.time);
       return Number.isNaN(ms) ? { missing: "Choose a time." } : new Date(ms).toISOString();
     }
   }

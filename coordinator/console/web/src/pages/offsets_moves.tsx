@@ -1,12 +1,13 @@
 // Who has moved the offsets of a group lately, read from the log of the group's shard.
 import type { JSX } from "preact";
-import { get, groupPath } from "../data/api.ts";
+import { get, groupPath, ServerError } from "../data/api.ts";
 import type { OffsetMove, OffsetMoves } from "../data/types.ts";
-import { exact, place, short } from "../format.ts";
+import { exact, short } from "../format.ts";
 import { useLoad } from "../ui/load.ts";
+import { partitionColumn } from "../ui/partition.tsx";
 import { Card, Notice } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
-import { At, Name } from "../ui/words.tsx";
+import { At } from "../ui/words.tsx";
 
 // `round`: another number reads the log again. `onBefore` is asked for the time before a move.
 export function LastMoves(props: { groupId: string; round: number; onBefore(ms: number): void }): JSX.Element {
@@ -31,7 +32,19 @@ export function LastMoves(props: { groupId: string; round: number; onBefore(ms: 
   );
 }
 
-const load = (key: string, signal: AbortSignal) => get<OffsetMoves>(key.slice(0, key.indexOf("#")), signal);
+const BUSY_TRIES = 3;
+
+// Few may have a log read at a time, so one who comes while it is read for others asks again.
+async function load(key: string, signal: AbortSignal): Promise<OffsetMoves> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await get<OffsetMoves>(key.slice(0, key.indexOf("#")), signal);
+    } catch (error) {
+      if (!(error instanceof ServerError) || error.status !== 503 || tries > BUSY_TRIES) throw error;
+      await new Promise((goOn) => setTimeout(goOn, tries * 1000));
+    }
+  }
+}
 
 const AUTHORS: Record<string, string> = {
   "admin/simple": "a tool; the group had no members",
@@ -48,13 +61,7 @@ export function authorOf(by: string): string {
 
 const COLUMNS: Column<OffsetMove>[] = [
   { key: "time", title: "When", width: 110, cell: (row) => <At ms={row.timestamp_ms} />, sort: (row) => row.timestamp_ms, first: "descending" },
-  {
-    key: "partition",
-    title: "Partition",
-    width: 150,
-    cell: (row) => <Name text={place(row.topic, row.partition)} />,
-    sort: (row) => place(row.topic, row.partition),
-  },
+  { ...partitionColumn(150), grow: false },
   { key: "kind", title: "Kind", width: 84, cell: (row) => row.kind, sort: (row) => row.kind },
   offset("from", "From"),
   offset("to", "To"),

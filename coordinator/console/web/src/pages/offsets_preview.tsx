@@ -2,61 +2,28 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { OffsetChange, OffsetChanges } from "../data/types.ts";
-import { exact, place, plural } from "../format.ts";
+import { exact, plural } from "../format.ts";
+import { nameOf, partitionColumn } from "../ui/partition.tsx";
 import { Card, Notice } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
-import { Name } from "../ui/words.tsx";
+import { recordsText, sentence, sumsOf } from "./offsets_rows.ts";
 
-interface Sums {
-  moved: number;
-  kept: number;
-  again: number;
-  skipped: number;
-  warnings: number;
-}
-
-export function sumsOf(rows: OffsetChange[]): Sums {
-  const sums: Sums = { moved: 0, kept: 0, again: 0, skipped: 0, warnings: 0 };
-  for (const row of rows) {
-    if (row.warning) sums.warnings++;
-    if (isKept(row)) {
-      sums.kept++;
-      continue;
-    }
-    sums.moved++;
-    const records = row.records ?? 0;
-    if (records < 0) sums.again -= records;
-    else sums.skipped += records;
-  }
-  return sums;
-}
-
-// What the server does not write: it is there already, was not there then, or cannot be.
-const KEPT: readonly string[] = ["keep", "leave", "skip"];
-
-function isKept(row: OffsetChange): boolean {
-  return KEPT.includes(row.action);
-}
-
-function sentence(sums: Sums): string {
-  const parts = [
-    sums.again > 0 ? `${exact(sums.again)} records are read again` : "",
-    sums.skipped > 0 ? `${exact(sums.skipped)} records are skipped` : "",
-  ].filter((one) => one !== "");
-  return parts.length === 0 ? "No record is read again or skipped" : parts.join(", ");
-}
-
-export function Preview(props: { changes: OffsetChanges; working: boolean; onApply(): void }): JSX.Element {
-  const { changes } = props;
+export function Preview(props: {
+  changes: OffsetChanges;
+  applied: boolean;
+  working: boolean;
+  onApply(): void;
+}): JSX.Element {
+  const { changes, applied } = props;
   const sums = useMemo(() => sumsOf(changes.rows), [changes]);
-  const [moves, stays] = changes.applied ? ["moved", "stayed"] : ["to move", "to stay"];
+  const [moves, stays] = applied ? ["moved", "stayed"] : ["to move", "to stay"];
   const aside = `${plural(sums.moved, "partition")} ${moves}, ${exact(sums.kept)} ${stays}`;
-  const title = changes.applied ? "What has been done" : "What would be done";
+  const title = applied ? "What has been done" : "What would be done";
   return (
     <Card id="preview" title={title} aside={aside}>
-      <Notice tone={changes.applied ? "good" : sums.skipped > 0 ? "warning" : "info"}>
+      <Notice tone={applied ? "good" : sums.skipped + sums.anew > 0 ? "warning" : "info"}>
         <span role="status">
-          {changes.applied && "Done. "}
+          {applied && "Done. "}
           {sentence(sums)}.{sums.warnings > 0 && ` ${plural(sums.warnings, "partition")} with a warning.`}
         </span>
       </Notice>
@@ -64,11 +31,11 @@ export function Preview(props: { changes: OffsetChanges; working: boolean; onApp
         label={title}
         columns={sums.warnings > 0 ? [...COLUMNS, WARNING] : COLUMNS}
         rows={changes.rows}
-        rowKey={(row) => place(row.topic, row.partition)}
+        rowKey={nameOf}
         initial={{ key: "records", direction: "descending" }}
         empty="No partition is concerned."
       />
-      {!changes.applied && (
+      {!applied && (
         <div class="actions">
           <button
             type="button"
@@ -103,7 +70,15 @@ export function Confirm(props: {
   }, []);
   const sums = sumsOf(props.changes.rows);
   return (
-    <dialog ref={dialog} aria-labelledby="confirm-title" onCancel={props.onCancel}>
+    <dialog
+      ref={dialog}
+      aria-labelledby="confirm-title"
+      onCancel={(event) => {
+        // While it is being done nobody turns away from it: what was done is told here.
+        if (props.working) event.preventDefault();
+        else props.onCancel();
+      }}
+    >
       <h2 id="confirm-title">Move the offsets of {props.groupId}?</h2>
       <p>
         The committed offsets of {plural(sums.moved, "partition")} change. {sentence(sums)}.
@@ -121,20 +96,13 @@ export function Confirm(props: {
 }
 
 const COLUMNS: Column<OffsetChange>[] = [
-  {
-    key: "partition",
-    title: "Partition",
-    width: 180,
-    grow: true,
-    cell: (row) => <Name text={place(row.topic, row.partition)} />,
-    sort: (row) => place(row.topic, row.partition),
-  },
+  partitionColumn(180),
   {
     key: "records",
     title: "Records",
     width: 150,
     numeric: true,
-    cell: (row) => records(row),
+    cell: recordsText,
     sort: (row) => (row.records === null ? null : Math.abs(row.records)),
   },
   offsetColumn("from", "From"),
@@ -163,10 +131,4 @@ function offsetColumn(key: "from" | "to", title: string): Column<OffsetChange> {
     cell: (row) => (row[key] === null ? "none" : exact(row[key])),
     sort: (row) => row[key],
   };
-}
-
-function records(row: OffsetChange): string {
-  if (row.records === null) return "not known";
-  if (row.records === 0) return "0";
-  return row.records < 0 ? `${exact(-row.records)} read again` : `${exact(row.records)} skipped`;
 }

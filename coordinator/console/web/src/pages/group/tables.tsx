@@ -2,7 +2,8 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Member, MemberOffsets, PartitionOffsets } from "../../data/types.ts";
-import { count, exact, place, placesText, plural } from "../../format.ts";
+import { count, exact, placesText, plural } from "../../format.ts";
+import { nameOf, partitionColumn } from "../../ui/partition.tsx";
 import { Card } from "../../ui/parts.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { Ago, Badge, JUDGEMENTS, Name, Num, Seconds } from "../../ui/words.tsx";
@@ -118,7 +119,7 @@ export function Partitions(props: Props): JSX.Element {
         label="Partitions"
         columns={columns}
         rows={rows}
-        rowKey={(row) => place(row.topic, row.partition)}
+        rowKey={nameOf}
         initial={{ key: "lag", direction: "descending" }}
         empty="No member has a partition, and no offset is committed."
       />
@@ -136,14 +137,7 @@ function partitionColumns(labels: ReadonlyMap<string, string>, skew: number): Co
     sort: (row) => row[key],
   });
   return [
-    {
-      key: "partition",
-      title: "Partition",
-      width: 180,
-      grow: true,
-      cell: (row) => <Name text={place(row.topic, row.partition)} />,
-      sort: (row) => place(row.topic, row.partition),
-    },
+    partitionColumn(180),
     {
       key: "judgement",
       title: "Judgement",

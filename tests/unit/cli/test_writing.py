@@ -1,0 +1,94 @@
+"""How the command line writes offsets: in parts, and it says what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+import typer
+
+from groupd.coordinator.cli.groups.writing import write_offsets
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.connection import BlockingConnection
+from groupd.coordinator.history.restore import Current, Place
+from groupd.coordinator.moves.parts import PART_PLACES
+from groupd.protocol.errors import ErrorCode
+
+MANY = 2 * PART_PLACES + 1
+NOBODY = cast(BlockingConnection, None)
+
+
+class Coordinator:
+    """Keeps offsets. From request number `refuses` on it refuses everything."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, committed: Mapping[Place, Current]) -> None:
+        self.committed = dict(committed)
+        self.sizes: list[int] = []
+        self.refuses = 100
+        for name in ("commit_offsets", "delete_offsets", "fetch_offsets"):
+            monkeypatch.setattr(calls, name, getattr(self, name))
+
+    def commit_offsets(self, _: Any, group: str, part: Mapping[Place, Current]) -> dict[Place, int]:
+        return self._answer(list(part), dict(part))
+
+    def delete_offsets(self, _: Any, group: str, part: Sequence[Place]) -> dict[Place, int]:
+        return self._answer(part, {})
+
+    def fetch_offsets(self, _: Any, group: str) -> dict[Place, Current]:
+        return self.committed
+
+    def _answer(self, places: Sequence[Place], new: Mapping[Place, Current]) -> dict[Place, int]:
+        self.sizes.append(len(places))
+        if len(self.sizes) >= self.refuses:
+            return dict.fromkeys(places, int(ErrorCode.UNKNOWN_MEMBER_ID))
+        for place in places:
+            self.committed.pop(place, None)
+        self.committed |= new
+        return dict.fromkeys(places, 0)
+
+
+def places(count: int) -> list[Place]:
+    return [("t", number) for number in range(count)]
+
+
+def test_offsets_are_committed_and_deleted_in_parts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    coordinator = Coordinator(monkeypatch, dict.fromkeys(places(2 * MANY), Current(5)))
+    wanted: dict[Place, Current | None] = dict.fromkeys(places(2 * MANY))
+    wanted |= dict.fromkeys(places(MANY), Current(7, 1, "m"))
+    write_offsets(NOBODY, "g", wanted)
+    assert coordinator.sizes == [PART_PLACES, PART_PLACES, 1] * 2
+    assert coordinator.committed == dict.fromkeys(places(MANY), Current(7, 1, "m"))
+    assert f"{2 * MANY} offsets written and read back" in capsys.readouterr().err
+
+
+def test_a_refusal_half_way_says_what_was_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    coordinator = Coordinator(monkeypatch, {})
+    coordinator.refuses = 2
+    with pytest.raises(typer.Exit) as ended:
+        write_offsets(NOBODY, "g", dict.fromkeys(places(MANY), Current(7)))
+    assert ended.value.exit_code == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"groupd: {PART_PLACES} of {MANY} partitions refused, such as t-{PART_PLACES}: "
+        f"UNKNOWN_MEMBER_ID. {PART_PLACES} have been written, 1 not tried"
+    )
+
+
+def test_what_is_read_back_must_be_the_same_with_metadata(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    coordinator = Coordinator(monkeypatch, {})
+    found = {("t", 0): Current(7), ("t", 1): Current(7, 0, "other"), ("t", 2): Current(1)}
+    monkeypatch.setattr(calls, "fetch_offsets", lambda *_: found)
+    wanted: dict[Place, Current | None] = dict.fromkeys(places(2), Current(7))
+    with pytest.raises(typer.Exit):
+        write_offsets(NOBODY, "g", {**wanted, ("t", 2): None})
+    told = capsys.readouterr().err
+    assert "t-0" not in told
+    assert "t-1 is not at 7" in told
+    assert "t-2 still has an offset" in told
+    assert coordinator.sizes == [2, 1]

@@ -1,0 +1,117 @@
+"""A broker without sockets, and a mover of offsets over it whose logs are scripted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.history.restore import Current, Place
+from groupd.coordinator.lag.ends import Bounds, Found, Wanted
+from groupd.coordinator.moves.mover import OffsetMover
+from groupd.coordinator.moves.own_requests import Operator, context_of
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.security.audit import Audit
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.storage.log import LogUnavailable
+from tests.support.loop_turns import OneStepATurn
+from tests.unit.runtime.harness import TOPIC_ID, Bench, settle
+
+T = TypeVar("T")
+
+GROUP, TOPIC = "g", "t"
+MANY = 1500
+BY = context_of(Operator("admin port: token"), "10.0.0.7", None)
+
+
+class ScriptedEnds:
+    """Every partition has the same bounds."""
+
+    def __init__(self) -> None:
+        self.bounds = Bounds(0, 1000)
+        self.away = False
+
+    async def look(self, wanted: Wanted) -> Found:
+        if self.away:
+            raise LogUnavailable("the database is away")
+        return {topic: dict.fromkeys(numbers, self.bounds) for topic, numbers in wanted.items()}
+
+    async def first_at(self, topic: str, partition: int, at_ms: int) -> int | None:
+        return None
+
+    async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
+        return None
+
+
+class Moves:
+    """`moves.mover` over a topic with `MANY` partitions."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.ends = ScriptedEnds()
+        self.work = LongWork(OneStepATurn())
+        self.mover = OffsetMover(bench.broker, bench.store, self.ends, self.work, Audit())
+
+    @classmethod
+    async def made(cls, **config: Any) -> Moves:
+        bench = await Bench(**config).start()
+        bench.broker.image = MetadataImage([TopicImage(TOPIC_ID, TOPIC, MANY)], version=2)
+        return cls(bench)
+
+    @property
+    def shard(self) -> ShardRuntime:
+        return self.bench.shard
+
+    async def done(self, work: Awaitable[T]) -> T:
+        """The result of `work`, which needs no time to pass."""
+        task = asyncio.ensure_future(work)
+        for _ in range(200):
+            await settle()
+            self.bench.clock.advance(0)
+            if task.done():
+                break
+        else:
+            task.cancel()
+        return await task
+
+    async def commit(self, offsets: Mapping[int, Current]) -> None:
+        """As a client does, `offsets` by partition."""
+        rows = [
+            CommitPartition(number, one.offset, one.leader_epoch, one.metadata)
+            for number, one in offsets.items()
+        ]
+        for at in range(0, len(rows), 100):
+            topic = CommitTopic(TOPIC, tuple(rows[at : at + 100]))
+            await self.bench.answer(OffsetCommitRequest(GROUP, (topic,)), 9)
+
+    def committed(self) -> dict[int, int]:
+        """Offsets by partition."""
+        stored = self.shard.shard.offsets.store.topics(GROUP).get(TOPIC, {})
+        return {number: one.offset for number, one in stored.items()}
+
+    def before(self, kind: type, count: int, act: Callable[[], Any]) -> None:
+        """Call `act` before the request number `count` of this type goes to the coordinator."""
+        submit, seen = self.bench.broker.submit, 0
+
+        def submitted(context: RequestContext, request: Any) -> None:
+            nonlocal seen
+            if isinstance(request, kind) and context.access is BY.access:
+                seen += 1
+                if seen == count:
+                    act()
+            submit(context, request)
+
+        self.bench.broker.submit = submitted  # type: ignore[method-assign]
+
+
+def shown(rows: list[dict[str, Any]]) -> dict[Place, tuple[int | None, int | None]]:
+    """What a plan has shown and would write, as an operator sends it back."""
+    kept = ("keep", "leave", "skip")
+    return {
+        (row["topic"], row["partition"]): (row["from"], row["to"])
+        for row in rows
+        if row["action"] not in kept
+    }

@@ -1,0 +1,66 @@
+"""With an authorizer the requests of clients are audited, and an operator's moves only once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.history.restore import Current
+from groupd.coordinator.host import Host
+from groupd.coordinator.moves.writer import OffsetWriter
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.security.audit import PLACES_MAX, Audit
+from groupd.coordinator.server.log_limits import bounded
+from groupd.storage.log import StoredTopic
+from groupd.storage.memory import MemoryStore
+from groupd.testing.clock import ManualClock
+from tests.unit.moves.harness import BY, GROUP
+from tests.unit.security.world import TOPIC_ID
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_no_line_is_so_long_that_the_log_cuts_it_off() -> None:
+    offsets = {10**6 + number: 2**63 - 1 for number in range(3 * PLACES_MAX)}
+    audit = Audit()
+    with capture_logs() as lines:
+        audit.offsets_moved(BY, "g" * 249, "t" * 249, offsets)
+        audit.offsets_deleted(BY, "g" * 249, "t" * 249, list(offsets))
+    assert len(lines) == 6
+    for line in lines:
+        whole = bounded(None, "info", line)
+        found = whole.get("offsets") or whole["partitions"]
+        assert len(found) == PLACES_MAX
+        assert "..." not in str(whole)
+
+
+@pytest.mark.parametrize("authorizer", ["", AUTHORIZER], ids=["without", "with-authorizer"])
+async def test_every_move_has_one_line(authorizer: str) -> None:
+    config = CoordinatorConfig(offsets_topic_num_partitions=1, authorizer_class_name=authorizer)
+    parts = DaemonParts(config, Host(), ManualClock())
+    store = MemoryStore()
+    await store.start()
+    await store.put_topic(StoredTopic(TOPIC_ID, "foo", 1, ()))
+    await parts.assemble(store)
+    parts.announce("127.0.0.1", 9092)
+    await parts.load(())
+    writer = OffsetWriter(parts.broker, LongWork(), parts.security.audit)
+    wanted: Iterator[Any] = iter((Current(7), Current(3), Current(7), None))
+    with capture_logs() as lines:
+        for one in wanted:
+            await writer.write(BY, parts.broker.shards[0], GROUP, {("foo", 0): one})
+    found = [(line["event"], line.get("offsets")) for line in lines if line.get("log") == "audit"]
+    assert found == [
+        ("offsets reset", {0: 7}),
+        ("offsets reset", {0: 3}),
+        ("offsets reset", {0: 7}),
+        ("offsets deleted", None),
+    ]
+    await parts.broker.close()
+    await parts.data_plane.close()
+    await store.close()

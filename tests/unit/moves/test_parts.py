@@ -1,0 +1,77 @@
+"""What one request carries, and what is said when one is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupd.coordinator.history.restore import Current
+from groupd.coordinator.moves.parts import (
+    PART_BYTES,
+    PART_PLACES,
+    differing,
+    members_refusal,
+    parts_of,
+    refused_text,
+)
+
+
+def test_a_part_has_a_most_of_partitions() -> None:
+    wanted = {("t", number): Current(number) for number in range(2 * PART_PLACES + 1)}
+    parts = list(parts_of("g", wanted))
+    assert [len(part) for part in parts] == [PART_PLACES, PART_PLACES, 1]
+    assert {place: one for part in parts for place, one in part.items()} == wanted
+
+
+@pytest.mark.parametrize(
+    ("group_id", "topic", "metadata"),
+    [
+        ("g" * 20_000, "t", ""),
+        ("g", "t" * 20_000, ""),
+        ("g", "t", "x" * 20_000),
+        ("g", "t", "😀" * 5000),
+    ],
+)
+def test_a_part_has_a_most_of_bytes(group_id: str, topic: str, metadata: str) -> None:
+    """Every record has the names of the group and the topic, and its metadata."""
+    wanted = {(topic, number): Current(1, 0, metadata) for number in range(50)}
+    sizes = [len(part) for part in parts_of(group_id, wanted)]
+    assert sum(sizes) == 50
+    assert max(sizes) == PART_BYTES // 20_102 == 19
+
+
+def test_what_is_larger_than_a_part_goes_alone() -> None:
+    places = {("t", number): None for number in range(3)}
+    assert [len(part) for part in parts_of("g", places, 10)] == [1, 1, 1]
+    assert list(parts_of("g", {})) == []
+
+
+def test_metadata_and_epoch_are_compared_and_none_is_nothing() -> None:
+    places = [("t", number) for number in range(5)]
+    wanted = {
+        places[0]: Current(1, 2, "m"),
+        places[1]: Current(1, 2, "m"),
+        places[2]: Current(1, 2, "m"),
+        places[3]: None,
+        places[4]: None,
+    }
+    now = {
+        places[0]: Current(1, 2, "m"),
+        places[1]: Current(1, 2, "other"),
+        places[2]: Current(1, 3, "m"),
+        places[3]: Current(1),
+    }
+    assert differing(wanted, now) == [places[1], places[2], places[3]]
+
+
+def test_who_may_be_moved() -> None:
+    assert members_refusal("g", "Empty") == members_refusal("g", "Dead") == ""
+    assert members_refusal("g", "Stable").startswith("group g is Stable: it has members")
+
+
+def test_a_refusal_says_what_was_written() -> None:
+    refused = {("t", 7): "UNKNOWN_MEMBER_ID"}
+    assert refused_text(refused, 0, 1) == (
+        "1 of 1 partition refused, such as t-7: UNKNOWN_MEMBER_ID. "
+        "Nothing has been written, 0 not tried"
+    )
+    assert refused_text(refused, 3, 9).endswith("3 have been written, 5 not tried")
