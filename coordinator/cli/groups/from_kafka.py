@@ -22,7 +22,7 @@ from groupd.coordinator.cli.kafka.group_calls import (
     list_groups,
 )
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.server.group_lag import add_lag
+from groupd.coordinator.lag.rows import add_lag
 
 Bounds = Mapping[Place, tuple[int, int]]
 
