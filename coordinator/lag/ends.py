@@ -16,6 +16,8 @@ class Bounds(Struct, frozen=True, gc=False):
     end: int
 
 
+TopicPartition = tuple[str, int]
+
 Wanted = Mapping[str, Collection[int]]
 """Partitions by topic."""
 

@@ -2,7 +2,8 @@
 
 Each round adds the end of the log. The age of a record is taken from the two rounds between which
 the end passed it, so it is right to within the time between rounds. What was written before the
-first round is known from a look into the log (`seed`).
+first round is known from a look into the log (`seed`). All times are monotonic ms: a step of the
+wall clock makes no record older or younger.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def _numbers() -> array[int]:
 
 
 class Growth(Struct, gc=False):
-    """The end of one log over time. Points stand in two arrays, oldest first: wall-clock ms, and
-    the end of the log at that time."""
+    """The end of one log over time. Points stand in two arrays, oldest first: ms, and the end of
+    the log at that time."""
 
     times: array[int] = field(default_factory=_numbers)
     ends: array[int] = field(default_factory=_numbers)
@@ -48,7 +49,8 @@ class Growth(Struct, gc=False):
         return bool(self.ends) and offset >= self.ends[0]
 
     def seed(self, offset: int, written_ms: int) -> None:
-        """The record at `offset`, from before the first round, was written at `written_ms`."""
+        """The record at `offset`, from before the first round, was written at `written_ms`; that
+        may be below 0, before the machine was started."""
         if self.ends and offset < self.ends[0]:
             self.times.insert(0, min(written_ms, self.times[0]))
             self.ends.insert(0, offset)

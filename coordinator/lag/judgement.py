@@ -1,7 +1,9 @@
 """Whether a group keeps up with one partition (docs/lag.md): Burrow's questions, asked of what each
 round of `groupd.coordinator.lag.watch` has seen.
 
-A partition takes a few numbers here, however long the window is. Pure: times are arguments.
+A partition takes a few numbers here, however long the window is. Pure: times are arguments. They
+are monotonic, so that a wall clock that is set back or forward changes no judgement; the only
+wall-clock time is that of the last commit, as the log has it.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 from enum import Enum
 
 from msgspec import Struct
+
+from groupd.coordinator.core.types import Instant
 
 ROUNDS = 10
 """A judgement looks back over so many rounds."""
@@ -18,6 +22,10 @@ SILENCE_FACTOR = 2
 
 _GAP_SHARE = 0.75
 """The part of the usual distance between two commits that is left after a shorter one."""
+
+
+NEVER = -(1 << 62)
+"""A time before all others. Monotonic time begins near 0 on a machine that has just started."""
 
 
 class Judgement(Enum):
@@ -34,25 +42,29 @@ SEVERITY = {one: at for at, one in enumerate(Judgement)}
 
 
 class Progress(Struct, gc=False):
-    """What the rounds have seen of one partition of a group. Times are wall-clock ms; 0: never.
+    """What the rounds have seen of one partition of a group. Times are monotonic ms, and those of
+    rounds; `NEVER`: there was no such round.
 
-    `offset`, `lag` (records) and `commit_ms` are those of the last round. `since_ms`: the first
-    round. `moved_ms`: the offset has stood where it is since then. `caught_up_ms`: the last round
-    without lag. `eased_ms`: the last round in which the lag had become less. `rewound_ms`: the last
-    round in which the offset had gone back. `gap_ms`: the usual distance of commits."""
+    `offset`, `lag` (records) and `commit_ms` (wall-clock ms) are those of the last round.
+    `since_ms`: the first round. `committed_ms`: the last round that found a new commit; before
+    there was one, the time of the commit that the first round found (`monotonic_of`). `moved_ms`:
+    the offset has stood where it is since then. `caught_up_ms`: the last round without lag.
+    `eased_ms`: the last round in which the lag had become less. `rewound_ms`: the last round in
+    which the offset had gone back. `gap_ms`: the usual distance of commits."""
 
     offset: int
     lag: int
     commit_ms: int
     since_ms: int
+    committed_ms: int
     moved_ms: int
-    caught_up_ms: int = 0
-    eased_ms: int = 0
-    rewound_ms: int = 0
+    caught_up_ms: int = NEVER
+    eased_ms: int = NEVER
+    rewound_ms: int = NEVER
     gap_ms: float = 0.0
 
     def see(self, offset: int, lag: int, commit_ms: int, now_ms: int) -> None:
-        """Take in what a round has found."""
+        """Take in what a round has found. `now_ms`: monotonic."""
         if offset != self.offset:
             if offset < self.offset:
                 self.rewound_ms = now_ms
@@ -61,13 +73,14 @@ class Progress(Struct, gc=False):
             self.eased_ms = now_ms
         if lag == 0:
             self.caught_up_ms = now_ms
-        if commit_ms != self.commit_ms and self.commit_ms:
-            self.gap_ms = max(commit_ms - self.commit_ms, self.gap_ms * _GAP_SHARE)
+        if commit_ms != self.commit_ms:
+            self.gap_ms = max(now_ms - self.committed_ms, self.gap_ms * _GAP_SHARE)
+            self.committed_ms = now_ms
         self.offset, self.lag, self.commit_ms = offset, lag, commit_ms
 
     def silent_ms(self, now_ms: int) -> int:
         """For how long nothing has been committed although records waited."""
-        return max(0, now_ms - max(self.commit_ms, self.caught_up_ms))
+        return max(0, now_ms - max(self.committed_ms, self.caught_up_ms))
 
     def judge(self, now_ms: int, window_ms: int) -> Judgement:
         """`window_ms`: how far back it looks."""
@@ -83,7 +96,13 @@ class Progress(Struct, gc=False):
         return Judgement.BEHIND if self.moved_ms > since else Judgement.STALLED
 
 
-def records_behind(committed: int | None, start: int, end: int) -> int:
-    """The records of a log from `start` up to `end` that a group has not read; all of them if it
-    has committed nothing."""
-    return max(0, end - max(start, start if committed is None else committed))
+def monotonic_of(wall_ms: int, now: Instant) -> int:
+    """The monotonic time, in ms, of what a log says was at `wall_ms`: how long ago that was is only
+    known by the wall clock. What lies in the future counts as now."""
+    return now.monotonic_ms - max(0, now.wall_ms - wall_ms)
+
+
+def records_behind(committed: int, start: int, end: int) -> int:
+    """The records of a log from `start` up to `end` that a group has not read. It must have
+    committed something: where else it reads is not known."""
+    return max(0, end - max(start, committed))

@@ -1,4 +1,5 @@
-"""Lag over the last hour, a number for each minute."""
+"""Lag over the last hour, a number for each minute. Times are monotonic ms: when the wall clock is
+set back, time goes on here."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ class Trend(Struct, gc=False):
     def minutes(self, now_ms: int, at_once: int = 1) -> list[int | None]:
         """The last hour up to now, newest last; `at_once` minutes are one number, the most of
         them. None: nothing is known of that time."""
-        missing = now_ms // MINUTE_MS - self.last
-        values = [_NOT_KNOWN] * MINUTES + list(self.values) + [_NOT_KNOWN] * max(0, missing)
+        missing = min(max(0, now_ms // MINUTE_MS - self.last), MINUTES)
+        values = [_NOT_KNOWN] * MINUTES + list(self.values) + [_NOT_KNOWN] * missing
         values = values[-MINUTES:]
         grouped = (max(values[at : at + at_once]) for at in range(0, MINUTES, at_once))
         return [None if value == _NOT_KNOWN else value for value in grouped]

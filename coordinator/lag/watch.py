@@ -17,15 +17,18 @@ from msgspec import Struct, field
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.core.offsets.store import ByPartition
 from groupd.coordinator.core.slices import Steps, Work
-from groupd.coordinator.lag.ends import Found, LogEnds
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.lag.ends import Found, LogEnds, TopicPartition
 from groupd.coordinator.lag.growth import Growth
 from groupd.coordinator.lag.judgement import (
     ROUNDS,
     SEVERITY,
     Judgement,
     Progress,
+    monotonic_of,
     records_behind,
 )
+from groupd.coordinator.lag.lookups import AgeLookups
 from groupd.coordinator.lag.trend import Trend
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns, pause
@@ -35,16 +38,12 @@ from groupd.storage.log import LogError
 
 log = structlog.get_logger("groupd.lag")
 
-SEEDS_MAX = 20
-"""Looks into logs in one round, for records from before the first round."""
-
 TRENDS_MAX = 20_000
 """Partitions whose last hour is kept. Those that are never behind need none."""
 
 _COST = 8
 """What a partition counts as in `Work`: some microseconds."""
 
-TopicPartition = tuple[str, int]
 Offsets = Mapping[str, ByPartition]
 
 
@@ -59,7 +58,8 @@ class PartitionLag(Progress, gc=False):
 
 class Totals(Struct, gc=False):
     """A group as a whole: records, the oldest age, the worst judgement. `worst`: the partition that
-    has it, with the most lag; `others`: how many more have it."""
+    has it, with the most lag; `others`: how many more have it. `not_ok`: partitions whose judgement
+    is not ok."""
 
     lag: int = 0
     age_ms: int | None = None
@@ -67,9 +67,11 @@ class Totals(Struct, gc=False):
     worst: TopicPartition | None = None
     worst_lag: int = -1
     others: int = -1
+    not_ok: int = 0
 
     def add(self, place: TopicPartition, one: PartitionLag) -> None:
         self.lag += one.lag
+        self.not_ok += one.judgement is not Judgement.OK
         if one.age_ms is not None and (self.age_ms is None or one.age_ms > self.age_ms):
             self.age_ms = one.age_ms
         if one.judgement is not self.judgement:
@@ -118,8 +120,10 @@ class LagWatch:
         self.trends: dict[tuple[str, TopicPartition], Trend] = {}
         """The last hour of the partitions that were behind in it, by group id and partition."""
         self.round_ms = 0.0
-        """How long the last round took."""
+        """How long the last round took, without the look-ups of ages behind it."""
         self.rounds = 0
+        self.round_at_ms = clock.now().wall_ms
+        """When the last round ended, in wall-clock ms; before the first one, when this was made."""
         self.left_out = 0
         """Partitions that the last round left out because there are too many."""
         self._broker = broker
@@ -128,14 +132,17 @@ class LagWatch:
         self._work = work
         self._settings = settings
         self._growth: dict[str, dict[int, Growth]] = {}
-        self._unknown: dict[TopicPartition, int] = {}
-        """Offsets from before the first round, whose time is to be looked up in the log."""
+        self._lookups = AgeLookups(logs, clock, work, settings.lag_interval_ms)
         self._task: asyncio.Task[None] | None = None
 
     @property
     def window_ms(self) -> int:
         """How far back a judgement looks."""
         return ROUNDS * self._settings.lag_interval_ms
+
+    def now(self) -> Instant:
+        """The time by which it looks: ages and judgements count from its monotonic part."""
+        return self._clock.now()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._go_round())
@@ -158,29 +165,35 @@ class LagWatch:
     async def look(self) -> None:
         """One round. Raises LogError."""
         began_ns = elapsed_ns()
-        wanted = await self._work.run(self._wanted())
+        wanted, chosen = await self._work.run(self._wanted())
         bounds = await self._logs.look(wanted)
-        now_ms = self._clock.now().wall_ms
-        await self._work.run(self._grow(bounds, now_ms))
-        await self._work.run(self._take_in(now_ms))
-        await self._seed()
+        now = self._clock.now()
+        await self._work.run(self._grow(bounds, now.monotonic_ms))
+        await self._work.run(self._take_in(chosen, now))
         self.round_ms = (elapsed_ns() - began_ns) / 1e6
+        self.round_at_ms = self._clock.now().wall_ms
         self.rounds += 1
+        await self._lookups.run(self._growth)
 
-    def _wanted(self) -> Steps[dict[str, set[int]]]:
-        """The partitions that any group has committed for, by topic."""
+    def _wanted(self) -> Steps[tuple[dict[str, set[int]], set[str]]]:
+        """The partitions to look at, by topic, and the groups that have committed for them: those
+        that there is room for, each as a whole."""
         wanted: dict[str, set[int]] = {}
-        room, work = self._settings.lag_partitions_max, Work()
-        for _, topics in self._offsets():
+        chosen: set[str] = set()
+        room, left_out, work = self._settings.lag_partitions_max, 0, Work()
+        for group_id, topics in self._offsets():
             count = sum(map(len, topics.values()))
-            room -= count
-            if room >= 0:
+            if count <= room:
+                room -= count
+                chosen.add(group_id)
                 for topic, partitions in topics.items():
                     wanted.setdefault(topic, set()).update(partitions)
+            else:
+                left_out += count
             if work.enough(2 + len(topics) + count // 8):
                 yield
-        self.left_out = max(0, -room)
-        return wanted
+        self.left_out = left_out
+        return wanted, chosen
 
     def _offsets(self) -> Iterator[tuple[str, Offsets]]:
         """The groups with what they have committed. The offsets change while others work."""
@@ -191,7 +204,7 @@ class LagWatch:
                     yield group_id, store.topics(group_id)
 
     def _grow(self, bounds: Found, now_ms: int) -> Steps[None]:
-        """Take in where the logs end now."""
+        """Take in where the logs end now. `now_ms`: monotonic."""
         growth, work = self._growth, Work()
         for topic in [topic for topic in growth if topic not in bounds]:
             del growth[topic]
@@ -207,17 +220,16 @@ class LagWatch:
             _drop_others(grown, partitions)
         self.bounds = bounds
 
-    def _take_in(self, now_ms: int) -> Steps[None]:
-        """Work out the lag of all groups. What was known of a group is changed in place: thousands
-        of new objects in each round would make the garbage collector look at them."""
-        room, work = self._settings.lag_partitions_max, Work()
+    def _take_in(self, chosen: Collection[str], now: Instant) -> Steps[None]:
+        """Work out the lag of the chosen groups. What was known of a group is changed in place:
+        thousands of new objects in each round would make the garbage collector look at them."""
         present: set[str] = set()
-        self._unknown.clear()
+        work = Work()
+        yield from self._lookups.begin()
         for group_id, topics in self._offsets():
-            room -= sum(map(len, topics.values()))
-            if room >= 0 and (yield from self._group(group_id, topics, now_ms)):
+            if group_id in chosen and (yield from self._group(group_id, topics, now)):
                 present.add(group_id)
-            if work.enough(_COST):
+            if work.enough(_COST * (1 + sum(map(len, topics.values())))):
                 yield
         _drop_others(self.groups, present)
         for key, trend in list(self.trends.items()):
@@ -228,9 +240,10 @@ class LagWatch:
             if work.enough(_COST):
                 yield
 
-    def _group(self, group_id: str, topics: Offsets, now_ms: int) -> Steps[bool]:
+    def _group(self, group_id: str, topics: Offsets, now: Instant) -> Steps[bool]:
         """One group. Returns whether it reads anything that exists."""
         group, totals, work = self.groups.get(group_id) or GroupLag(), Totals(), Work()
+        unknown: list[tuple[TopicPartition, int]] = []
         for topic in list(topics):
             partitions, bounds = topics.get(topic, {}), self.bounds.get(topic, {})
             known = group.topics.setdefault(topic, {})
@@ -241,11 +254,14 @@ class LagWatch:
                 if stored is not None and number in bounds:
                     committed = stored.offset, stored.commit_timestamp_ms
                     place = topic, number
-                    one = known[number] = self._seen(known.get(number), committed, place, now_ms)
+                    one = known[number] = self._seen(known.get(number), committed, place, now)
                     totals.add(place, one)
                     present += 1
                     if one.lag or self.trends:
-                        self._follow(group_id, place, one.lag, now_ms)
+                        self._follow(group_id, place, one.lag, now.monotonic_ms)
+                    first = max(one.offset, bounds[number].start)
+                    if one.lag and not self._growth[topic][number].knows(first):
+                        unknown.append((place, first))
                 if work.enough(_COST):
                     yield
             if len(known) != present:
@@ -253,8 +269,12 @@ class LagWatch:
         _drop_others(group.topics, [topic for topic in topics if group.topics.get(topic)])
         if not group.topics:
             return False
+        for place, first in unknown:
+            self._lookups.want(place, first, totals.lag)
+            if work.enough():
+                yield
         group.totals = totals
-        group.trend.add(now_ms, totals.lag)
+        group.trend.add(now.monotonic_ms, totals.lag)
         self.groups[group_id] = group
         return True
 
@@ -263,24 +283,19 @@ class LagWatch:
         one: PartitionLag | None,
         committed: tuple[int, int],
         place: TopicPartition,
-        now_ms: int,
+        now: Instant,
     ) -> PartitionLag:
         """A partition after this round. `one`: after the round before; None: it is new."""
-        (offset, commit_ms), (topic, number) = committed, place
+        (offset, commit_ms), (topic, number), now_ms = committed, place, now.monotonic_ms
         bounds = self.bounds[topic][number]
-        start, end = bounds.start, bounds.end
-        lag = records_behind(offset, start, end)
+        lag = records_behind(offset, bounds.start, bounds.end)
         if one is None:
-            caught_up_ms = 0 if lag else now_ms
-            one = PartitionLag(offset, lag, commit_ms, now_ms, now_ms, caught_up_ms)
-        else:
-            one.see(offset, lag, commit_ms, now_ms)
-        one.end, one.age_ms = end, None
+            committed_ms = monotonic_of(commit_ms, now)
+            one = PartitionLag(offset, lag, commit_ms, now_ms, committed_ms, now_ms)
+        one.see(offset, lag, commit_ms, now_ms)
+        one.end, one.age_ms = bounds.end, None
         if lag:
-            growth, first = self._growth[topic][number], max(offset, start)
-            one.age_ms = growth.age_ms(first, now_ms)
-            if not growth.knows(first):
-                self._unknown[place] = min(first, self._unknown.get(place, first))
+            one.age_ms = self._growth[topic][number].age_ms(max(offset, bounds.start), now_ms)
         one.judgement = one.judge(now_ms, self.window_ms)
         return one
 
@@ -292,16 +307,6 @@ class LagWatch:
                 return
             trend = self.trends[group_id, place] = Trend()
         trend.add(now_ms, lag)
-
-    async def _seed(self) -> None:
-        """Look up when records were written that were there before the first round."""
-        for (topic, number), offset in list(self._unknown.items())[:SEEDS_MAX]:
-            written_ms = await self._logs.written_ms(topic, number, offset)
-            now_ms = self._clock.now().wall_ms
-            known = written_ms is not None and 0 <= written_ms <= now_ms
-            growth = self._growth.get(topic, {}).get(number)
-            if growth is not None:
-                growth.seed(offset, written_ms if known and written_ms is not None else now_ms)
 
 
 def _drop_others(known: dict[Any, Any], wanted: Collection[Any]) -> None:

@@ -12,6 +12,15 @@ from msgspec import Struct
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
 from groupd.coordinator.core.slices import smallest
 from groupd.coordinator.history.stream import UnreadableLog
+from groupd.coordinator.lag.rows import (
+    Ends,
+    OwnedSince,
+    add_judgement,
+    add_lag,
+    ends_of,
+    group_row,
+    trend_of,
+)
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.moves.mover import CannotRead, OffsetMover
 from groupd.coordinator.runtime.broker import Broker
@@ -26,14 +35,6 @@ from groupd.coordinator.server.admin_http import (
     HttpRequest,
     as_json,
     text,
-)
-from groupd.coordinator.server.group_lag import (
-    Ends,
-    OwnedSince,
-    add_judgement,
-    add_lag,
-    group_row,
-    trend_of,
 )
 from groupd.coordinator.server.group_pages import config_rows, lag_steps, rebalance_rows
 from groupd.coordinator.server.long_json import Encoded, json_steps
@@ -67,9 +68,10 @@ def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
 
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
-    by `work`. `ends` None: the caller of these routes adds the lag of single partitions. `watch`:
-    the lag of groups. `mover`: knows who moved offsets. `elsewhere(group_id)`: the node that serves
-    a group which this one does not; None: it is served here."""
+    by `work`. `watch`: the lag of groups. `ends`: where the logs end that this process has open;
+    for all others, or if it is None, the last round of `watch` tells. `mover`: knows who moved
+    offsets. `elsewhere(group_id)`: the node that serves a group which this one does not; None: it
+    is served here."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class GroupRoutes:
     ) -> None:
         self._broker = broker
         self._work = work
-        self._ends = ends
+        self._ends = ends_of(watch, ends)
         self._watch = watch
         self._mover = mover
         self._elsewhere = elsewhere
@@ -147,7 +149,7 @@ class GroupRoutes:
         self, found: Iterable[tuple[str, int]], trend: bool
     ) -> Iterator[dict[str, Any] | None]:
         """The rows of the groups; None for a group that has gone meanwhile."""
-        timeline, now_ms = self._broker.timeline, self._broker.clock.now().wall_ms
+        timeline = self._broker.timeline
         for group_id, partition in found:
             shard = self._broker.places[partition]
             if isinstance(shard, ShardRuntime):
@@ -157,7 +159,7 @@ class GroupRoutes:
                     continue
                 row = group_row(group, self._watch, timeline)
                 if trend:
-                    row["trend"] = trend_of(group_id, self._watch, now_ms)
+                    row["trend"] = trend_of(group_id, self._watch)
                 yield row
             else:
                 yield None  # served by another node meanwhile
@@ -179,8 +181,7 @@ class GroupRoutes:
         if found is None:
             return text(f"no group {group_id}", 404)
         shown, more = found
-        if self._ends is not None:
-            yield from add_lag(shown, self._ends)
+        yield from add_lag(shown, self._ends)
         yield from add_judgement(shown, self._watch)
         return (yield from offsets_page(request, wanted, shown, more))
 
@@ -209,7 +210,7 @@ class GroupRoutes:
         if name == "rebalances":
             rows = yield from rebalance_rows(group, self._broker.timeline.of(group_id))
             return (yield from plain(rows))
-        found = yield from lag_steps(self._watch, group, self._broker.clock.now().wall_ms)
+        found = yield from lag_steps(self._watch, group)
         return (yield from plain(found))
 
     def _show(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:

@@ -11,56 +11,61 @@ from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_configs import GROUP_CONFIGS, describe
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.slices import Steps, chunks
+from groupd.coordinator.core.types import Instant
 from groupd.coordinator.history.rebalances import rebalance_steps
+from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import Judgement
+from groupd.coordinator.lag.rows import seconds
 from groupd.coordinator.lag.trend import MINUTE_MS, MINUTES
-from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag, TopicPartition
+from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.plain_text import span_text
-from groupd.coordinator.server.group_lag import seconds
 
 PARTITIONS_SHOWN = 50
 """Partitions of a group whose last hour is shown: those with the most lag now."""
 
 
-def lag_steps(watch: LagWatch, asked: Group, now_ms: int) -> Steps[dict[str, Any]]:
+def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
     """The state of a group, and what the last round says of it: `round` (its number), `lag`,
     `lag_seconds`, `judgement` and `reason`, and `history`: the lag of each minute of the last hour,
     in all and of the partitions that were behind in it. A group that has committed nothing has None
     and no history."""
-    group_id = asked.group_id
+    group_id, now = asked.group_id, watch.now()
     group = watch.groups.get(group_id)
     shown: dict[str, Any] = {
         "group_id": group_id,
         "state": asked.state_name(),
         "round": watch.rounds,
-        "now_ms": now_ms,
+        "now_ms": now.wall_ms,
     }
     if group is None:
         known = dict.fromkeys(("lag", "lag_seconds", "judgement", "reason", "history"))
         return {**shown, **known}
-    history = yield from _history(watch, group_id, group, now_ms)
+    history = yield from _history(watch, group_id, group, now)
     return {
         **shown,
         "lag": group.totals.lag,
         "lag_seconds": seconds(group.totals.age_ms),
         "judgement": group.totals.judgement.value,
-        "reason": reason(group, now_ms),
+        "reason": reason(group, now.monotonic_ms),
         "history": history,
     }
 
 
-def _history(watch: LagWatch, group_id: str, group: GroupLag, now_ms: int) -> Steps[dict[str, Any]]:
+def _history(
+    watch: LagWatch, group_id: str, group: GroupLag, now: Instant
+) -> Steps[dict[str, Any]]:
     behind: list[tuple[int, TopicPartition]] = []
     for some in chunks(group.partitions()):
         behind += [(-one.lag, place) for place, one in some if (group_id, place) in watch.trends]
         yield
-    shown = []
+    now_ms, shown = now.monotonic_ms, []
     for _, (topic, number) in sorted(behind)[:PARTITIONS_SHOWN]:
-        lag = watch.trends[group_id, (topic, number)].minutes(now_ms)
-        shown.append({"topic": topic, "partition": number, "lag": lag})
-    last = now_ms // MINUTE_MS
+        trend = watch.trends.get((group_id, (topic, number)))
+        if trend is not None:  # else a round has found meanwhile that there is no lag any more
+            shown.append({"topic": topic, "partition": number, "lag": trend.minutes(now_ms)})
+    last_ms = now.wall_ms - now_ms % MINUTE_MS
     return {
-        "times_ms": [(last - at) * MINUTE_MS for at in reversed(range(MINUTES))],
+        "times_ms": [last_ms - at * MINUTE_MS for at in reversed(range(MINUTES))],
         "total": group.trend.minutes(now_ms),
         "partitions": shown,
         "left_out": max(0, len(behind) - PARTITIONS_SHOWN),
@@ -68,7 +73,8 @@ def _history(watch: LagWatch, group_id: str, group: GroupLag, now_ms: int) -> St
 
 
 def reason(group: GroupLag, now_ms: int) -> str:
-    """Why a group is judged as it is, in a sentence about its worst partition."""
+    """Why a group is judged as it is, in a sentence about its worst partition. `now_ms`: the
+    monotonic time of its watch."""
     totals = group.totals
     if totals.judgement is Judgement.OK or totals.worst is None:
         return "no records wait" if not totals.lag else f"{_records(totals.lag)}, and it keeps up"

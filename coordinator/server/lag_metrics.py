@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain, islice
 
-from msgspec import Struct
+from msgspec import Struct, field
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.slices import Steps, chunks, run_through, sorted_in_steps
+from groupd.coordinator.lag.ends import Found
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.runtime.broker import Broker
@@ -25,8 +27,9 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.families import LazySamples, gauge
 
 LEVELS = ("none", "group", "topic", "partition")
-_OF_GROUP, _OF_TOPIC, _OF_PARTITION = 2, 2, 3
-"""Series of a group (as many of one that has committed something), of a topic, of a partition."""
+_OF_GROUP, _OF_TOPIC, _OF_PARTITION, _OF_LOG = 2, 2, 3, 2
+"""Series of a group (as many of one that has committed something), of a topic, of a partition, of a
+log. A partition that is not ok has one more, and so has a topic that some group reads."""
 
 Watched = list[tuple[str, GroupLag]]
 Labelled = tuple[dict[str, str], float]
@@ -36,24 +39,38 @@ OfGroup = Callable[[str, Group], Labelled]
 OfKnown = Callable[[str, GroupLag], Iterator[Labelled]]
 
 
+class ShownPart(Struct):
+    """The first `groups` groups are shown in some families, with `series` series in each. Both are
+    fixed when the room is given away; a round may change the groups before they are written."""
+
+    groups: int = 0
+    series: int = 0
+
+    def add(self, series: int) -> None:
+        self.groups += 1
+        self.series += series
+
+
 class Shown(Struct):
     """What one scrape shows. `groups`: of so many groups members and state. `watched`: groups with
-    their lag, the most lag first; `whole`, `topics` and `partitions`: of so many of them the
-    judgement, the lag by topic, and that by partition. `bounds`: whether the ends of logs are
-    shown. `room`: series that there is room for. `left_out`: those that there is none for."""
+    their lag, the most lag first; `whole`, `topics`, `partitions` and `not_ok`: what is shown of
+    the first of them: the judgement, the lag by topic, that by partition, and the partitions that
+    are not ok. `bounds`: the ends of logs. `room`: series that there is room for. `left_out`: those
+    that there is none for."""
 
     watched: Watched
     room: int
     groups: int = 0
-    whole: int = 0
-    topics: int = 0
-    partitions: int = 0
-    bounds: bool = False
+    whole: ShownPart = field(default_factory=ShownPart)
+    topics: ShownPart = field(default_factory=ShownPart)
+    partitions: ShownPart = field(default_factory=ShownPart)
+    not_ok: ShownPart = field(default_factory=ShownPart)
+    bounds: Found = field(default_factory=dict)
     left_out: int = 0
 
     def take(self, series: int) -> bool:
         """Whether there is room for so many more series."""
-        if series > self.room:
+        if series > self.room or not self.room:
             self.left_out += series
             self.room = 0  # what comes later is less important
             return False
@@ -79,22 +96,28 @@ class LagCollector(Collector):
         shown, self._shown = self._shown or run_through(self._choose()), None
         for name, doc, of_group in _OF_ALL_GROUPS:
             yield _lazily(name, doc, partial(self._of_groups, shown.groups, of_group))
-        for families, count in (
+        for families, part in (
             (_OF_WHOLE_GROUPS, shown.whole),
             (_OF_TOPICS, shown.topics),
             (_OF_PARTITIONS, shown.partitions),
+            (_NOT_OK, shown.not_ok),
         ):
+            some = shown.watched[: part.groups]
             for name, doc, of_known in families:
-                some = shown.watched[:count]
-                yield _lazily(name, doc, partial(_of_watched, some, of_known))
+                yield _lazily(name, doc, partial(_of_watched, some, part.series, of_known))
         if shown.bounds:
-            yield from self._logs()
+            yield from self._logs(shown.bounds)
         watch = self._watch
         yield gauge("groupd_lag_series_left_out", "Series that are too many.", shown.left_out)
         yield gauge(
             "groupd_lag_partitions_left_out", "Partitions that are not watched.", watch.left_out
         )
         yield gauge("groupd_lag_round_seconds", "Duration of a round.", watch.round_ms / 1000)
+        yield gauge(
+            "groupd_lag_round_timestamp_seconds",
+            "When the last round ended, in seconds since 1970.",
+            watch.round_at_ms / 1000,
+        )
 
     def _choose(self) -> Steps[Shown]:
         """How much there is room for."""
@@ -107,20 +130,30 @@ class LagCollector(Collector):
                     shown.groups += shown.take(_OF_GROUP)
                 yield
             for _ in watched:
-                shown.whole += shown.take(_OF_GROUP)
+                if shown.take(_OF_GROUP):
+                    shown.whole.add(1)
         if level >= LEVELS.index("topic"):
             for some in chunks(watched):
                 for _, known in some:
-                    shown.topics += shown.take(_OF_TOPIC * len(known.topics))
+                    count = len(known.topics)
+                    if shown.take(_OF_TOPIC * count):
+                        shown.topics.add(count)
                 yield
         if level >= LEVELS.index("partition"):
-            for some in chunks(watched):
-                for _, known in some:
-                    count = sum(map(len, known.topics.values()))
-                    shown.partitions += shown.take(_OF_PARTITION * count)
-                yield
-            shown.bounds = shown.take(2 * sum(map(len, self._watch.bounds.values())))
+            yield from self._choose_partitions(shown)
         return shown
+
+    def _choose_partitions(self, shown: Shown) -> Steps[None]:
+        for some in chunks(shown.watched):
+            for _, known in some:
+                count, not_ok = sum(map(len, known.topics.values())), known.totals.not_ok
+                if shown.take(_OF_PARTITION * count + not_ok):
+                    shown.partitions.add(count)
+                    shown.not_ok.add(not_ok)
+            yield
+        bounds = self._watch.bounds
+        if shown.take(len(bounds) + _OF_LOG * sum(map(len, bounds.values()))):
+            shown.bounds = bounds
 
     def _watched(self) -> Steps[Watched]:
         """The groups with what the last round says of them, the most lag first."""
@@ -144,8 +177,8 @@ class LagCollector(Collector):
                 most -= 1
                 yield of_group(group_id, group)
 
-    def _logs(self) -> Iterable[Metric]:
-        known, bounds = self._broker.image.by_name, self._watch.bounds
+    def _logs(self, bounds: Found) -> Iterable[Metric]:
+        known = self._broker.image.by_name
 
         def topics() -> Iterator[Labelled]:
             for topic in list(bounds):
@@ -177,9 +210,9 @@ def _lazily(name: str, doc: str, samples: Callable[[], Iterator[Labelled]]) -> M
     return metric
 
 
-def _of_watched(watched: Watched, of_known: OfKnown) -> Iterator[Labelled]:
-    for group_id, known in watched:
-        yield from of_known(group_id, known)
+def _of_watched(watched: Watched, most: int, of_known: OfKnown) -> Iterator[Labelled]:
+    every = (of_known(group_id, known) for group_id, known in watched)
+    return islice(chain.from_iterable(every), most)
 
 
 def _members(group_id: str, group: Group) -> Labelled:
@@ -266,6 +299,9 @@ _OF_PARTITIONS: tuple[tuple[str, str, OfKnown], ...] = (
         "Age of the first record that a group has not read.",
         partial(_by_partition, lambda one: (one.age_ms or 0) / 1000),
     ),
+)
+
+_NOT_OK: tuple[tuple[str, str, OfKnown], ...] = (
     (
         "groupd_consumergroup_partition_judgement",
         "1 for how a group does with a partition, where that is not ok.",

@@ -2,21 +2,25 @@
 all others from the store, without opening them.
 
 In a cluster the store tells where the logs of other nodes end, too. Elsewhere a log that is not
-open stands still, so it is asked for once.
+open stands still, so it is asked for once: the answer holds until the log has been open, or its
+topic is gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.lag.ends import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import KnownTopics, Partitions
 from groupd.coordinator.topics.time_search import TimeSearch
+from groupd.protocol.messages import TopicId
 from groupd.storage.log import MeasuredLogs, StoredBatch
 
 NAMES_AT_ONCE = 1000
@@ -46,54 +50,72 @@ class StoredEnds:
         self._work = work
         self._shared = shared
         self._search = TimeSearch(Unpacking(work), unpacked_max_bytes)
-        self._closed: Found = {}
-        """Those that were not open when they were asked for last."""
+        self._closed: dict[TopicId, dict[int, Bounds]] = {}
+        """What the store has told of logs that have not been open since; empty if `shared`."""
+        self._forgotten = 0
+        """How often something of it was forgotten: an answer that was asked for before is old."""
+        partitions.on_drop.append(self._on_drop)
+        topics.add_listener(self._on_metadata)
 
     async def look(self, wanted: Mapping[str, Collection[int]]) -> Found:
         """See `LogEnds`."""
-        found, closed, unknown = await self._work.run(self._known(wanted))
-        for topic, names in unknown.items():
+        found, unknown = await self._work.run(self._known(wanted))
+        for topic, names in unknown.values():
             for some in _parts(list(names), NAMES_AT_ONCE):
+                forgotten = self._forgotten
                 stored = await self._logs.ends(some)
-                for name in some:
-                    bounds = Bounds(*stored[name]) if name in stored else _NOT_WRITTEN
-                    found[topic][names[name]] = closed[topic][names[name]] = bounds
-        self._closed = closed
+                told = {
+                    names[name]: Bounds(*stored[name]) if name in stored else _NOT_WRITTEN
+                    for name in some
+                }
+                found[topic.name].update(told)
+                if not self._shared and forgotten == self._forgotten:
+                    self._closed.setdefault(topic.topic_id, {}).update(told)
         return found
 
     def _known(
         self, wanted: Mapping[str, Collection[int]]
-    ) -> Steps[tuple[Found, Found, dict[str, dict[str, int]]]]:
-        """The bounds that are known; those of them whose logs are not open; and the logs that the
-        store must be asked for: by topic the partitions by the name of the log."""
+    ) -> Steps[tuple[Found, dict[str, tuple[Topic, dict[str, int]]]]]:
+        """The bounds that are known, and the logs that the store must be asked for: by topic the
+        partitions by the name of the log."""
         found: Found = {}
-        closed: Found = {}
-        unknown: dict[str, dict[str, int]] = {}
+        unknown: dict[str, tuple[Topic, dict[str, int]]] = {}
         work = Work()
         for name, numbers in wanted.items():
             topic = self._topic(name)
             if topic is None:
                 continue
-            of_topic, of_closed = found.setdefault(name, {}), closed.setdefault(name, {})
-            before = {} if self._shared else self._closed.get(name, {})
+            of_topic = found.setdefault(name, {})
+            closed = self._closed.get(topic.topic_id, {})
             for number in numbers:
+                if not 0 <= number < topic.partitions:
+                    continue
                 opened = self._partitions.is_open(topic, number)
                 if opened is not None:
                     of_topic[number] = Bounds(opened.start_offset, opened.high_watermark)
-                elif number in before:
-                    of_topic[number] = of_closed[number] = before[number]
-                elif 0 <= number < topic.partitions:
-                    unknown.setdefault(name, {})[log_name(topic.topic_id, number)] = number
+                elif number in closed:
+                    of_topic[number] = closed[number]
+                else:
+                    _, names = unknown.setdefault(name, (topic, {}))
+                    names[log_name(topic.topic_id, number)] = number
                 if work.enough(2):
                     yield
-        return found, closed, unknown
+        return found, unknown
+
+    def _on_drop(self, log: PartitionLog) -> None:
+        self._forgotten += 1
+        self._closed.get(log.topic_id, {}).pop(log.partition, None)
+
+    def _on_metadata(self, delta: MetadataDelta) -> None:
+        for _, topic_id in delta.deleted:
+            self._forgotten += 1
+            self._closed.pop(topic_id, None)
 
     async def first_at(self, topic: str, partition: int, at_ms: int) -> int | None:
         """See `LogEnds`."""
-        known = self._topic(topic)
-        if known is None or not 0 <= partition < known.partitions:
+        name = self._log_name(topic, partition)
+        if name is None:
             return None
-        name = log_name(known.topic_id, partition)
         start, end = (await self._logs.ends([name])).get(name, (0, 0))
         log = _StoredLog(self._logs, name, start)
         found = await self._search.at_or_after(log, at_ms, end)
@@ -101,11 +123,16 @@ class StoredEnds:
 
     async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
         """See `LogEnds`."""
-        known = self._topic(topic)
-        if known is None:
-            return None
-        batches = await self._logs.read(log_name(known.topic_id, partition), offset, 1)
+        name = self._log_name(topic, partition)
+        batches = [] if name is None else await self._logs.read(name, offset, 1)
         return batches[0].max_timestamp_ms if batches else None
+
+    def _log_name(self, topic: str, partition: int) -> str | None:
+        """The name of the log of a partition; None: there is no such partition."""
+        known = self._topic(topic)
+        if known is None or not 0 <= partition < known.partitions:
+            return None
+        return log_name(known.topic_id, partition)
 
     def _topic(self, name: str) -> Topic | None:
         topic = self._topics.topic(name)

@@ -62,6 +62,8 @@ class Partitions:
         self._offsets_view = offsets_view
         self._ownership = ownership
         self.transactions_view: CoordinatorLogView = NoCoordinatorLogs()
+        self.on_drop: list[Callable[[PartitionLog], None]] = []
+        """Called with each open log that is forgotten: what it has written is only in the store."""
         self._cache = TailCache()
         self._open: dict[str, PartitionLog] = {}
         self._opening: dict[str, asyncio.Task[PartitionLog]] = {}
@@ -182,6 +184,8 @@ class Partitions:
         log.close()
         if self._open.get(log.name) is log:
             del self._open[log.name]
+        for tell in self.on_drop:
+            tell(log)
 
     def refusal(self, error: ApiError | LogError) -> ApiError:
         """The error that a client gets for its partition. Damage is logged for the operator, each

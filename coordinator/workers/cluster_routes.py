@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.core.slices import Work
+from groupd.coordinator.lag.rows import Ends, add_lag, join_members
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_groups import (
     EVENTS_SHOWN,
@@ -30,7 +31,6 @@ from groupd.coordinator.server.admin_groups import (
 )
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, text
 from groupd.coordinator.server.families import labelled
-from groupd.coordinator.server.group_lag import Ends, add_lag, join_members
 from groupd.coordinator.server.long_json import json_steps
 from groupd.coordinator.server.paging import window
 from groupd.coordinator.server.scrapes import Scrapes

@@ -10,12 +10,12 @@ from msgspec import Struct
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from groupd.coordinator.lag.ends import LogEnds
+from groupd.coordinator.lag.rows import Ends
 from groupd.coordinator.producers.transactions import TransactionVerifier
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_routes import AdminRoutes
-from groupd.coordinator.server.group_lag import Ends
 from groupd.coordinator.server.scrapes import Scrapes
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.workers.channel import Answer

@@ -75,7 +75,7 @@ def test_groups_with_their_lag(shop: Shop, member: Member) -> None:
     assert row == {"group_id": shop.group, "type": row["type"], "state": "Stable"}
     (row,) = shop.run(*asked, "--lag").rows
     assert row["type"] in ("consumer", "classic")
-    assert (row["members"], row["lag"]) == (1, 18 + 30)
+    assert (row["members"], row["lag"]) == (1, 18), "where it reads partition 1 is not known"
     assert set(row) == {"group_id", "type", "state", "members", "lag"}, "no more than Kafka tells"
     head, *_ = shop.run("groups", "list", "--sort", "lag").stdout.splitlines()
     assert head.split() == ["group_id", "type", "state", "members", "lag"]
@@ -91,7 +91,7 @@ def test_one_group(shop: Shop, member: Member) -> None:
         for row in found["offsets"]["partitions"]
     ]
     me = who["member_id"]
-    assert offsets == [(0, 12, 30, 18, me), (1, None, 30, 30, me)]
+    assert offsets == [(0, 12, 30, 18, me), (1, None, 30, None, me)]
     text = shop.run("groups", "describe", shop.group, "--wide").stdout
     assert "state: Stable" in text
     assert "last commit" not in text, "Kafka does not tell it"

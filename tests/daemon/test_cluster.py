@@ -273,3 +273,8 @@ def test_every_node_knows_the_lag_of_its_groups_on_partitions_of_others(
 
     wait_until(known, 30, "the lag of all groups", lambda: f"{rows}\n{cluster.logs()}")
     assert len({at for _, at in rows.values()}) > 1, "one node has all groups"
+    # Its partitions, too, whoever leads them.
+    url = f"{cluster.daemons[rows[groups[0]][1]].admin_url}/groups/{groups[0]}/offsets"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        shown = json.load(answer)["partitions"]
+    assert [(row["end_offset"], row["lag"]) for row in shown] == [(100, 60)] * 6

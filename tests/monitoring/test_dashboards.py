@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.monitoring.dashboards import FOLDER, NAMES, dashboard, panels, queries, variables
-from tests.monitoring.names import known
+from tests.monitoring.names import TYPES, known
 from tests.support.toolchain import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -20,6 +20,8 @@ PROVISIONING = DEPLOY / "grafana" / "provisioning"
 SCHEMA_VERSION = 42
 WIDTH = 24
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+ONLY_GROW = {"kafka_topic_partition_current_offset"}
+"""Gauges, as kafka_exporter has them, that go back only where a topic is made anew."""
 BUILT_IN = {"__rate_interval", "__range"}
 each = pytest.mark.parametrize("name", NAMES)
 
@@ -81,6 +83,15 @@ def test_it_names_only_metrics_and_variables_that_there_are(name: str) -> None:
         assert query.metrics <= known(), query
         assert set(re.findall(r"\$(\w+)", query.text)) <= offered, query
         assert 'job="$job"' in query.text or "variable job" in query.panel, query
+
+
+@each
+def test_a_rate_is_only_taken_of_what_does_not_go_back(name: str) -> None:
+    """`rate` takes every drop for a restart from 0."""
+    for query in queries(name):
+        for metric in re.findall(r"(?:rate|increase|irate)\((\w+)", query.text):
+            is_counter = metric.endswith("_total") or TYPES.get(metric) in ("counter", "untyped")
+            assert is_counter or metric in ONLY_GROW, query
 
 
 @each

@@ -22,7 +22,7 @@ from groupd.coordinator.cli.kafka.group_calls import (
 )
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.history.restore import Bounds, Current, Place
-from groupd.coordinator.server.group_lag import add_lag
+from groupd.coordinator.lag.rows import add_lag
 
 _WITHOUT_OFFSETS = "share"
 """A type of groups whose positions are no committed offsets."""

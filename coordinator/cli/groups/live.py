@@ -22,11 +22,8 @@ from groupd.coordinator.cli.groups.tables import (
     wrapped,
 )
 from groupd.coordinator.cli.kafka.client_config import open_cluster
+from groupd.coordinator.lag.rows import join_members
 from groupd.coordinator.plain_text import span_text
-from groupd.coordinator.server.group_lag import join_members
-
-NOT_COMMITTING_MS = 60_000
-"""A member with lag is pointed out if it has committed nothing for this long."""
 
 FACTS = (
     "group_id",
@@ -160,8 +157,8 @@ def wait_text(entry: Shown) -> str:
 
 def _suspects(offsets: Shown) -> Iterator[str]:
     for member in offsets["members"]:
-        silent_ms = member["not_committing_ms"]
-        if silent_ms is not None and silent_ms >= NOT_COMMITTING_MS:
+        if member.get("silent"):
+            silent_ms = member["not_committing_ms"]
             records = "1 record waits" if member["lag"] == 1 else f"{member['lag']} records wait"
             yield (
                 f"{member['member_id']} (client {member['client_id']} at {member['client_host']}) "

@@ -12,11 +12,13 @@ from rich.text import Text
 from groupd.coordinator.cli.groups.listing import group_cells
 from groupd.coordinator.cli.groups.live import member_cells, wait_text
 from groupd.coordinator.cli.groups.tables import drawn
+from groupd.coordinator.lag.judgement import SEVERITY
 from groupd.coordinator.plain_text import span_text
 
 Shown = Mapping[str, Any]
 
-JUDGEMENTS = ("stalled", "stopped", "rewound", "behind", None, "ok")
+_OK, *_BAD = sorted(SEVERITY, key=SEVERITY.__getitem__)
+JUDGEMENTS = (*(one.value for one in reversed(_BAD)), None, _OK.value)
 """The worst comes first; None = not known yet."""
 _COLOURS = {"stalled": "red", "stopped": "red", "rewound": "magenta", "behind": "yellow"}
 _WIDE = 110

@@ -134,9 +134,10 @@ def lag_collector(config: CoordinatorConfig) -> LagCollector:
     shard = Mock(shard=Mock(state=Mock(groups={"g": group})))
     topic = Mock(partitions=1)
     broker = Mock(config=config, shards=[shard], image=Mock(by_name={"t": topic}))
-    stopped = PartitionLag(1, 1, 1, 1, 1, age_ms=1, judgement=Judgement.STOPPED)
+    stopped = PartitionLag(1, 1, 1, 1, 1, 1, age_ms=1, judgement=Judgement.STOPPED)
     watch = LagWatch(broker, Mock(), SystemClock(), LongWork(), config)
-    watch.groups = {"g": GroupLag({"t": {0: stopped}})}
+    watch.groups["g"] = group_lag = GroupLag({"t": {0: stopped}})
+    group_lag.totals.add(("t", 0), stopped)
     watch.bounds = {"t": {0: Bounds(0, 2)}}
     return LagCollector(broker, watch, 100)
 

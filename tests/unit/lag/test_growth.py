@@ -59,6 +59,10 @@ def test_long_histories_are_thinned_out() -> None:
         assert abs(age - exact) <= ROUND  # it grows evenly, so nothing is lost here
 
 
+def test_an_empty_trend_knows_nothing_however_late_it_is() -> None:
+    assert Trend().minutes(10**15) == [None] * 60
+
+
 def test_the_trend_keeps_the_most_of_each_minute_for_an_hour() -> None:
     trend = Trend()
     assert trend.flat

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.lag.judgement import Judgement, Progress, records_behind
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.lag.judgement import Judgement, Progress, monotonic_of, records_behind
 
 ROUND = 10_000
 WINDOW = 10 * ROUND
-START = 1_800_000_000_000
+START = 10_000
+"""A machine that was started ten seconds ago."""
+WALL = 1_800_000_000_000
 
 Seen = tuple[int, int, bool]
 """Committed offset, lag, and whether something was committed since the round before."""
@@ -14,17 +17,20 @@ Seen = tuple[int, int, bool]
 
 def seen_first(offset: int, lag: int, commit_ms: int, now_ms: int) -> Progress:
     """The progress after the first round that finds a partition."""
-    return Progress(offset, lag, commit_ms, now_ms, now_ms, 0 if lag else now_ms)
+    committed_ms = monotonic_of(commit_ms, Instant(now_ms, WALL + now_ms))
+    progress = Progress(offset, lag, commit_ms, now_ms, committed_ms, now_ms)
+    progress.see(offset, lag, commit_ms, now_ms)
+    return progress
 
 
 def after(*rounds: Seen) -> tuple[Progress, int]:
     """The progress after these rounds, and the time of the last one."""
-    now, commit = START, START
+    now, commit = START, WALL + START
     offset, lag, _ = rounds[0]
     progress = seen_first(offset, lag, commit, now)
     for offset, lag, committed in rounds[1:]:
         now += ROUND
-        commit = now - 1 if committed else commit
+        commit = WALL + now - 1 if committed else commit
         progress.see(offset, lag, commit, now)
     return progress, now
 
@@ -58,8 +64,15 @@ def test_stopped_it_commits_nothing_although_records_wait() -> None:
 
 
 def test_stopped_is_known_at_once_from_the_time_of_the_last_commit() -> None:
-    old = seen_first(5, 10, START - 2 * WINDOW, START)
+    old = seen_first(5, 10, WALL + START - 2 * WINDOW, START)
     assert old.judge(START, WINDOW) is Judgement.STOPPED
+    assert old.silent_ms(START) == 2 * WINDOW
+    ahead = seen_first(5, 10, WALL + START + 2 * WINDOW, START)  # the wall clock was set back since
+    assert ahead.silent_ms(START) == 0
+
+
+def test_what_has_never_been_is_not_within_the_window_of_a_machine_that_has_just_started() -> None:
+    assert seen_first(5, 10, WALL, START).judge(START, WINDOW) is Judgement.OK
 
 
 def test_silence_counts_from_when_records_began_to_wait() -> None:
@@ -85,6 +98,5 @@ def test_rewound_for_as_long_as_the_window_is() -> None:
 
 def test_lag_in_records() -> None:
     assert records_behind(7, 0, 10) == 3
-    assert records_behind(None, 4, 10) == 6
     assert records_behind(2, 4, 10) == 6  # what is deleted cannot be read any more
     assert records_behind(12, 0, 10) == 0  # beyond the end, after a loss

@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from msgspec import Struct, field
 
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
+from groupd.coordinator.core.slices import WORK_ITEMS, Steps
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.lag.ends import Bounds, Found, Wanted
+from groupd.coordinator.lag.ends import Bounds, Found, TopicPartition, Wanted
 from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.watch import LagWatch, TopicPartition
+from groupd.coordinator.lag.lookups import FAILURES_MAX
+from groupd.coordinator.lag.watch import LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages import TopicId
-from groupd.storage.log import LogUnavailable
+from groupd.storage.log import LogCorrupt, LogError, LogUnavailable
 from groupd.testing.clock import ManualClock
 
+T = TypeVar("T")
 START = 1_800_000_000_000
 ORDERS = ("orders", 0)
 
 
 class Logs(Struct):
-    """Logs by partition: start, end; and when records were written."""
+    """Logs by partition: start, end; when records were written; and the logs that cannot be read.
+    `clock` goes on by `takes_ms` with each record that is looked up."""
 
     bounds: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     written: dict[TopicPartition, int] = field(default_factory=dict)
     asked: list[tuple[TopicPartition, int]] = field(default_factory=list)
     away: bool = False
+    broken: dict[TopicPartition, LogError] = field(default_factory=dict)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(wall_ms=START))
+    takes_ms: int = 0
 
     async def look(self, wanted: Wanted) -> Found:
         if self.away:
@@ -43,13 +50,16 @@ class Logs(Struct):
 
     async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
         self.asked.append(((topic, partition), offset))
+        self.clock.advance(self.takes_ms)
+        if (topic, partition) in self.broken:
+            raise self.broken[topic, partition]
         return self.written.get((topic, partition))
 
 
 class Bench:
     def __init__(self, **settings: Any) -> None:
         self.logs = Logs()
-        self.clock = ManualClock(wall_ms=START)
+        self.clock = self.logs.clock
         self.store = OffsetStore()
         self.groups: dict[str, object] = {}
         shard = SimpleNamespace(
@@ -68,6 +78,15 @@ class Bench:
         stored = StoredOffset(offset, -1, "", self.now.wall_ms, -1, TopicId(bytes(16)), 0)
         self.store.put(group, *place, stored)
 
+    def step(self, ms: int) -> None:
+        """Somebody sets the wall clock."""
+        self.clock.set_wall(self.now.wall_ms + ms)
+
+    def judged(self, group: str) -> tuple[Judgement, int | None]:
+        """The judgement of a group, and its age in ms."""
+        totals = self.watch.groups[group].totals
+        return totals.judgement, totals.age_ms
+
     async def rounds(self, count: int) -> None:
         for _ in range(count):
             self.clock.advance(10_000)
@@ -84,7 +103,8 @@ async def test_a_group_has_the_sum_of_its_lags_and_the_worst_judgement() -> None
     billing = bench.watch.groups["billing"]
     assert (billing.totals.lag, billing.totals.judgement) == (40, Judgement.STOPPED)
     assert billing.topics["orders"][0].judgement is Judgement.OK
-    assert billing.trend.minutes(bench.now.wall_ms)[-1] == 40
+    assert billing.totals.not_ok == 1
+    assert billing.trend.minutes(bench.now.monotonic_ms)[-1] == 40
     assert list(bench.watch.trends) == [("billing", ("orders", 1))]
     assert "other" not in bench.watch.groups  # its topic does not exist
     assert (bench.watch.rounds, bench.watch.left_out) == (11, 0)
@@ -111,6 +131,17 @@ async def test_a_record_whose_time_nobody_knows_is_as_old_as_the_first_round() -
     assert len(bench.logs.asked) == 1
 
 
+def filled(sizes: dict[str, int], **settings: Any) -> Bench:
+    """Groups that have committed for so many partitions of a topic of their own name, each with
+    4 unread records."""
+    bench = Bench(**settings)
+    for group, count in sizes.items():
+        for number in range(count):
+            bench.logs.bounds[group, number] = (0, 9)
+            bench.commit(group, (group, number), 5)
+    return bench
+
+
 async def test_groups_that_are_gone_and_partitions_that_are_too_many_are_left_out() -> None:
     bench = Bench(lag_partitions_max=2)
     for number in range(3):
@@ -129,12 +160,145 @@ async def test_groups_that_are_gone_and_partitions_that_are_too_many_are_left_ou
     assert bench.watch.trends == {}
 
 
+async def test_a_group_that_is_too_large_leaves_the_room_to_the_others() -> None:
+    bench = filled({"large": 90, "middle": 50, "small": 5, "other": 6}, lag_partitions_max=100)
+    await bench.rounds(1)
+    assert list(bench.watch.groups) == ["large", "small"]
+    assert bench.watch.left_out == 50 + 6
+    bench.runtime.shard.state.groups.pop("large")
+    await bench.rounds(1)
+    assert bench.watch.groups.keys() == {"middle", "small", "other"}
+    assert bench.watch.left_out == 0
+
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+async def test_a_step_of_the_wall_clock_hides_no_consumer_that_hangs(step: int) -> None:
+    bench = Bench()
+    bench.logs.bounds = {ORDERS: (0, 100)}
+    bench.commit("billing", ORDERS, 100)
+    await bench.rounds(20)
+    bench.step(step)
+    bench.logs.bounds = {ORDERS: (0, 1000)}
+    await bench.rounds(1)
+    judgement, age_ms = bench.judged("billing")
+    assert judgement is Judgement.OK
+    assert age_ms is not None
+    assert 0 <= age_ms <= 10_000
+    await bench.rounds(9)
+    judgement, age_ms = bench.judged("billing")
+    assert judgement is Judgement.STOPPED
+    assert age_ms is not None
+    assert 90_000 <= age_ms <= 100_000
+    trend = bench.watch.groups["billing"].trend.minutes(bench.now.monotonic_ms)
+    assert trend[-1] == 900
+    assert trend[-5] == 0
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+async def test_a_step_of_the_wall_clock_accuses_no_consumer_that_commits(step: int) -> None:
+    bench = Bench()
+    seen = set()
+    for at in range(40):
+        bench.logs.bounds = {ORDERS: (0, 1000 + at)}
+        if at % 2:
+            bench.commit("billing", ORDERS, 500 + at * 3)
+        if at == 20:
+            bench.step(step)
+        if at:
+            await bench.rounds(1)
+            judgement, age_ms = bench.judged("billing")
+            seen.add(judgement)
+            assert age_ms is not None
+            assert age_ms <= at * 10_000
+    assert seen == {Judgement.OK}
+    # Nor does the step make the distance of its commits an hour.
+    await bench.rounds(12)
+    assert bench.judged("billing")[0] is Judgement.STOPPED
+
+
+async def test_one_log_that_cannot_be_read_stops_nothing() -> None:
+    bench = filled({"a": 1, "b": 1})
+    bench.logs.broken = {("a", 0): LogCorrupt("a torn batch")}
+    bench.logs.written = {("b", 0): START - HOUR}
+    await bench.rounds(3)
+    assert bench.watch.rounds == 3
+    assert bench.judged("b")[1] == HOUR + 30_000
+    assert bench.judged("a")[1] == 20_000  # as old as the first round
+    assert sorted(bench.logs.asked) == [(("a", 0), 5), (("b", 0), 5)]
+
+
+async def test_logs_that_are_away_come_last_and_again() -> None:
+    bench = filled({"away": FAILURES_MAX, "b": 1})
+    bench.logs.broken = {("away", at): LogUnavailable("no") for at in range(FAILURES_MAX)}
+    await bench.rounds(1)
+    assert len(bench.logs.asked) == FAILURES_MAX, "the store may be away: that is enough for now"
+    bench.logs.asked.clear()
+    await bench.rounds(1)
+    assert bench.logs.asked[0] == (("b", 0), 5)
+    bench.logs.broken.clear()
+    bench.logs.written = {("away", at): START - HOUR for at in range(FAILURES_MAX)}
+    await bench.rounds(2)
+    assert bench.judged("away")[1] == HOUR + 40_000
+    assert bench.watch.rounds == 4
+
+
+async def test_look_ups_take_a_fifth_of_the_time_and_the_most_lag_comes_first() -> None:
+    bench = filled({"small": 30, "large": 31})
+    bench.logs.takes_ms = 100
+    await bench.rounds(1)
+    assert [topic for (topic, _), _ in bench.logs.asked] == ["large"] * 20
+    await bench.rounds(1)
+    assert [topic for (topic, _), _ in bench.logs.asked[20:]] == ["large"] * 11 + ["small"] * 9
+    await bench.rounds(5)
+    assert len(bench.logs.asked) == 61, "each of them once"
+
+
 async def test_a_store_that_is_away_leaves_the_last_round_as_it_was() -> None:
     bench = Bench()
     bench.logs.bounds = {ORDERS: (0, 100)}
     bench.commit("billing", ORDERS, 20)
+    assert bench.watch.round_at_ms == START
     await bench.rounds(1)
     bench.logs.away = True
     with pytest.raises(LogUnavailable):
         await bench.rounds(1)
     assert bench.watch.groups["billing"].totals.lag == 80
+    assert bench.watch.round_at_ms == START + 10_000, "the metric tells that it is old"
+
+
+class SlicedWork:
+    """A `LongWork` that counts the records of partitions that are looked at between two stops."""
+
+    def __init__(self) -> None:
+        self.seen = self.most = 0
+
+    async def run(self, steps: Steps[T]) -> T:
+        while True:
+            self.seen = 0
+            try:
+                next(steps)
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+            finally:
+                self.most = max(self.most, self.seen)
+
+
+async def test_a_round_over_many_small_groups_lets_others_work_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = filled({f"group-{number}": 10 for number in range(300)})
+    work: Any = SlicedWork()
+    bench.watch._work = work
+    seen = bench.watch._seen
+
+    def counted(*arguments: Any) -> PartitionLag:
+        work.seen += 1
+        return seen(*arguments)
+
+    monkeypatch.setattr(bench.watch, "_seen", counted)
+    await bench.rounds(1)
+    assert 10 <= work.most <= 2 * 10 + WORK_ITEMS // 8

@@ -1,12 +1,21 @@
-"""The sentence that says why a group is judged as it is."""
+"""The page about the lag of a group: the sentence that says why it is judged as it is, and its last
+hour."""
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
+from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.watch import GroupLag, PartitionLag
-from groupd.coordinator.server.group_pages import reason
+from groupd.coordinator.lag.trend import MINUTE_MS, Trend
+from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.group_pages import lag_steps, reason
+from groupd.testing.clock import ManualClock
 
 NOW_MS = 1_000_000
 
@@ -18,8 +27,9 @@ def group(judgement: Judgement, *lags: int) -> GroupLag:
         one = PartitionLag(
             offset=5,
             lag=lag,
-            commit_ms=NOW_MS - 100_000,
+            commit_ms=0,
             since_ms=0,
+            committed_ms=NOW_MS - 100_000,
             moved_ms=NOW_MS - 200_000,
             rewound_ms=NOW_MS - 30_000,
             judgement=judgement,
@@ -64,3 +74,35 @@ def group(judgement: Judgement, *lags: int) -> GroupLag:
 )
 def test_the_worst_partition_is_named(judgement: Judgement, lags: list[int], wanted: str) -> None:
     assert reason(group(judgement, *lags), NOW_MS) == wanted
+
+
+@pytest.fixture
+async def watch() -> LagWatch:
+    """One round ago: 7 and 9 records of two partitions waited."""
+    clock = ManualClock(monotonic_ms=NOW_MS, wall_ms=1_800_000_000_000)
+    made = LagWatch(Mock(), Mock(), clock, LongWork(), AdminSettings())
+    known = made.groups["billing"] = group(Judgement.BEHIND, 7, 9)
+    known.trend.add(NOW_MS, 16)
+    for number, lag in enumerate((7, 9)):
+        trend = made.trends["billing", ("orders", number)] = Trend()
+        trend.add(NOW_MS, lag)
+    clock.advance(MINUTE_MS)
+    return made
+
+
+async def test_the_last_hour_ends_now(watch: LagWatch) -> None:
+    page = run_through(lag_steps(watch, ClassicGroup.simple("billing")))
+    assert page["now_ms"] == watch.now().wall_ms
+    times, history = page["history"]["times_ms"], page["history"]
+    assert len(times) == 60
+    assert 0 <= page["now_ms"] - times[-1] < MINUTE_MS
+    assert history["total"][-2:] == [16, None]
+    assert [(one["partition"], one["lag"][-2]) for one in history["partitions"]] == [(1, 9), (0, 7)]
+
+
+async def test_a_round_between_two_steps_takes_a_partition_off_the_page(watch: LagWatch) -> None:
+    steps = lag_steps(watch, ClassicGroup.simple("billing"))
+    next(steps)
+    del watch.trends["billing", ("orders", 1)]  # it has no lag any more
+    page = run_through(steps)
+    assert [one["partition"] for one in page["history"]["partitions"]] == [0]

@@ -13,10 +13,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.lag.rows import OwnedSince, join_members
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_http import HttpReply, text
 from groupd.coordinator.server.families import SAMPLES_AT_ONCE, text_steps
-from groupd.coordinator.server.group_lag import OwnedSince, join_members
 from groupd.coordinator.server.scrapes import Scrapes
 from tests.unit.runtime.harness import Bench
 

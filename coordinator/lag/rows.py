@@ -1,5 +1,5 @@
-"""The lag of the members of a group: what the group's shard knows about offsets, combined with the
-end offsets of the logs, which another process may have."""
+"""The lag of groups, partitions and members as rows of pages: what the group's shard knows about
+offsets, combined with the end offsets of the logs, which another process may have."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.lag.judgement import records_behind
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.timeline import Timeline
+
+SILENT_MS = 60_000
+"""A member with lag is pointed out if it has committed nothing for this long."""
 
 Ends = Callable[[str, int], tuple[int, int] | None]
 """(topic, partition) -> start and end of its log; None = not known."""
@@ -51,10 +54,14 @@ def group_row(group: Group, watch: LagWatch, timeline: Timeline) -> dict[str, An
     }
 
 
-def trend_of(group_id: str, watch: LagWatch, now_ms: int) -> list[int | None] | None:
+def trend_of(group_id: str, watch: LagWatch) -> list[int | None] | None:
     """The lag of a group over the last hour, two minutes in a number; None: there was none."""
     known = watch.groups.get(group_id)
-    return None if known is None or known.trend.flat else known.trend.minutes(now_ms, 2)
+    return (
+        None
+        if known is None or known.trend.flat
+        else known.trend.minutes(watch.now().monotonic_ms, 2)
+    )
 
 
 def seconds(age_ms: int | None) -> float | None:
@@ -76,34 +83,52 @@ def add_judgement(shown: dict[str, Any], watch: LagWatch) -> Generator[None, Non
 
 
 def add_lag(shown: dict[str, Any], ends: Ends) -> Generator[None, None, None]:
-    """Adds the lag to what `offsets_steps` has found. Each partition gets `end_offset` and `lag`
-    (the records that are not committed yet; all records there are if no offset is committed). Each
-    member gets `lag` and `not_committing_ms`: for how long a member with lag has committed nothing
-    while owning what it has. None = not known; `not_committing_ms` is also None without lag."""
+    """Adds the lag to what `offsets_steps` has found. Each partition gets `end_offset` and `lag`:
+    the records that are not committed yet. Where `ends` knows nothing, what is there already stays.
+    Each member gets `lag`, that of the partitions that it owns; `not_committing_ms`: for how long a
+    member with lag has committed nothing while owning what it has; and `silent`: whether that is
+    long enough to ask why. None = not known; a partition for which nothing is committed has no lag,
+    because where its consumer reads is not known. `not_committing_ms` is also None without lag."""
     lags: dict[str, int] = {}
     for rows in chunks(shown["partitions"]):
         for row in rows:
             found = ends(row["topic"], row["partition"])
-            start, end = (None, None) if found is None else found
-            position = row["committed_offset"]
-            row["end_offset"] = end
-            row["lag"] = None
-            if start is not None and end is not None:
-                row["lag"] = records_behind(position, start, end)
-                if row["member_id"] is not None:
-                    lags[row["member_id"]] = lags.get(row["member_id"], 0) + row["lag"]
+            if found is None:
+                row.setdefault("end_offset", None)
+                row.setdefault("lag", None)
+            else:
+                position, (start, end) = row["committed_offset"], found
+                row["end_offset"] = end
+                row["lag"] = None if position is None else records_behind(position, start, end)
+            if row["lag"] is not None and row["member_id"] is not None:
+                lags[row["member_id"]] = lags.get(row["member_id"], 0) + row["lag"]
         yield
     for members in chunks(shown["members"]):
         for member in members:
             member["lag"] = lags.get(member["member_id"])
-            member["not_committing_ms"] = not_committing_ms(member, shown["now_ms"])
+            _add_silence(member, shown["now_ms"])
         yield
 
 
-def not_committing_ms(member: Mapping[str, Any], now_ms: int) -> int | None:
+def ends_of(watch: LagWatch, now: Ends | None = None) -> Ends:
+    """The ends of logs: where `now` knows none, because no client has used the log or another node
+    leads it, those of the last round."""
+
+    def ends(topic: str, number: int) -> tuple[int, int] | None:
+        known = None if now is None else now(topic, number)
+        if known is None and (bounds := watch.bounds.get(topic, {}).get(number)) is not None:
+            known = bounds.start, bounds.end
+        return known
+
+    return ends
+
+
+def _add_silence(member: dict[str, Any], now_ms: int) -> None:
     times = (member["last_commit_ms"], member["owned_since_ms"])
     since = [time for time in times if time is not None]
-    return max(0, now_ms - max(since)) if member["lag"] and since else None
+    silent_ms = max(0, now_ms - max(since)) if member["lag"] and since else None
+    member["not_committing_ms"] = silent_ms
+    member["silent"] = silent_ms is not None and silent_ms >= SILENT_MS
 
 
 def join_members(into: dict[str, dict[str, Any]], page: Mapping[str, Any]) -> None:
@@ -117,4 +142,4 @@ def join_members(into: dict[str, dict[str, Any]], page: Mapping[str, Any]) -> No
         for name, join in (("lag", sum), ("last_commit_ms", max)):
             values = [one[name] for one in (known, member) if one[name] is not None]
             known[name] = join(values) if values else None
-        known["not_committing_ms"] = not_committing_ms(known, page["now_ms"])
+        _add_silence(known, page["now_ms"])
