@@ -42,7 +42,6 @@ from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.interop.embedded_protocol import (
-    UserDataFound,
     claim_of,
     classic_metadata,
     subscription_of,
@@ -104,19 +103,19 @@ def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
     """Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason when the group must stay."""
     _check(state.config, classic)
     try:
-        members = run_through(members_in_steps(classic, state.image))
-        return _built(state, classic, members)
+        found = run_through(members_in_steps(classic, state.image))
+        if found.user_data:
+            raise _refused(classic, _CUSTOM_ASSIGNOR)
+        return _built(state, classic, found.members)
     except MalformedSubscription as error:
         raise _refused(classic, "the embedded consumer protocol is malformed.") from error
-    except UserDataFound as error:
-        raise _refused(classic, _CUSTOM_ASSIGNOR) from error
     except ReplayError as error:
         # Only a faulty client-side assignor does that. Kafka answers UNKNOWN_SERVER_ERROR.
         raise _refused(classic, "its assignment gives one partition to two members.") from error
 
 
 def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
-    if config.consumer_migration_policy not in _PERMITTING:
+    if not permits(config):
         raise _refused(classic, "online upgrade is disabled.")
     if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
         raise _refused(classic, "the group does not use the consumer embedded protocol.")
@@ -132,17 +131,22 @@ def _refused(classic: ClassicGroup, reason: str) -> ApiError:
     )
 
 
-def members_in_steps(
-    classic: ClassicGroup, image: MetadataImage
-) -> Steps[list[ConsumerGroupMember]]:
-    """The members as a consumer group has them, ascending by id: STABLE at the generation, with the
-    partitions that they are taken to own. These are those of their last assignment. If an
+class ConvertedMembers(Struct, frozen=True):
+    """Ascending by id. `user_data`: an assignment carries data of a client-side assignor."""
+
+    members: list[ConsumerGroupMember]
+    user_data: bool
+
+
+def members_in_steps(classic: ClassicGroup, image: MetadataImage) -> Steps[ConvertedMembers]:
+    """The members as a consumer group has them: STABLE at the generation, with the partitions that
+    they are taken to own. These are those of their last assignment. If an
     interrupted rebalance has cleared that, they are those that a member said it owns when it
     joined, unless another member has them. Kafka frees these, although a cooperative member still
     reads them.
 
     The group may change between the steps; what it is at the first one counts. Raises
-    MalformedSubscription and UserDataFound, which name the member.
+    MalformedSubscription, which names the member.
     """
     epoch, chosen = classic.generation, classic.protocol_name
     # Members are changed in place, so what may change is taken at once. That makes no call for a
@@ -154,15 +158,19 @@ def members_in_steps(
     before = classic.held_assignments
     members: list[ConsumerGroupMember] = []
     claiming: list[ConsumerGroupMember] = []
+    user_data = False
     work = Work()
     for member_id in (yield from sorted_in_steps(now)):
         member, protocols, assignment = now[member_id]
         last = before.get(member_id, assignment)
         try:
             subscription = _subscription(protocols, chosen)
-            held = target_of(last, image) if last else claim_of(subscription, image)
-        except (MalformedSubscription, UserDataFound) as error:
-            raise type(error)(f"member {member_id}: {error}") from error
+            held, carries = (
+                target_of(last, image) if last else (claim_of(subscription, image), False)
+            )
+        except MalformedSubscription as error:
+            raise MalformedSubscription(f"member {member_id}: {error}") from error
+        user_data = user_data or carries
         made = _member(member_id, member, protocols, subscription, held, epoch)
         members.append(made)
         if not last:
@@ -175,7 +183,12 @@ def members_in_steps(
             made.assigned = _unshared(made.assigned, taken)
             if work.enough(work_of(made)):
                 yield
-    return members
+    return ConvertedMembers(members, user_data)
+
+
+def permits(config: CoordinatorConfig) -> bool:
+    """Whether groups with members may be converted."""
+    return config.consumer_migration_policy in _PERMITTING
 
 
 def work_of(member: ConsumerGroupMember) -> int:

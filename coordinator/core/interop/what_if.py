@@ -16,8 +16,12 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.what_if import WHAT_IF
 from groupd.coordinator.core.errors import ReplayError, TrialRefused
 from groupd.coordinator.core.group_type import AssignorTrial, GroupType, Proposal
-from groupd.coordinator.core.interop.embedded_protocol import UserDataFound
-from groupd.coordinator.core.interop.upgrade import members_in_steps, target_as_held, work_of
+from groupd.coordinator.core.interop.upgrade import (
+    members_in_steps,
+    permits,
+    target_as_held,
+    work_of,
+)
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.state import ShardState
@@ -36,7 +40,7 @@ def _used(state: ShardState, group: ClassicGroup) -> None:
 def _propose(state: ShardState, group: ClassicGroup, name: str) -> Steps[Proposal]:
     _check(state.config, group)
     stable, protocol = group.state is State.STABLE, group.protocol_name
-    as_consumer = yield from _as_consumer_group(group, state.image)
+    as_consumer, user_data = yield from _as_consumer_group(group, state.image)
     found = yield from WHAT_IF.propose(state, as_consumer, name)
     if stable:
         now = f"assigned by its members with {protocol}"
@@ -45,7 +49,19 @@ def _propose(state: ShardState, group: ClassicGroup, name: str) -> Steps[Proposa
     else:
         now = "the group is rebalancing, and none of its members has partitions yet"
     with_it = f"the assignor {name} of the consumer protocol (group.protocol=consumer)"
-    return replace(found, compared=f"Now: {now}. Compared with {with_it}.")
+    compared = f"Now: {now}. Compared with {with_it}."
+    if (obstacle := _obstacle(state.config, user_data)) is not None:
+        compared += f" Its members have to be stopped first: {obstacle}."
+    return replace(found, compared=compared)
+
+
+def _obstacle(config: CoordinatorConfig, user_data: bool) -> str | None:
+    """Why the group cannot be converted while it has members."""
+    if not permits(config):
+        return f"group.consumer.migration.policy is {config.consumer_migration_policy}"
+    if user_data:
+        return "the assignment carries data of their own assignor, which would be lost"
+    return None
 
 
 def _check(config: CoordinatorConfig, group: ClassicGroup) -> None:
@@ -64,23 +80,22 @@ def _check(config: CoordinatorConfig, group: ClassicGroup) -> None:
         )
 
 
-def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> Steps[ConsumerGroup]:
-    """A consumer group that stands in no shard. Raises TrialRefused."""
+def _as_consumer_group(
+    classic: ClassicGroup, image: MetadataImage
+) -> Steps[tuple[ConsumerGroup, bool]]:
+    """A consumer group that stands in no shard, and whether the assignment carries data of a
+    client-side assignor. Raises TrialRefused."""
     group = ConsumerGroup(classic.group_id)
     work = Work()
     try:
-        for member in (yield from members_in_steps(classic, image)):
+        converted = yield from members_in_steps(classic, image)
+        for member in converted.members:
             group.put_member(member)
             group.set_target(member.member_id, target_as_held(member))
             if work.enough(work_of(member)):
                 yield
     except MalformedSubscription as error:
         raise TrialRefused(f"what a member sent to the others cannot be read: {error}") from error
-    except UserDataFound as error:
-        raise TrialRefused(
-            "the members use an assignor of their own, whose data a consumer group would lose: "
-            f"{error}"
-        ) from error
     except ReplayError as error:
         raise TrialRefused("the assignment gives one partition to two members") from error
-    return group
+    return group, converted.user_data
