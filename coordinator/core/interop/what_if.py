@@ -51,7 +51,7 @@ def _propose(state: ShardState, group: ClassicGroup, name: str) -> Steps[Proposa
     with_it = f"the assignor {name} of the consumer protocol (group.protocol=consumer)"
     compared = f"Now: {now}. Compared with {with_it}."
     if (obstacle := _obstacle(state.config, user_data)) is not None:
-        compared += f" Its members have to be stopped first: {obstacle}."
+        compared += f" The group's members have to be stopped first: {obstacle}."
     return replace(found, compared=compared)
 
 
@@ -68,8 +68,8 @@ def _check(config: CoordinatorConfig, group: ClassicGroup) -> None:
     size, most = len(group.members), config.consumer_max_size
     if group.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
         raise TrialRefused(
-            f'the protocol type of the group is "{group.protocol_type}": assignors of the '
-            f'coordinator know members of type "{CONSUMER_PROTOCOL_TYPE}" only'
+            f"the protocol type of the group is {group.protocol_type!r}: assignors of the "
+            f"coordinator know members of type {CONSUMER_PROTOCOL_TYPE!r} only"
         )
     if group.is_empty():
         raise TrialRefused("the group has no members, so there is nothing to compare")

@@ -157,8 +157,8 @@ def test_a_group_of_another_protocol_type_is_refused() -> None:
     bench = Bench()
     bench.given_classic(5, {"a": b"\0"}, protocol_type="connect", metadata_=b"\0")
     assert refusal(bench) == (
-        'the protocol type of the group is "connect": assignors of the coordinator know members '
-        'of type "consumer" only'
+        "the protocol type of the group is 'connect': assignors of the coordinator know members "
+        "of type 'consumer' only"
     )
     with pytest.raises(TrialRefused, match="connect"):
         trial(bench).used(bench.state, bench.classic)
@@ -198,8 +198,8 @@ def test_an_assignment_with_data_of_the_members_assignor_is_compared_all_the_sam
     found = proposal(bench)
     assert found.proposed == found.current == {"a": {FOO: (0, 1, 2)}, "b": {FOO: (3, 4, 5)}}
     assert found.compared.endswith(
-        " Its members have to be stopped first: the assignment carries data of their own assignor, "
-        "which would be lost."
+        " The group's members have to be stopped first: the assignment carries data of their own "
+        "assignor, which would be lost."
     )
 
 
@@ -217,5 +217,6 @@ def test_a_group_that_may_not_migrate_while_it_runs_is_tried_all_the_same(policy
     found = proposal(bench)
     assert found.proposed.keys() == HALVES.keys()
     assert found.compared.endswith(
-        f" Its members have to be stopped first: group.consumer.migration.policy is {policy}."
+        " The group's members have to be stopped first: "
+        f"group.consumer.migration.policy is {policy}."
     )

@@ -95,7 +95,7 @@ def test_a_group_on_which_none_can_be_tried() -> None:
     bench = Bench()
     bench.given_classic(5, {"a": b""}, protocol_type="connect")
     for name in (None, "uniform"):
-        with pytest.raises(BadRequest, match=r'^the protocol type of the group is "connect": '):
+        with pytest.raises(BadRequest, match=r"^the protocol type of the group is 'connect': "):
             shown(bench, name)
 
 
