@@ -10,6 +10,10 @@ class ReplayError(Exception):
     shard must fail."""
 
 
+class TrialRefused(Exception):
+    """No assignor can be tried on the group as it is; `str()` is one sentence that says why."""
+
+
 class AssignorFailed(ApiError):
     """The assignor raised, gave an invalid target or is no longer configured.
 

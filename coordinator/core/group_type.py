@@ -100,18 +100,20 @@ def _no_deadlines(state: ShardState, group: Any, now: Instant) -> Iterator[dict[
 
 
 class Proposal(Struct, frozen=True):
-    """What each member has as its target, and what an assignor would give it: by member id."""
+    """What each member has now, and what an assignor would give it: by member id. `compared`: what
+    the two are, in one or two sentences."""
 
     current: Mapping[str, Assignment]
     proposed: Mapping[str, Assignment]
+    compared: str
 
 
 class AssignorTrial(Struct, frozen=True):
-    """`used`: the name of the assignor that a group uses. `propose(state, group, name)`: what the
-    assignor of that name would do with the group's members and topics now; it changes nothing.
-    Raises AssignorFailed."""
+    """`used`: the name of the assignor that a group uses; None if its members assign by themselves.
+    `propose(state, group, name)`: what the assignor of that name would do with the group's members
+    and topics now; it changes nothing. Both raise TrialRefused, `propose` AssignorFailed, too."""
 
-    used: Callable[[ShardState, Any], str]
+    used: Callable[[ShardState, Any], str | None]
     propose: Callable[[ShardState, Any, str], Steps[Proposal]]
 
 
@@ -148,7 +150,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
         identify    who a member is
         places      what a member owns, or may still commit for: topics and their partitions,
                     a topic perhaps twice
-        what_if     what another assignor would do; None where members assign by themselves
+        what_if     what another assignor would do; None where no assignor of the coordinator fits
 
     What a log says of it:
         logged      class of a record's key -> the events it stands for, given the group before it

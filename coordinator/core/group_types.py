@@ -7,9 +7,10 @@ from groupd.coordinator.core.consumer_group.type import CONSUMER
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_type import GroupType
 from groupd.coordinator.core.interop.migration import hosting_classic_members
+from groupd.coordinator.core.interop.what_if import trying_assignors
 
 GROUP_TYPES: list[GroupType] = [
-    CLASSIC,
+    trying_assignors(CLASSIC),
     hosting_classic_members(CONSUMER),
 ]
 

@@ -145,11 +145,24 @@ def test_what_if_proposes_and_changes_nothing(daemon: Daemon) -> None:
     after = shown(daemon, "/groups/planned")["members"]
     assert [one["target"] for one in after] == [one["target"] for one in before]
     assert status(daemon, f"{path}?assignor=nothing") == 400
+    for member in members:
+        member.close()
+
+
+def test_what_if_of_a_classic_group(daemon: Daemon) -> None:
     classic = consumer(daemon, "classic", "classic-1", **{"group.protocol": "classic"})
     joined(daemon, [classic])
-    assert status(daemon, "/groups/classic/what-if") == 400
-    for member in [*members, classic]:
-        member.close()
+    path = "/groups/classic/what-if"
+    assert shown(daemon, path) == {"assignors": ["uniform", "range"], "used": None}
+    before = shown(daemon, "/groups/classic")["members"]
+    plan = shown(daemon, f"{path}?assignor=uniform")
+    assert plan["compared"].startswith("Now: assigned by its members with range. ")
+    assert (plan["moved"], plan["current"]) == (0, plan["proposed"])
+    assert list(plan["target"].values()) == [{"orders": [0, 1, 2, 3, 4, 5]}]
+    after = shown(daemon, "/groups/classic")
+    assert (after["state"], after["members"]) == ("Stable", before)
+    classic.close()
+    assert status(daemon, path) == 400
 
 
 def status(daemon: Daemon, path: str, **headers: str) -> int:

@@ -23,10 +23,6 @@ from groupd.protocol.messages.consumer_group import TopicPartitions
 from groupd.protocol.records.schema import ClassicMemberMetadata, ClassicProtocol
 
 
-class UserDataFound(ValueError):
-    """An assignment carries data of a client-side assignor, which a consumer group would lose."""
-
-
 def classic_metadata(
     session_timeout_ms: int, protocols: Iterable[JoinProtocol]
 ) -> ClassicMemberMetadata:
@@ -62,15 +58,12 @@ def claim_of(subscription: EmbeddedSubscription, image: MetadataImage) -> Target
     return _by_topic_id(subscription.owned_partitions, image)
 
 
-def target_of(assignment: bytes, image: MetadataImage) -> Target:
-    """The partitions of an assignment; b"" (never synced) stands for none. Topics that do not
-    exist are left out. Raises MalformedSubscription and UserDataFound."""
-    if not assignment:
-        return {}
+def target_of(assignment: bytes, image: MetadataImage) -> tuple[Target, bool]:
+    """The partitions of an assignment, and whether it carries data of a client-side assignor, which
+    a consumer group would lose. Topics that do not exist are left out. Raises
+    MalformedSubscription."""
     parsed = parse_assignment(assignment)
-    if parsed.user_data:
-        raise UserDataFound(f"{len(parsed.user_data)} bytes of user data")
-    return _by_topic_id(parsed.partitions, image)
+    return _by_topic_id(parsed.partitions, image), bool(parsed.user_data)
 
 
 def assignment_bytes(

@@ -13,6 +13,7 @@ it, so no partition changes hands by the conversion itself.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from msgspec.structs import replace
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
-from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember, Protocols
 from groupd.coordinator.core.classic_group.operation import GroupOperation
 from groupd.coordinator.core.classic_group.subscription import (
     EmbeddedSubscription,
@@ -32,24 +33,31 @@ from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     ConsumerGroup,
 )
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.member import (
+    ConsumerGroupMember,
+    PartitionEpochs,
+    canonical_names,
+)
 from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.interop.embedded_protocol import (
-    UserDataFound,
     claim_of,
     classic_metadata,
     subscription_of,
     target_of,
 )
 from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.slices import Steps, Work, run_through, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 from groupd.protocol.records.schema import Record
+
+MEMBER_WORK = 32
+"""What a member counts as work of a step, beside its topics and partitions."""
 
 _PERMITTING = frozenset({"bidirectional", "upgrade"})
 _CUSTOM_ASSIGNOR = (
@@ -95,20 +103,19 @@ def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
     """Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason when the group must stay."""
     _check(state.config, classic)
     try:
-        holdings = _holdings(classic, state.image)
-        members = [_member(classic, *one) for one in holdings]
-        return _built(state, classic, members)
+        found = run_through(members_in_steps(classic, state.image))
+        if found.user_data:
+            raise _refused(classic, _CUSTOM_ASSIGNOR)
+        return _built(state, classic, found.members)
     except MalformedSubscription as error:
         raise _refused(classic, "the embedded consumer protocol is malformed.") from error
-    except UserDataFound as error:
-        raise _refused(classic, _CUSTOM_ASSIGNOR) from error
     except ReplayError as error:
         # Only a faulty client-side assignor does that. Kafka answers UNKNOWN_SERVER_ERROR.
         raise _refused(classic, "its assignment gives one partition to two members.") from error
 
 
 def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
-    if config.consumer_migration_policy not in _PERMITTING:
+    if not permits(config):
         raise _refused(classic, "online upgrade is disabled.")
     if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
         raise _refused(classic, "the group does not use the consumer embedded protocol.")
@@ -124,45 +131,105 @@ def _refused(classic: ClassicGroup, reason: str) -> ApiError:
     )
 
 
-def _holdings(
-    classic: ClassicGroup, image: MetadataImage
-) -> list[tuple[ClassicGroupMember, EmbeddedSubscription, Assignment]]:
-    """Members, their subscriptions, and the partitions that they are taken to own: those of their
-    last assignment. If an interrupted rebalance has cleared that, those that they said they own
-    when they joined, unless another member has them. Kafka frees these, although a cooperative
-    member still reads them."""
-    found: list[tuple[ClassicGroupMember, EmbeddedSubscription, Assignment, bool]] = []
-    taken: Counter[tuple[TopicId, int]] = Counter()
-    for member in classic.sorted_members():
-        subscription = _subscription(classic, member)
-        last = classic.held_assignments.get(member.member_id, member.assignment)
-        held = target_of(last, image) if last else claim_of(subscription, image)
-        taken.update((topic, number) for topic, numbers in held.items() for number in numbers)
-        found.append((member, subscription, held, bool(last)))
-    return [
-        (member, subscription, held if was_assigned else _unshared(held, taken))
-        for member, subscription, held, was_assigned in found
-    ]
+class ConvertedMembers(Struct, frozen=True):
+    """Ascending by id. `user_data`: an assignment carries data of a client-side assignor."""
+
+    members: list[ConsumerGroupMember]
+    user_data: bool
 
 
-def _unshared(claim: Assignment, taken: Counter[tuple[TopicId, int]]) -> Assignment:
-    alone = {
-        topic: tuple(number for number in numbers if taken[topic, number] == 1)
-        for topic, numbers in claim.items()
+def members_in_steps(classic: ClassicGroup, image: MetadataImage) -> Steps[ConvertedMembers]:
+    """The members as a consumer group has them: STABLE at the generation, with the partitions that
+    they are taken to own. These are those of their last assignment. If an
+    interrupted rebalance has cleared that, they are those that a member said it owns when it
+    joined, unless another member has them. Kafka frees these, although a cooperative member still
+    reads them.
+
+    The group may change between the steps; what it is at the first one counts. Raises
+    MalformedSubscription, which names the member.
+    """
+    epoch, chosen = classic.generation, classic.protocol_name
+    # Members are changed in place, so what may change is taken at once. That makes no call for a
+    # member: it takes a millisecond for ten thousand.
+    now = {
+        member_id: (member, member.protocols, member.assignment)
+        for member_id, member in classic.members.items()
     }
-    return {topic: numbers for topic, numbers in alone.items() if numbers}
+    before = classic.held_assignments
+    members: list[ConsumerGroupMember] = []
+    claiming: list[ConsumerGroupMember] = []
+    user_data = False
+    work = Work()
+    for member_id in (yield from sorted_in_steps(now)):
+        member, protocols, assignment = now[member_id]
+        last = before.get(member_id, assignment)
+        try:
+            subscription = _subscription(protocols, chosen)
+            held, carries = (
+                target_of(last, image) if last else (claim_of(subscription, image), False)
+            )
+        except MalformedSubscription as error:
+            raise MalformedSubscription(f"member {member_id}: {error}") from error
+        user_data = user_data or carries
+        made = _member(member_id, member, protocols, subscription, held, epoch)
+        members.append(made)
+        if not last:
+            claiming.append(made)
+        if work.enough(work_of(made)):
+            yield
+    if claiming:
+        taken = yield from _taken(members)
+        for made in claiming:
+            made.assigned = _unshared(made.assigned, taken)
+            if work.enough(work_of(made)):
+                yield
+    return ConvertedMembers(members, user_data)
+
+
+def permits(config: CoordinatorConfig) -> bool:
+    """Whether groups with members may be converted."""
+    return config.consumer_migration_policy in _PERMITTING
+
+
+def work_of(member: ConsumerGroupMember) -> int:
+    """What a member counts as work of a step."""
+    names = len(member.subscribed_topic_names)
+    return MEMBER_WORK + names + sum(map(len, member.assigned.values()))
+
+
+_Taken = Counter[tuple[TopicId, int]]
+"""How many members have, or say that they have, a partition."""
+
+
+def _taken(members: Iterable[ConsumerGroupMember]) -> Steps[_Taken]:
+    taken: _Taken = Counter()
+    work = Work()
+    for member in members:
+        for topic, numbers in member.assigned.items():
+            taken.update((topic, number) for number in numbers)
+        if work.enough(work_of(member)):
+            yield
+    return taken
+
+
+def _unshared(claim: PartitionEpochs, taken: _Taken) -> PartitionEpochs:
+    alone = {
+        topic: {number: epoch for number, epoch in epochs.items() if taken[topic, number] == 1}
+        for topic, epochs in claim.items()
+    }
+    return {topic: epochs for topic, epochs in alone.items() if epochs}
 
 
 def _member(
-    classic: ClassicGroup,
+    member_id: str,
     member: ClassicGroupMember,
+    protocols: Protocols,
     subscription: EmbeddedSubscription,
     held: Assignment,
+    epoch: int,
 ) -> ConsumerGroupMember:
-    """STABLE at the generation, with the partitions that it holds."""
-    epoch = classic.generation
     return ConsumerGroupMember(
-        member.member_id,
+        member_id,
         epoch,
         epoch,
         instance_id=member.group_instance_id,
@@ -172,17 +239,17 @@ def _member(
         client_host=member.client_host,
         subscribed_topic_names=canonical_names(subscription.topics),
         assigned={topic: dict.fromkeys(partitions, epoch) for topic, partitions in held.items()},
-        classic=classic_metadata(member.session_timeout_ms, member.protocols),
+        classic=classic_metadata(member.session_timeout_ms, protocols),
     )
 
 
-def _subscription(classic: ClassicGroup, member: ClassicGroupMember) -> EmbeddedSubscription:
+def _subscription(protocols: Protocols, chosen: str | None) -> EmbeddedSubscription:
     """The member's subscription for the chosen protocol; for its first one while none is chosen, or
     when a member that rejoined does not offer the chosen one any more."""
-    for protocol in member.protocols:
-        if protocol.name == classic.protocol_name:
+    for protocol in protocols:
+        if protocol.name == chosen:
             return parse_subscription(protocol.metadata)
-    return subscription_of(member.protocols)
+    return subscription_of(protocols)
 
 
 def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroupMember]) -> Upgrade:
@@ -194,7 +261,7 @@ def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroup
     group = scratch.groups[group_id]
     assert isinstance(group, ConsumerGroup)
     rest = [records.group_epoch(group_id, epoch, metadata_hash(group, state.image, TopicsChange()))]
-    rest += [records.target_member(group_id, one.member_id, _target(one)) for one in members]
+    rest += [records.target_member(group_id, one.member_id, target_as_held(one)) for one in members]
     # Timestamp 0: the joining member must not wait for the assignment interval.
     rest.append(records.target_epoch(group_id, epoch, 0))
     rest += [records.current_member(group_id, one) for one in members]
@@ -202,7 +269,8 @@ def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroup
     return Upgrade(state, classic, group, (*classic.tombstones(), *metadata, *rest))
 
 
-def _target(member: ConsumerGroupMember) -> Assignment:
+def target_as_held(member: ConsumerGroupMember) -> Assignment:
+    """The target of a member that has all of it."""
     return {topic: tuple(sorted(epochs)) for topic, epochs in member.assigned.items()}
 
 

@@ -14,8 +14,10 @@ from urllib.parse import parse_qsl
 import pytest
 
 from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.slices import LISTED_MAX
 from groupd.coordinator.core.types import Event, EventKind
@@ -25,10 +27,17 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
 from groupd.coordinator.server.long_json import PAGE_BYTES
+from groupd.coordinator.server.what_if import MOVES_SHOWN
+from groupd.protocol.messages.classic_group import JoinProtocol
+from tests.unit.interop.values import assignment, subscription
 from tests.unit.runtime.harness import Bench
 
 CALLS_MAX = 8000
 """The most calls of one step: less than a millisecond."""
+
+TRIAL_CALLS_MAX = 13_000
+"""The same where an assignor is tried: its result is checked in the slices that every target has
+(`target_limits.SLICE_PARTITIONS`), some 2 ms long."""
 
 T = TypeVar("T")
 
@@ -190,6 +199,60 @@ async def test_who_owns_more_partitions_than_a_page_has(pages: Pages) -> None:
         join_members(members, page)
     assert [member["partitions"] for member in members.values()] == [4_500] * 4
     assert [member["lag"] for member in members.values()] == [2250 * 7] * 4
+
+
+def classic_group(pages: Pages, members: int, topics: int, partitions: int) -> ClassicGroup:
+    """Each member has the same number of partitions; the topics are known."""
+    known = [TopicImage(bytes([number]) * 16, f"t{number}", partitions) for number in range(topics)]
+    pages.state.image = MetadataImage(known, 1)
+    group = ClassicGroup("g", state=State.STABLE, generation=1)
+    each = partitions // members
+    offered = (JoinProtocol("range", subscription(*(topic.name for topic in known))),)
+    for number in range(members):
+        # Not in the order of the ids.
+        place = number * 7919 % members
+        owned = range(place * each, (place + 1) * each)
+        given = assignment({topic.name: owned for topic in known})
+        member = ClassicGroupMember(f"m{place:05d}", None, "c", "h", 1, 1, offered, given)
+        group.add(member, "consumer")
+    group.protocol_name = "range"
+    pages.state.groups["g"] = group
+    return group
+
+
+@pytest.mark.parametrize(("members", "partitions"), [(10_000, 10_000), (10, 20_000)])
+async def test_what_if_a_large_classic_group_had_an_assignor(
+    pages: Pages, members: int, partitions: int
+) -> None:
+    classic_group(pages, members, 2, partitions)
+    page, _ = await pages.get("g", "what-if", assignor="range")
+    assert page["moved"] == 0
+    assert len(page["target"]) == members
+    assert page["balance"]["current"] == page["balance"]["proposed"]
+    assert 0 < pages.work.most <= TRIAL_CALLS_MAX
+
+
+async def test_what_if_all_partitions_of_a_large_group_moved(pages: Pages) -> None:
+    """The members have them the other way round."""
+    group = classic_group(pages, LISTED_MAX, 2, LISTED_MAX)
+    ids = sorted(group.members)
+    given = [group.members[one].assignment for one in ids]
+    for one, other in zip(ids, reversed(given), strict=True):
+        group.members[one].assignment = other
+    page, _ = await pages.get("g", "what-if", assignor="range")
+    assert page["moved"] == 2 * LISTED_MAX
+    assert len(page["moves"]) == MOVES_SHOWN
+    assert 0 < pages.work.most <= TRIAL_CALLS_MAX
+
+
+async def test_what_if_a_large_consumer_group_had_another_assignor(pages: Pages) -> None:
+    group = consumer_group(pages, LISTED_MAX, 2, LISTED_MAX)
+    for member in group.members.values():
+        group.set_target(member.member_id, dict.fromkeys(member.assigned, (7,)))
+    page, _ = await pages.get("g", "what-if", assignor="range")
+    assert page["balance"]["current"]["least"] == 2
+    assert page["proposed"].keys() == group.members.keys()
+    assert 0 < pages.work.most <= TRIAL_CALLS_MAX
 
 
 async def test_the_latest_events_of_many_groups(pages: Pages) -> None:

@@ -159,7 +159,8 @@ export class FakeGroup {
       const mean = values.reduce((sum, one) => sum + one, 0) / values.length;
       return { least: Math.min(...values), most: Math.max(...values), deviation: Math.sqrt(values.reduce((sum, one) => sum + (one - mean) ** 2, 0) / values.length) };
     };
-    return { assignor, moves, moved: moves.length, current, proposed, target: {}, balance: { current: balance(current), proposed: balance(proposed) } };
+    const compared = this.classic ? `Now: assigned by its members with range. Compared with the assignor ${assignor} of the consumer protocol (group.protocol=consumer).` : `Now: the group's target. Compared with the assignor ${assignor}.`;
+    return { assignor, compared, moves, moved: moves.length, current, proposed, target: {}, balance: { current: balance(current), proposed: balance(proposed) } };
   }
 
   move(body) {

@@ -71,7 +71,7 @@ function asked(request, reply, path, query) {
   if (path.length === 2) return json(reply, group.group());
   if (path[2] === "what-if") {
     const assignor = query.get("assignor");
-    return json(reply, assignor === null ? { assignors: ["uniform", "range", "roundrobin", "sticky"], used: "uniform" } : group.whatIf(assignor));
+    return json(reply, assignor === null ? { assignors: ["uniform", "range", "roundrobin", "sticky"], used: group.classic ? null : "uniform" } : group.whatIf(assignor));
   }
   if (path[2] === "moves") return json(reply, group.moves());
   if (request.method !== "POST") return json(reply, group.offsets());

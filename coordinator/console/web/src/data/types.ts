@@ -232,6 +232,7 @@ export interface Health {
 
 export interface Assignors {
   assignors: string[];
+  // null: the members of the group assign by themselves.
   used: string | null;
 }
 
@@ -243,6 +244,8 @@ export interface Balance {
 
 export interface WhatIf {
   assignor: string;
+  // What `current` and `proposed` are, in words.
+  compared: string;
   moves: { topic: string; partition: number; from: string | null; to: string | null }[];
   // How many there are; the list may be shorter.
   moved: number;

@@ -11,6 +11,11 @@ import { Name } from "../ui/words.tsx";
 import { labelOf, labelsOf } from "./group/model.ts";
 import { GroupHead } from "./group/page.tsx";
 
+const BY_VOTES = "Members vote for the assignor with their own settings.";
+const BY_MEMBERS =
+  "The members of a classic group assign by themselves; on the consumer protocol an assignor of the coordinator would do it. " +
+  "Members that are restarted to go over to it move partitions besides.";
+
 export function WhatIfPage(props: { groupId: string }): JSX.Element {
   const { groupId } = props;
   const path = groupPath(groupId, "/what-if");
@@ -25,8 +30,8 @@ export function WhatIfPage(props: { groupId: string }): JSX.Element {
     <div class="page what-if">
       <GroupHead groupId={groupId} at="what-if" />
       <p class="lead">
-        Shows what an assignor would do with the members and topics of this moment. Nothing is changed; members vote for the
-        assignor with their own settings.
+        Shows what an assignor would do with the members and topics of this moment. Nothing is changed.{" "}
+        {choices.value !== null && (choices.value.used === null ? BY_MEMBERS : BY_VOTES)}
       </p>
       {choices.error !== null && <Notice tone="error">{choices.error}</Notice>}
       {choices.value !== null && (
@@ -81,6 +86,7 @@ function Result(props: { result: WhatIf; labels: ReadonlyMap<string, string> }):
   const total = rows.reduce((sum, one) => sum + one.then, 0);
   return (
     <>
+      <p class="lead">{result.compared}</p>
       <section class="headline" aria-label="What would change">
         <Tile label="Partitions that move" note={`of ${exact(total)}`}>
           {exact(result.moved)}
