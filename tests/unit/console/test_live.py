@@ -1,5 +1,5 @@
-"""Streams of events: one look serves all listeners, slow ones miss nothing, all hear of a source that
-is away, and nobody listening means no work."""
+"""Streams of events: one look serves all listeners, slow ones miss nothing, all hear of a source
+that is away, and nobody listening means no work."""
 
 from __future__ import annotations
 

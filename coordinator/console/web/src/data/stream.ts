@@ -1,11 +1,12 @@
 // A live stream over fetch, since EventSource cannot send a token. It connects again after growing pauses, rests while
 // nobody looks at the tab, and waits for a token when the server asks for one.
-import { ServerError, send, told } from "./api.ts";
+import { ServerError, send, told, Unreadable } from "./api.ts";
 import { session } from "./session.ts";
 import { SseParser } from "./sse.ts";
 import { Store } from "./store.ts";
 
-export type Phase = "connecting" | "live" | "reconnecting" | "paused" | "signed-out" | "ended";
+// "stale": the stream is there, but the server cannot look at what it tells of.
+type Phase = "connecting" | "live" | "stale" | "reconnecting" | "paused" | "signed-out";
 
 export interface StreamStatus {
   phase: Phase;
@@ -13,7 +14,7 @@ export interface StreamStatus {
   trouble: string | null;
   // Status code of the last refusal; null: none, or no answer at all.
   code: number | null;
-  // When the last event came, by this machine's clock.
+  // When the last news came, by this machine's clock.
   at: number | null;
 }
 
@@ -57,12 +58,6 @@ export class LiveStream {
     this.#unwatch();
     window.clearTimeout(this.#hiddenTimer);
     this.#again();
-  }
-
-  // No more events are expected: the subject is gone.
-  end(): void {
-    this.stop();
-    this.#say({ phase: "ended" });
   }
 
   #again(): void {
@@ -136,12 +131,25 @@ export class LiveStream {
       if (done || this.#stopped) return;
       heard();
       for (const { name, data } of parser.feed(decoder.decode(value, { stream: true }))) {
-        this.#pause = FIRST_PAUSE_MS;
-        this.onEvent(name, JSON.parse(data));
+        this.#take(name, data);
         if (this.#stopped) return;
-        this.status.set({ phase: "live", trouble: null, code: null, at: Date.now() });
+        this.#pause = FIRST_PAUSE_MS;
       }
     }
+  }
+
+  // Throws Unreadable: an event that this page cannot make sense of is no trouble of the connection.
+  #take(name: string, data: string): void {
+    let value: unknown;
+    try {
+      value = JSON.parse(data);
+      this.onEvent(name, value);
+    } catch (error) {
+      throw new Unreadable(String(error));
+    }
+    if (name === "stale" || name === "elsewhere")
+      this.#say({ phase: "stale", trouble: (value as { told: string }).told, code: null });
+    else this.status.set({ phase: "live", trouble: null, code: null, at: Date.now() });
   }
 
   #say(change: Partial<StreamStatus>): void {
