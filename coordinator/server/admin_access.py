@@ -3,7 +3,8 @@
 A client proves who it is by a bearer token or by a TLS certificate; either stands for a role.
 Without credentials it may read if that is allowed where the port listens. Otherwise it gets 401
 whatever it asks for, so that it does not learn which pages exist. Where nobody has credentials,
-`/control` needs none: it is there only if somebody has switched it on.
+who may read may also change everything: move offsets, drain nodes, and use `/control`, which is
+there only if somebody has switched it on.
 """
 
 from __future__ import annotations
