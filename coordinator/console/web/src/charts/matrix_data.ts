@@ -11,7 +11,7 @@ interface MatrixColumn {
 }
 
 export const OWNED = 0;
-// Still read by the member, which has been told to give it up.
+// Still read by the member, which has been told to revoke it.
 export const REVOKING = 1;
 // In the target of the member, which does not have it yet.
 export const AWAITED = 2;

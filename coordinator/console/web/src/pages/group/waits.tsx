@@ -80,7 +80,7 @@ function Wait(props: Props & { wait: Blocked }): JSX.Element {
                 <Name text={labelOf(labels, wait.held_by)} />
               </b>
               <span class={`pill ${wait.revoking ? "told" : "untold"}`}>
-                {wait.revoking ? "asked to revoke it" : "not asked to revoke it yet"}
+                {wait.revoking ? "told to revoke it" : "not told to revoke it yet"}
               </span>
             </>
           )}
