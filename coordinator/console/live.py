@@ -45,8 +45,10 @@ STALE_AFTER = 3
 """After so many looks in a row that have failed, listeners are told. One alone may be due to a
 shard that is just being loaded."""
 
+RECENT_MAX = 60
 RECENT_BYTES = 1 << 20
-"""So much of the last changes is kept for slow listeners; the newest one always is."""
+"""So many of the last changes, and so much of them, is kept for slow listeners; the newest one
+always is."""
 
 
 class LiveSource(Protocol):
@@ -166,7 +168,8 @@ class LiveTopic:
         self._version += 1
         self._recent.append(news)
         size = sum(len(part) for one in self._recent for part in one)
-        while len(self._recent) > 1 and (size > RECENT_BYTES or not self._source.tells_changes):
+        most = RECENT_MAX if self._source.tells_changes else 1
+        while len(self._recent) > most or (size > RECENT_BYTES and len(self._recent) > 1):
             size -= sum(map(len, self._recent.popleft()))
         await self.wake()
 

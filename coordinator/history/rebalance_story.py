@@ -224,9 +224,7 @@ class RebalanceStory:
         if self._gave_up:
             slowest = max(self._gave_up, key=lambda one: (self._gave_up[one], one))
             took = span_text(self._gave_up[slowest])
-            parts.append(
-                f"{self._names.member(slowest)} took longest to revoke partitions: {took}"
-            )
+            parts.append(f"{self._names.member(slowest)} took longest to revoke partitions: {took}")
         return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
     def _result(self) -> str:

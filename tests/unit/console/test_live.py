@@ -16,6 +16,7 @@ from groupd.coordinator.console.live import (
     LOOK_MS,
     PERIOD_MS,
     RECENT_BYTES,
+    RECENT_MAX,
     SHARE,
     STALE_AFTER,
     LiveTopics,
@@ -117,6 +118,16 @@ async def test_a_listener_that_missed_changes_gets_them_one_after_the_other() ->
     for number in (b"1", b"2", b"3"):
         await bench.look(number)
     assert [await anext(listener) for _ in range(3)] == [b"1", b"2", b"3"]
+    await bench.topics.close()
+
+
+async def test_only_so_many_changes_are_kept() -> None:
+    bench = Bench(tells_changes=True)
+    listener = bench.listen()
+    await anext(listener)
+    for number in range(RECENT_MAX + 1):
+        await bench.look(b"%d" % number)
+    assert await anext(listener) == b"all up to %d" % RECENT_MAX
     await bench.topics.close()
 
 

@@ -120,7 +120,7 @@ const PHASES = {
   live: "Live",
   reconnecting: "Reconnecting",
   paused: "Paused",
-  stale: "Out of date",
+  outdated: "Out of date",
   "signed-out": "Signed out",
 } as const;
 

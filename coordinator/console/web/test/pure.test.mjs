@@ -125,7 +125,7 @@ test("a stream says when what it tells is out of date, and when that is over", a
   const seen = await streamed(text);
   assert.deepEqual(seen.map((one) => [one.phase, one.trouble]), [
     ["live", null],
-    ["stale", "worker 2 is starting"],
+    ["outdated", "worker 2 is starting"],
     ["live", null],
     ["reconnecting", "The connection has ended."],
   ]);

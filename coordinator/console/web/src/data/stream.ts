@@ -5,8 +5,8 @@ import { session } from "./session.ts";
 import { SseParser } from "./sse.ts";
 import { Store } from "./store.ts";
 
-// "stale": the stream is there, but the server cannot look at what it tells of.
-type Phase = "connecting" | "live" | "stale" | "reconnecting" | "paused" | "signed-out";
+// "outdated": the stream is there, but the server cannot look at what it tells of.
+type Phase = "connecting" | "live" | "outdated" | "reconnecting" | "paused" | "signed-out";
 
 export interface StreamStatus {
   phase: Phase;
@@ -22,6 +22,9 @@ export const IDLE: StreamStatus = { phase: "connecting", trouble: null, code: nu
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
+// A connection that has lasted so long was a good one. Where there are more pages than places for streams, they take each
+// other's place, and the pauses grow.
+const GOOD_MS = 60_000;
 // The server sends at least a comment every 15 s.
 const SILENCE_MS = 45_000;
 const HIDDEN_MS = 60_000;
@@ -93,9 +96,11 @@ export class LiveStream {
         continue;
       }
       this.#abort = new AbortController();
+      const since = Date.now();
       const trouble = await this.#connection(this.#abort.signal);
       if (this.#stopped || this.#abort.signal.aborted) continue;
       this.#say({ phase: "reconnecting", ...trouble });
+      if (Date.now() - since >= GOOD_MS) this.#pause = FIRST_PAUSE_MS;
       await this.#rest(this.#pause * (0.8 + 0.4 * Math.random()));
       this.#pause = Math.min(LONGEST_PAUSE_MS, this.#pause * 2);
     }
@@ -133,7 +138,6 @@ export class LiveStream {
       for (const { name, data } of parser.feed(decoder.decode(value, { stream: true }))) {
         this.#take(name, data);
         if (this.#stopped) return;
-        this.#pause = FIRST_PAUSE_MS;
       }
     }
   }
@@ -148,7 +152,7 @@ export class LiveStream {
       throw new Unreadable(String(error));
     }
     if (name === "stale" || name === "elsewhere")
-      this.#say({ phase: "stale", trouble: (value as { told: string }).told, code: null });
+      this.#say({ phase: "outdated", trouble: (value as { told: string }).told, code: null });
     else this.status.set({ phase: "live", trouble: null, code: null, at: Date.now() });
   }
 

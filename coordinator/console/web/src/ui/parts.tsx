@@ -85,8 +85,10 @@ export function Waiting(props: { live: Live<unknown>; what: string }): JSX.Eleme
 
 // Why the data of a page is old, if it is.
 export function OutOfDate(props: { live: Live<unknown> }): JSX.Element | null {
-  const { data, elsewhere, status } = props.live;
-  if (data === null || status.phase !== "stale") return null;
+  const { data, elsewhere, gone, status } = props.live;
+  // A server that does not answer at all may be back in a second: the header says so, and that is enough.
+  const refused = status.phase === "reconnecting" && status.code !== null && !gone;
+  if (data === null || (status.phase !== "outdated" && !refused)) return null;
   if (elsewhere !== null) return <AtAnotherNode elsewhere={elsewhere}>What is below is the last that was seen here.</AtAnotherNode>;
   return <Notice tone="warning">What is below is not kept up to date now: {status.trouble}</Notice>;
 }
