@@ -35,7 +35,10 @@ class AdminSettings:
         "16 characters or more. Only its owner may read it. It is read again when it has changed.",
     )
     admin_metrics_open: bool = setting(
-        "groupd.admin.metrics.open", False, "Whether /metrics is shown without credentials."
+        "groupd.admin.metrics.open",
+        False,
+        "Whether /metrics is shown without credentials. The metrics about lag have the names of "
+        "groups and topics; groupd.metrics.lag=none leaves them out.",
     )
     admin_ssl_keystore_location: str = setting(
         "groupd.admin.ssl.keystore.location",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from msgspec import json
@@ -18,9 +20,15 @@ Row = dict[str, Any]
 ROW_MS = 0.015
 """What a row costs, from the group to the comparison."""
 
+GROUPS_MAX = 20_000
+"""Most groups that are listed, about 5 MB: the first ones by id."""
+
 
 class AllGroups:
-    """A `live.LiveSource`. `node()`: which node this is, as JSON-friendly data."""
+    """A `live.LiveSource`, for as long as anybody listens. `node()`: which node this is, as
+    JSON-friendly data. `not_ready()`: why not all groups may be served now; None if they are."""
+
+    tells_changes = True
 
     def __init__(
         self,
@@ -28,31 +36,45 @@ class AllGroups:
         work: LongWork,
         now: Callable[[], Instant],
         node: Callable[[], Mapping[str, Any]],
+        not_ready: Callable[[], str | None],
     ) -> None:
         self._asking = asking
         self._work = work
         self._now = now
         self._node = node
+        self._not_ready = not_ready
         self.cost_ms = 0.0
         self._rows: dict[str, Row] = {}
+        self._lacks: dict[str, Any] = {}
+        """What the list lacks: `more`, whether there are more groups than are listed, and
+        `not_ready`."""
         self._version = 0
-        self._whole: Event = ()
-        """The event with everything, for this version; empty until somebody wants it."""
+        self._whole: asyncio.Task[Event] | None = None
+        """Makes the event with everything for this version; None until somebody wants it."""
 
     async def look(self) -> Event | None:
         rows: dict[str, Row] = {}
         changed: list[Row] = []
-        async for some in self._asking.rows("groups", query={"trend": "1"}):
-            await self._work.run(self._compare(some, rows, changed))
+        more = False
+        async with aclosing(self._asking.rows("groups", query={"trend": "1"})) as pages:
+            async for some in pages:
+                more = len(rows) >= GROUPS_MAX
+                if more:
+                    break
+                await self._work.run(self._compare(some, rows, changed))
+        lacks = {"more": more, "not_ready": self._not_ready()}
         gone = [group_id for group_id in self._rows if group_id not in rows]
-        self._rows = rows
         self.cost_ms = len(rows) * ROW_MS
-        if not changed and not gone and self._version:
+        if self._version and not changed and not gone and lacks == self._lacks:
             return None
+        first = not self._version
+        news: Event = ()
+        if not first:
+            head = {**self._head(self._version + 1, lacks), "gone": gone}
+            news = await self._work.run(_encoded("changes", head, changed))
+        self._rows, self._lacks, self._whole = rows, lacks, None
         self._version += 1
-        self._whole = ()
-        head = {"version": self._version, "now_ms": self._now().wall_ms, "gone": gone}
-        return await self._work.run(_encoded("changes", head, changed))
+        return await self.whole() if first else news
 
     def _compare(self, some: list[Row], rows: dict[str, Row], changed: list[Row]) -> Steps[None]:
         for chunk in chunks(some):
@@ -64,14 +86,15 @@ class AllGroups:
             yield
 
     async def whole(self) -> Event:
-        if not self._whole:
-            head = {"version": self._version, "now_ms": self._now().wall_ms, "node": self._node()}
-            version, rows = self._version, list(self._rows.values())
-            made = await self._work.run(_encoded("snapshot", head, rows))
-            if version != self._version:
-                return made  # rows have changed meanwhile; the next event tells
-            self._whole = made
-        return self._whole
+        if self._whole is None:
+            head = {**self._head(self._version, self._lacks), "node": self._node()}
+            steps = _encoded("snapshot", head, list(self._rows.values()))
+            self._whole = asyncio.create_task(self._work.run(steps))
+        # One listener that goes away leaves it to the others.
+        return await asyncio.shield(self._whole)
+
+    def _head(self, version: int, lacks: Mapping[str, Any]) -> dict[str, Any]:
+        return {"version": version, "now_ms": self._now().wall_ms, **lacks}
 
 
 def _encoded(name: str, head: Mapping[str, Any], rows: list[Row]) -> Steps[Event]:

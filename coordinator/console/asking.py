@@ -3,7 +3,7 @@ can ask for, and knows nothing of worker processes."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -40,7 +40,7 @@ class Asking:
 
     async def rows(
         self, *path: str, query: Mapping[str, str] | None = None
-    ) -> AsyncIterator[list[dict[str, Any]]]:
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
         """The rows of all pages of a list, some at a time. Raises CannotAsk."""
         asked: Mapping[str, str] | None = {**(query or {}), "limit": str(AT_ONCE)}
         while asked is not None:

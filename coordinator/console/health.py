@@ -38,6 +38,7 @@ class HealthSource:
     """A `live.LiveSource`."""
 
     cost_ms = 0.0
+    tells_changes = False
 
     def __init__(self, parts: HealthParts, now: Callable[[], Instant]) -> None:
         self._parts = parts

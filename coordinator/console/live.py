@@ -2,18 +2,26 @@
 
 A topic (all groups, one group, the daemon's health) works only while somebody listens. Each time it
 has looked at its source and found something new, it makes one event, and all listeners send the
-same bytes. A listener that was too slow for an event is sent everything anew.
+same bytes. A listener that was too slow for some events is sent these one after the other if they
+are still there, and otherwise everything anew.
+
+While a topic cannot look at its source, its listeners are told that what they know is old: the
+event `stale` says why, and `fresh`, or any news, that this is over.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from math import sqrt
 from typing import Protocol
 
 import structlog
+from msgspec import json
 
+from groupd.coordinator.console.asking import CannotAsk
 from groupd.coordinator.runtime.clock import Clock, pause
 from groupd.coordinator.server.http_stream import Event
 
@@ -27,20 +35,32 @@ PERIOD_MS = 1000
 """The shortest time between two looks."""
 
 SHARE = 30
-"""A topic rests for so many times as long as its last look costs, so that all topics together take
-less than the thirtieth part of the time."""
+"""All topics together take about the thirtieth part of the time of the loop."""
 
 LOOK_MS = 3.0
 """What a look costs however little there is to see. What it really takes is not measured: on a busy
 machine that is mostly the work of others."""
 
+STALE_AFTER = 3
+"""After so many looks in a row that have failed, listeners are told. One alone may be due to a
+shard that is just being loaded."""
+
+RECENT_MAX = 60
+RECENT_BYTES = 1 << 20
+"""So many of the last changes, and so much of them, is kept for slow listeners; the newest one
+always is."""
+
 
 class LiveSource(Protocol):
     """What a topic shows. `cost_ms`: about how much processor time the last look took for what it
-    went through. Both methods raise an exception when it cannot be asked just now."""
+    went through. `tells_changes`: whether events tell what has changed, rather than everything.
+    Both methods raise an exception when the source cannot be asked just now."""
 
     @property
     def cost_ms(self) -> float: ...
+
+    @property
+    def tells_changes(self) -> bool: ...
 
     async def look(self) -> Event | None:
         """An event with what is new since the last look; None if nothing is."""
@@ -57,8 +77,11 @@ def event(name: str, *data: bytes | memoryview) -> Event:
     return tuple(map(memoryview, (head, *data, b"\n\n")))
 
 
+FRESH = event("fresh", b"{}")
+
+
 class LiveTopic:
-    """`topics`: all of them; the more there are, the longer each of them rests."""
+    """`topics`: all of them, which share the time for looks."""
 
     def __init__(self, source: LiveSource, clock: Clock, topics: LiveTopics) -> None:
         self.listeners = 0
@@ -67,14 +90,24 @@ class LiveTopic:
         self._clock = clock
         self._topics = topics
         self._version = 0
-        self._last: Event = ()
-        """The event that led to this version."""
+        self._recent: deque[Event] = deque()
+        """The events that led to this version, the newest last; not always all of them."""
+        self._failures = 0
+        """Looks that have failed since the last one that has not."""
+        self._stale: Event = ()
+        """What tells listeners that looks fail; empty while they need not know."""
         self._news = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Lock()
 
+    @property
+    def cost_ms(self) -> float:
+        """What a look costs."""
+        return LOOK_MS + self._source.cost_ms
+
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The events for one listener, beginning with everything."""
+        """The events for one listener, beginning with everything. Raises whatever the source raises
+        at the first look of all."""
         self.listeners += 1
         try:
             async with self._looked:
@@ -82,13 +115,15 @@ class LiveTopic:
                     await self._look()
                     self._task = asyncio.create_task(self._go_on())
             version = self._version
-            yield await self._source.whole()
+            for one in await self._everything():
+                yield one
             while await self._wait(version):
                 if version == self._version:
                     yield KEEP_ALIVE
                     continue
                 missed, version = self._version - version, self._version
-                yield self._last if missed == 1 else await self._source.whole()
+                for one in self._last(missed) or await self._everything():
+                    yield one
         finally:
             self.listeners -= 1
             if not self.listeners:
@@ -105,6 +140,14 @@ class LiveTopic:
         async with self._news:
             self._news.notify_all()
 
+    async def _everything(self) -> Sequence[Event]:
+        whole = await self._source.whole()
+        return (whole, self._stale) if self._stale else (whole,)
+
+    def _last(self, count: int) -> Sequence[Event]:
+        """The last events; none if there are not so many any more."""
+        return list(self._recent)[-count:] if count <= len(self._recent) else ()
+
     async def _wait(self, version: int) -> bool:
         """Wait for something new, or until it is time for a sign of life. False: it has ended."""
         with suppress(TimeoutError):
@@ -114,22 +157,42 @@ class LiveTopic:
 
     async def _look(self) -> None:
         found = await self._source.look()
-        if found is None:
-            return
+        self._failures = 0
+        if self._stale:
+            self._stale = ()
+            found = found or FRESH
+        if found is not None:
+            await self._tell(found)
+
+    async def _tell(self, news: Event) -> None:
         self._version += 1
-        self._last = found
-        async with self._news:
-            self._news.notify_all()
+        self._recent.append(news)
+        size = sum(len(part) for one in self._recent for part in one)
+        most = RECENT_MAX if self._source.tells_changes else 1
+        while len(self._recent) > most or (size > RECENT_BYTES and len(self._recent) > 1):
+            size -= sum(map(len, self._recent.popleft()))
+        await self.wake()
 
     async def _go_on(self) -> None:
         while True:
-            cost_ms = LOOK_MS + self._source.cost_ms
-            rest_ms = int(SHARE * self._topics.count * cost_ms)
-            await pause(self._clock, max(PERIOD_MS, rest_ms))
+            await pause(self._clock, self._topics.rest_ms(self))
             try:
                 await self._look()
+            except CannotAsk as error:
+                await self._failed(error, str(error))
             except Exception as error:  # noqa: BLE001 - the next look may find the source again
-                log.warning("a page cannot be kept up to date", error=str(error))
+                await self._failed(error, "internal error; see the log")
+
+    async def _failed(self, error: Exception, told: str) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            unforeseen = None if isinstance(error, CannotAsk) else error
+            log.warning(
+                "a page cannot be kept up to date for now", error=str(error), exc_info=unforeseen
+            )
+        elif self._failures == STALE_AFTER:
+            self._stale = event("stale", json.encode({"told": told}))
+            await self._tell(self._stale)
 
 
 class LiveTopics:
@@ -143,8 +206,17 @@ class LiveTopics:
     def count(self) -> int:
         return len(self._topics)
 
+    def rest_ms(self, topic: LiveTopic) -> int:
+        """How long a topic rests before it looks again. Each gets a part of the time in proportion
+        to the square root of what its look costs. With such parts the rests of all topics have the
+        smallest sum, and many cheap topics do not hold up an expensive one as much as if all parts
+        were equal."""
+        roots = sum(sqrt(one.cost_ms) for one in self._topics.values())
+        return max(PERIOD_MS, int(SHARE * sqrt(topic.cost_ms) * roots))
+
     async def events(self, key: str, source: LiveSource) -> AsyncGenerator[Event, None]:
-        """The events of a topic for one listener. `source`: makes the topic if there is none."""
+        """The events of a topic for one listener. `source`: makes the topic if there is none.
+        Raises whatever the source raises at the first look of all."""
         topic = self._topics.get(key)
         if topic is None or topic.ended:
             topic = self._topics[key] = LiveTopic(source, self._clock, self)

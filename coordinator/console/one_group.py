@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from msgspec import Struct, json
 
 from groupd.coordinator.console.asking import Asking, CannotAsk
 from groupd.coordinator.console.live import event
-from groupd.coordinator.server.admin_groups import INDENTED_BYTES
+from groupd.coordinator.server.admin_http import HttpReply
 from groupd.coordinator.server.http_stream import Event
 
 NOT_FOUND = 404
@@ -34,7 +35,10 @@ BYTES_OF_MS = 20_000
 
 class OneGroup:
     """A `live.LiveSource`. A picture is made anew when the group had an event, after each round
-    over the lag, and all the time while the group waits for something."""
+    over the lag, and all the time while the group waits for something. A group that is gone, or
+    that another node serves now, may come back."""
+
+    tells_changes = False
 
     def __init__(self, asking: Asking, group_id: str) -> None:
         self._asking = asking
@@ -44,18 +48,20 @@ class OneGroup:
         self.cost_ms = 0.0
         self._waits = False
         self._version = 0
-        self._picture = GONE
+        self._picture: Event = ()
 
     async def look(self) -> Event | None:
         try:
             return await self._look()
         except CannotAsk as error:
-            if error.reply.status != NOT_FOUND:
+            away = GONE if error.reply.status == NOT_FOUND else elsewhere(error.reply)
+            if away is None:
                 raise
-            if self._picture is GONE:
+            self._seen = None
+            if away == self._picture:
                 return None
-            self._seen, self._picture = None, GONE
-            return GONE
+            self._picture = away
+            return away
 
     async def _look(self) -> Event | None:
         events = (await self._asking.get(*self._path, "events")).body
@@ -79,12 +85,29 @@ class OneGroup:
         return self._picture
 
 
+def elsewhere(reply: HttpReply) -> Event | None:
+    """The event about a group that another node serves: it names the node. A browser must not
+    follow to another host by itself. None: the reply does not lead to another node."""
+    location = dict(reply.headers).get("Location")
+    if location is None:
+        return None
+    url = urlsplit(location)
+    told = reply.body.decode(errors="replace").strip()
+    shown = {"told": told, "admin_url": f"{url.scheme}://{url.netloc}"}
+    return event("elsewhere", json.encode(shown))
+
+
 def _joined(version: int, parts: Mapping[str, bytes]) -> Event:
     """One event out of all parts, which may be long."""
     data: list[bytes | memoryview] = [b'{"version":%d' % version]
     for name, body in parts.items():
-        data.append(b',"%s":' % name.encode())
-        # Long pages are one line and its end; short ones are indented, for people.
-        short = len(body) <= INDENTED_BYTES
-        data.append(body.replace(b"\n", b" ") if short else memoryview(body)[:-1])
+        data += (b',"%s":' % name.encode(), _one_line(body))
     return event("snapshot", *data, b"}")
+
+
+def _one_line(body: bytes) -> bytes | memoryview:
+    """JSON without ends of lines, which stand only between its values, never within a string. Short
+    pages have them for people. A long one has a single one, at its end, and is not copied."""
+    if body.find(b"\n") == len(body) - 1:
+        return memoryview(body)[:-1]
+    return body.replace(b"\n", b" ")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
-
-from msgspec import json
 
 from groupd.coordinator.console.all_groups import AllGroups
 from groupd.coordinator.console.asking import Asking, CannotAsk
 from groupd.coordinator.console.files import ConsoleFiles
 from groupd.coordinator.console.health import HealthParts, HealthSource
-from groupd.coordinator.console.live import LiveTopics, event
-from groupd.coordinator.console.one_group import OneGroup
+from groupd.coordinator.console.live import LiveSource, LiveTopics
+from groupd.coordinator.console.one_group import OneGroup, elsewhere
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_http import Answer, HttpReply, HttpRequest, text
 from groupd.coordinator.server.admin_routes import AdminRoutes
-from groupd.coordinator.server.http_stream import Event, HttpStream
+from groupd.coordinator.server.http_stream import HttpStream
 
 
 class Console:
@@ -35,8 +32,11 @@ class Console:
         self._files = ConsoleFiles()
         self._topics = LiveTopics(clock)
         self._asking = Asking(groups)
-        self._all = AllGroups(self._asking, work, clock.now, node)
         self._health = HealthSource(health, clock.now)
+        self._not_ready = health.not_ready
+        self._node = node
+        self._work = work
+        self._clock = clock
 
     def add_to(self, routes: AdminRoutes) -> None:
         routes.page = self._files.page
@@ -50,31 +50,27 @@ class Console:
     async def _live(self, request: HttpRequest) -> Answer:
         match request.path:
             case (_, "groups"):
-                return HttpStream(self._topics.events("groups", self._all))
+                every = AllGroups(
+                    self._asking, self._work, self._clock.now, self._node, self._not_ready
+                )
+                return await self._stream("groups", every)
             case (_, "health"):
-                return HttpStream(self._topics.events("health", self._health))
+                return await self._stream("health", self._health)
             case (_, "groups", group_id):
                 try:
                     await self._asking.get("groups", group_id, "lag")
                 except CannotAsk as error:
-                    return _elsewhere(error.reply) or error.reply
-                source = OneGroup(self._asking, group_id)
-                return HttpStream(self._topics.events(f"group {group_id}", source))
+                    if elsewhere(error.reply) is None:
+                        return error.reply
+                return await self._stream(f"group {group_id}", OneGroup(self._asking, group_id))
             case _:
                 return text("not found", 404)
 
-
-def _elsewhere(reply: HttpReply) -> HttpStream | None:
-    """The stream about a group that another node serves: it names the node. A browser must not
-    follow to another host by itself. None: it is not elsewhere."""
-    location = dict(reply.headers).get("Location")
-    if location is None:
-        return None
-    url = urlsplit(location)
-    told = reply.body.decode(errors="replace").strip()
-    shown = {"told": told, "admin_url": f"{url.scheme}://{url.netloc}"}
-
-    async def events() -> AsyncGenerator[Event, None]:
-        yield event("elsewhere", json.encode(shown))
-
-    return HttpStream(events())
+    async def _stream(self, key: str, source: LiveSource) -> Answer:
+        """The stream of a topic. Its first event is waited for, so that a source which cannot be
+        asked gets an answer of its own."""
+        events = self._topics.events(key, source)
+        try:
+            return HttpStream(events, await anext(events))
+        except CannotAsk as error:
+            return error.reply

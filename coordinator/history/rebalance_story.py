@@ -213,7 +213,7 @@ class RebalanceStory:
         self._ending = ending
 
     def _confirmed(self, member_id: str, at_ms: int) -> None:
-        """The member has nothing left to give up."""
+        """The member has nothing left to revoke."""
         since_ms = self._holds.pop(member_id, None)
         if since_ms is not None:
             took_ms = max(0, at_ms - since_ms)
@@ -224,9 +224,7 @@ class RebalanceStory:
         if self._gave_up:
             slowest = max(self._gave_up, key=lambda one: (self._gave_up[one], one))
             took = span_text(self._gave_up[slowest])
-            parts.append(
-                f"{self._names.member(slowest)} took longest to give partitions up: {took}"
-            )
+            parts.append(f"{self._names.member(slowest)} took longest to revoke partitions: {took}")
         return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
     def _result(self) -> str:
@@ -270,11 +268,11 @@ def _text(event: Shown, *, classic: bool) -> str:
             return f"the target assignment is {cause}; it changes what {moved} may have"
         case EventKind.PARTITIONS_REVOKING.value:
             limit = span_text(details["rebalance_timeout_ms"])
-            return f"is to give up {_partitions(details['partitions'])} within {limit}"
+            return f"is to revoke {_partitions(details['partitions'])} within {limit}"
         case EventKind.MEMBER_EPOCH_ADVANCED.value:
             return f"is at epoch {event['epoch']}: {cause}"
         case EventKind.PARTITIONS_ASSIGNED.value:
-            return f"is given {_partitions(details['partitions'])}"
+            return f"is assigned {_partitions(details['partitions'])}"
         case EventKind.REBALANCE_STARTED.value:
             return f"a rebalance starts: {cause}"
         case EventKind.REBALANCE_COMPLETED.value:

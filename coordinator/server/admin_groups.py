@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
@@ -37,6 +37,7 @@ from groupd.coordinator.server.admin_http import (
     text,
 )
 from groupd.coordinator.server.group_pages import config_rows, lag_steps, rebalance_rows
+from groupd.coordinator.server.http_target import path_of
 from groupd.coordinator.server.long_json import Encoded, json_steps
 from groupd.coordinator.server.paging import Window, next_page, window
 from groupd.coordinator.server.what_if import what_if_steps
@@ -231,9 +232,9 @@ def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
     """The reply that names the other node, and where its admin port can be reached sends there."""
     if not other.admin_url:
         return text(other.told, 503)
-    path = "/".join(quote(segment, safe="") for segment in request.path)
+    path = path_of(request.path)
     query = f"?{urlencode(request.query)}" if request.query else ""
-    return text(other.told, 307, (("Location", f"{other.admin_url}/{path}{query}"),))
+    return text(other.told, 307, (("Location", f"{other.admin_url}{path}{query}"),))
 
 
 def plain(value: Any) -> Generator[None, None, HttpReply]:

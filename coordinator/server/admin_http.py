@@ -1,4 +1,4 @@
-"""The admin port: a small HTTP/1.1 server over h11 (GET and HEAD only), one request a connection.
+"""The admin port: a small HTTP/1.1 server over h11, one request a connection.
 
 Handlers take the split path and return an `HttpReply` or an awaitable of one; `admin_routes`
 decides what they answer. A GET changes nothing, unless it is below `/control`: these paths have a
@@ -10,9 +10,10 @@ Who may ask for what is decided by `admin_access`, before anything else is done 
 
 No client keeps others out: requests are limited in size and time, replies in time. Connections
 that have not sent their request have places of their own, and so has each kind of path; a request
-for which there is no place is answered 503 at once. A page has a largest size (`long_json`), so the
-places also bound the memory of the pages that nobody reads. A malformed request gets a 4xx and the
-connection is closed.
+for which there is no place is answered 503 at once. A stream has no end of its own, so it gives its
+place to a new one if there is no other. A page has a largest size (`long_json`), so the places also
+bound the memory of the pages that nobody reads. A malformed request gets a 4xx and the connection
+is closed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import structlog
 from msgspec import Struct, field
@@ -46,6 +47,7 @@ from groupd.coordinator.server.admin_places import Places
 from groupd.coordinator.server.admin_tls import Accepted, AdminTls, streams, subject_of
 from groupd.coordinator.server.admin_tokens import Role
 from groupd.coordinator.server.http_stream import HttpStream, send_stream
+from groupd.coordinator.server.http_target import segments_of
 
 if TYPE_CHECKING:
     import h11
@@ -122,7 +124,7 @@ class _AdminConnection:
     def abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
-        elif self.task is not None:
+        if self.task is not None:
             self.task.cancel()
 
 
@@ -197,9 +199,11 @@ class AdminServer:
         except BaseException as error:
             if client.transport is not None:
                 client.transport.abort()
+            if not isinstance(error, Exception):
+                raise
             # A client that is slow or gone gets no reply, or a part of it.
             if not isinstance(error, TimeoutError | OSError):
-                raise
+                log.exception("a connection of the admin port has failed")
 
     async def _load(self) -> None:
         """h11 takes some milliseconds to load; neither the start nor the event loop should wait for
@@ -242,6 +246,7 @@ class AdminServer:
         try:
             answer = await self._answer(asked, kind)
             if isinstance(answer, HttpStream):
+                places.wait_for_client(client, _address(writer))
                 await send_stream(connection, writer, answer, SEND_TIMEOUT_S, head=head)
                 return
             places.wait_for_client(client)
@@ -257,7 +262,7 @@ class AdminServer:
     ) -> tuple[HttpRequest | None, HttpReply | None]:
         """The request, or None if the client is gone; and the refusal, if the request is refused.
         Only what may change something has a body, and it is kept only for those who may."""
-        from groupd.coordinator.server.http_body import drop_body, read_request
+        from groupd.coordinator.server.http_body import drop_body, read_body, read_request
 
         request = await read_request(connection, reader)
         if request is None:
@@ -268,7 +273,7 @@ class AdminServer:
         if kind in (CONTROL, ACTIONS):
             if refusal is None:
                 caller = _caller(asked, writer)
-                body = await _body(connection, reader)
+                body = await read_body(connection, reader, CONTROL_BODY_MAX)
                 who = {"address": caller.address, "caller": caller.name}
                 return replace(asked, body=body, **who), None
             await drop_body(connection, reader, CONTROL_BODY_MAX)
@@ -323,9 +328,13 @@ class AdminServer:
 
 
 def _caller(request: HttpRequest, writer: asyncio.StreamWriter) -> Caller:
-    peer = writer.get_extra_info("peername")
     authorization = request.headers.get("authorization")
-    return Caller(peer[0] if peer else "", authorization, subject_of(writer))
+    return Caller(_address(writer), authorization, subject_of(writer))
+
+
+def _address(writer: asyncio.StreamWriter) -> str:
+    peer = writer.get_extra_info("peername")
+    return peer[0] if peer else ""
 
 
 def wants_page(request: HttpRequest) -> bool:
@@ -353,7 +362,7 @@ def _parsed(request: h11.Request) -> HttpRequest:
     except ValueError:
         raise BadRequest("bad request") from None
     return HttpRequest(
-        tuple(unquote(part) for part in parts.path.split("/") if part),
+        segments_of(parts.path),
         {key: values[0] for key, values in query.items()},
         request.method.decode("latin-1"),
         {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers},
@@ -385,12 +394,3 @@ async def _send(
     async with asyncio.timeout(SEND_TIMEOUT_S):
         writer.close()
         await writer.wait_closed()  # until all is sent
-
-
-async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes | None:
-    from groupd.coordinator.server.http_body import BodyTooLarge, read_body
-
-    try:
-        return await read_body(connection, reader, CONTROL_BODY_MAX)
-    except BodyTooLarge:
-        return None

@@ -9,10 +9,6 @@ import h11
 READ_BYTES = 16384
 
 
-class BodyTooLarge(Exception):
-    """The body has more bytes than the limit."""
-
-
 async def read_request(
     connection: h11.Connection, reader: asyncio.StreamReader
 ) -> h11.Request | None:
@@ -23,13 +19,13 @@ async def read_request(
 
 async def read_body(
     connection: h11.Connection, reader: asyncio.StreamReader, limit_bytes: int
-) -> bytes:
-    """The whole body. Raises BodyTooLarge as soon as it exceeds the limit."""
+) -> bytes | None:
+    """The whole body; None as soon as it exceeds the limit."""
     body = bytearray()
     while isinstance(event := await _next(connection, reader), h11.Data):
         body += event.data
         if len(body) > limit_bytes:
-            raise BodyTooLarge
+            return None
     return bytes(body)
 
 

@@ -21,9 +21,11 @@ PIECE_BYTES = 64 * 1024
 
 
 class HttpStream(Struct, frozen=True):
-    """`events`: it is closed when the client has gone."""
+    """`first`: the event that comes before `events`, empty if there is none. `events`: it is closed
+    when the client has gone."""
 
     events: AsyncGenerator[Event, None]
+    first: Event = ()
     content_type: str = "text/event-stream"
 
 
@@ -36,7 +38,8 @@ async def send_stream(
     head: bool,
 ) -> None:
     """Sends event after event, until the client goes away or there are no more; with `head` none.
-    Raises OSError, or TimeoutError for a client that takes longer than `timeout_s` to read one."""
+    Raises OSError, or TimeoutError for a client that reads nothing for `timeout_s`; events may be
+    long and the way to the client slow."""
     import h11
 
     headers = [
@@ -44,19 +47,22 @@ async def send_stream(
         ("Cache-Control", "no-store"),
         ("Connection", "close"),
     ]
-    writer.write(connection.send(h11.Response(status_code=200, headers=headers)) or b"")
     async with aclosing(stream.events) as events:
-        async for event in _none() if head else events:
-            async with asyncio.timeout(timeout_s):
-                for part in event:
-                    for first in range(0, len(part), PIECE_BYTES):
-                        await _write(connection, writer, part[first : first + PIECE_BYTES])
+        writer.write(connection.send(h11.Response(status_code=200, headers=headers)) or b"")
+        if not head:
+            await _send_event(connection, writer, stream.first, timeout_s)
+            async for event in events:
+                await _send_event(connection, writer, event, timeout_s)
     writer.write(connection.send(h11.EndOfMessage()) or b"")
 
 
-async def _none() -> AsyncGenerator[Event, None]:
-    return
-    yield
+async def _send_event(
+    connection: h11.Connection, writer: asyncio.StreamWriter, event: Event, timeout_s: float
+) -> None:
+    for part in event:
+        for first in range(0, len(part), PIECE_BYTES):
+            async with asyncio.timeout(timeout_s):
+                await _write(connection, writer, part[first : first + PIECE_BYTES])
 
 
 async def _write(

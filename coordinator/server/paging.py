@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from groupd.coordinator.core.slices import LISTED_MAX
 from groupd.coordinator.server.admin_http import BadRequest, HttpRequest
+from groupd.coordinator.server.http_target import path_of
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -38,8 +39,7 @@ def next_page(request: HttpRequest, after: str, limit: int) -> Headers:
     """The header of a page whose last item is `after`."""
     if len(after) > CURSOR_MAX:
         after = after[:CURSOR_MAX] + LAST_CHARACTER
-    path = "/".join(quote(part, safe="") for part in request.path)
     query = {"after": after, "limit": str(limit)}
     query |= {name: one for name, one in request.query.items() if name not in query}
-    target = f"/{path}?{urlencode(query, quote_via=quote)}"
+    target = f"{path_of(request.path)}?{urlencode(query, quote_via=quote)}"
     return (("Link", f'<{target}>; rel="next"'),)

@@ -39,7 +39,7 @@ def _groups(console: Console) -> None:
 
 def _group(console: Console) -> None:
     console.open(group_page(REBALANCING))
-    console.wait_for("#waits", "told to give it up")
+    console.wait_for("#waits", "told to revoke it")
 
 
 def _what_if(console: Console) -> None:

@@ -73,11 +73,9 @@ def test_who_waits_for_whom_while_a_member_does_not_give_up_its_partitions(
         holder.hang()
         with Reader(daemon.bootstrap, "slow", "newcomer", [TOPIC]):
             console.wait_for("#waits li", "newcomer waits for orders-5 which is held by holder")
-            console.wait_for("#waits li", "told to give it up")
+            console.wait_for("#waits li", "told to revoke it")
             console.wait_for("#waits li", "a revocation not confirmed until then")
-            console.wait_for(
-                ".headline .epochs", "1 giving partitions up, 1 waiting for partitions"
-            )
+            console.wait_for(".headline .epochs", "1 revoking partitions, 1 waiting for partitions")
             console.wait_for("#picture .legend", "3 being revoked")
             console.wait_for(NEWEST, "under way")
             holder.go_on()

@@ -53,6 +53,44 @@ def test_everybody_can_use_every_page_at_every_width(
         assert not console.wider_than(width), width
 
 
+LACKS = {"more": True, "not_ready": "worker 2 is starting"}
+STALE = """const [row, lacks] = arguments;
+    const event = (name, data) => `event: ${name}\\ndata: ${JSON.stringify(data)}\\n\\n`;
+    const snapshot = {version: 1, now_ms: 0, node: {id: 0, kind: 'workers'}, rows: [row], ...lacks};
+    const text = event('snapshot', snapshot) + event('stale', {told: 'worker 2 does not answer'});
+    const bytes = new TextEncoder().encode(text);
+    const body = () => new ReadableStream({start: (to) => to.enqueue(bytes)});
+    window.fetch = async () => new Response(body())"""
+ROW = {
+    "group_id": "seen-before",
+    "type": "consumer",
+    "state": "Stable",
+    "members": 1,
+    "lag": 0,
+    "lag_seconds": 0,
+    "judgement": "ok",
+    "last_rebalance": None,
+    "trend": None,
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_list_that_is_old_and_not_whole_says_so(console: Console, theme: str) -> None:
+    """With the answers of a server that is in trouble."""
+    console.open("#/nothing/here", theme=theme)
+    console.wait_for("h1", "There is no such page")
+    console.browser.run(STALE, ROW, LACKS)
+    console.go("#/")
+    console.wait_for(console.row("seen-before"))
+    console.wait_for(".stream", "Out of date")
+    notices = console.text(".notice")
+    assert "not kept up to date now: worker 2 does not answer" in notices
+    assert "Groups may be missing from this list: worker 2 is starting." in notices
+    assert "There are more groups." in notices
+    assert console.faults() == []
+    assert not console.wider_than(TELEPHONE)
+
+
 def test_hostile_names_run_nothing_and_break_nothing(console: Console) -> None:
     console.open()
     console.wait_for(console.row(HOSTILE), "<img src=x onerror=")

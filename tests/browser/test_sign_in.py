@@ -31,8 +31,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield running
 
 
+NO_DIALOG = "return document.querySelector('dialog') === null"
+IN_DIALOG = """const node = document.activeElement;
+    return node === document.body || node.closest('dialog') !== null"""
+
+
 def sign_in(console: Console, token: str) -> None:
     console.write(".sign-in input", token)
+    console.wait_for_focus("Token")
     console.browser.press("Enter")
 
 
@@ -62,12 +68,41 @@ def test_who_may_only_read_is_asked_for_another_token(console: Console, daemon: 
     console.open(group_page("billing", "offsets"))
     sign_in(console, READ)
     console.wait_for("#move", "All 1")
+    console.click("#move .targets label", "Offset")
+    console.write("#move input[inputmode=numeric]", "7")
     console.click("#move button", "Preview")
-    console.click(".notice.error button", "Sign in with another token")
-    console.wait_for(".sign-in", "Moving offsets takes a token with the role admin.")
+    ask_for_another(console)
+    assert console.faults() == []
+    for _ in range(8):  # the keyboard stays in the dialog, whatever is on the page below
+        console.browser.press("Tab")
+        assert console.browser.run(IN_DIALOG)
+    console.click(".sign-in button", "Go on as before")
+    console.browser.wait(NO_DIALOG)
+    assert form(console) == "7"
+    ask_for_another(console)
+    sign_in(console, "a-token-that-is-wrong")
+    console.wait_for(".sign-in", "The server does not accept this token.")
+    console.browser.press("Escape")  # with the token of before
+    console.browser.wait(NO_DIALOG)
+    assert form(console) == "7"
+    ask_for_another(console)
     sign_in(console, ADMIN)
-    console.wait_for("#move", "All 1")
+    console.browser.wait(NO_DIALOG)
+    assert form(console) == "7"
     console.click("#move button", "Preview")
     console.wait_for("#preview", "Nothing would change.")
     console.click("header button", "Sign out")
     console.wait_for(".sign-in", "You have signed out.")
+    assert "billing" not in console.text("main")
+    console.browser.press("Escape", "Escape", "Escape")
+    console.wait_for(".sign-in", "You have signed out.")
+
+
+def ask_for_another(console: Console) -> None:
+    console.click(".notice.error button", "Sign in with another token")
+    console.wait_for(".sign-in", "Moving offsets takes a token with the role admin.")
+
+
+def form(console: Console) -> object:
+    """What stands in the field for an offset."""
+    return console.browser.run("return document.querySelector('#move input[inputmode]').value")

@@ -176,6 +176,7 @@ def status(daemon: Daemon, path: str, **headers: str) -> int:
 
 def test_streams_of_what_is_not_there(daemon: Daemon) -> None:
     assert status(daemon, "/live/groups/nobody") == 404
+    assert status(daemon, "/live/groups-named/=..") == status(daemon, "/groups-named/=/lag") == 404
     assert status(daemon, "/live") == status(daemon, "/live/nothing") == 404
     assert status(daemon, "/console/nothing.js") == 404
 

@@ -60,7 +60,7 @@ def causes(daemon: GroupCoordinator, group: str, kind: str) -> list[tuple[str, s
 
 
 def full_house(make_member: MakeMember, group: str, **fields: Any) -> list[RawMember]:
-    """Three members: c1 owns 0 and 1, c2 owns 2 and 3; c3 has joined, c2 was told to give up 3."""
+    """Three members: c1 owns 0 and 1, c2 owns 2 and 3; c3 has joined, c2 was told to revoke 3."""
     first, second, third = (make_member(group, name) for name in ("c1", "c2", "c3"))
     for member in (first, second):
         member.join(["orders"], **fields)
@@ -85,7 +85,7 @@ def test_a_blocked_member_shows_who_blocks_it(
             "partition": 3,
             "held_by": "c2",
             "revoking": True,
-            "why": "waits for orders-3: c2 was told to give it up and has not confirmed",
+            "why": "waits for orders-3: c2 was told to revoke it and has not confirmed",
             "in_ms": 60_000,
         },
         {

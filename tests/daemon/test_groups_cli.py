@@ -145,7 +145,7 @@ def test_describe_says_what_a_group_waits_for(c: GroupCoordinator, run: Run) -> 
     first.beat()
     text = run("describe", "billing")
     assert (
-        "c2: waits for orders-3: c1 was told to give it up and has not confirmed (1 min left)"
+        "c2: waits for orders-3: c1 was told to revoke it and has not confirmed (1 min left)"
         in (text)
     )
     first.close()
@@ -247,14 +247,14 @@ def test_why_a_group_rebalanced(c: GroupCoordinator, run: Run) -> None:
     first.beat()
     waiting = run("why", "billing", "--wide")
     assert "billing: Reconciling" in waiting
-    assert "c2: waits for orders-2: c1 was told to give it up" in waiting
+    assert "c2: waits for orders-2: c1 was told to revoke it" in waiting
     assert "Member c2 (client c2) joined. 0 partitions moved so far; it is not over yet." in waiting
-    assert "  +0.000 s: c1 (client c1) is to give up orders-2, orders-3 within 1 min\n" in waiting
+    assert "  +0.000 s: c1 (client c1) is to revoke orders-2, orders-3 within 1 min\n" in waiting
     c.clock.advance(4000)
     settle(first, second)
     assert (
         "Member c2 (client c2) joined. 2 partitions moved; it took 4 s. "
-        "Member c1 (client c1) took longest to give partitions up: 4 s.\n"
+        "Member c1 (client c1) took longest to revoke partitions: 4 s.\n"
     ) in run("why", "billing", "--wide")
     second.beat(member_epoch=-1)
     first.beat()

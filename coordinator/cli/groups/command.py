@@ -152,7 +152,7 @@ def why(
     admin_ca_file: AdminCaFile = None,
 ) -> None:
     """Why a group of a running daemon rebalanced: what started it, who came and went, how many
-    partitions moved, who took longest to give them up, and what it waits for now.
+    partitions moved, who took longest to revoke them, and what it waits for now.
 
     The newest comes first. The daemon remembers a hundred events of each group since its start.
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get
@@ -16,6 +15,7 @@ from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import output_width, wrapped
 from groupd.coordinator.cli.times import show_time
 from groupd.coordinator.plain_text import fields_text
+from groupd.coordinator.server.http_target import path_of
 
 FOLLOW_S = 1.0
 
@@ -35,7 +35,7 @@ def show_events(
 def _show(
     group: str | None, admin: AdminPort, follow: bool, as_json: bool, width: int | None
 ) -> None:
-    path = "/events" if group is None else f"/groups/{quote(group, safe='')}/events"
+    path = "/events" if group is None else path_of(("groups", group, "events"))
     shown: set[Key] = set()
     while True:
         events = get(admin, path)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get_pages
@@ -24,6 +23,7 @@ from groupd.coordinator.cli.groups.tables import (
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.lag.rows import join_members
 from groupd.coordinator.plain_text import span_text
+from groupd.coordinator.server.http_target import path_of
 
 FACTS = (
     "group_id",
@@ -41,7 +41,7 @@ Shown = Mapping[str, Any]
 
 def of_daemon(admin: AdminPort, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The group, and its offsets; of both, all pages."""
-    path = f"/groups/{quote(group, safe='')}"
+    path = path_of(("groups", group))
     return whole_group(admin, path), _whole_offsets(admin, f"{path}/offsets")
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
-from urllib.parse import quote
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -30,6 +29,7 @@ from groupd.coordinator.cli.groups.watch_frames import (
     groups_frame,
     trouble_frame,
 )
+from groupd.coordinator.server.http_target import path_of
 
 EVERY_S = 2.0
 ANSWER_S = 2.0
@@ -84,7 +84,7 @@ def _all_groups(nodes: list[AdminPort]) -> Frame:
 
 
 def _one_group(admin: AdminPort, group: str) -> Frame:
-    path = f"/groups/{quote(group, safe='')}"
+    path = path_of(("groups", group))
 
     def draw(size: FrameSize) -> Group:
         found = next(pages(admin, path, ANSWER_S))

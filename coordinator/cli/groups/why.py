@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get
@@ -15,13 +14,14 @@ from groupd.coordinator.cli.groups.tables import output_width, wrapped
 from groupd.coordinator.cli.times import show_time
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.history.rebalances import rebalances
+from groupd.coordinator.server.http_target import path_of
 
 Shown = Mapping[str, Any]
 
 
 def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -> None:
     """Print the last rebalances, newest first, and what the group waits for now."""
-    path = f"/groups/{quote(group, safe='')}"
+    path = path_of(("groups", group))
     found = whole_group(admin, path)
     clients = {one["member_id"]: one["client_id"] for one in found["members"]}
     events = get(admin, f"{path}/events")

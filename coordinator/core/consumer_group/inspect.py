@@ -252,8 +252,8 @@ def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | N
             continue
         revoking = partition in holder.pending_revocation.get(topic_id, {})
         topic = topic_name(topic_id, snapshot.image)
-        told = "was told to give it up and has not confirmed"
-        not_told = "hears with its next heartbeat that it is to give it up"
+        told = "was told to revoke it and has not confirmed"
+        not_told = "hears with its next heartbeat that it is to revoke it"
         yield wait(
             f"waits for {topic}-{partition}: {holder.member_id} {told if revoking else not_told}",
             member.member_id,

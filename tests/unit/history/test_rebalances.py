@@ -52,7 +52,7 @@ class ToldBench(Bench):
 
 @pytest.fixture
 def two() -> ToldShard:
-    """m1 has everything, and m2 has joined: m1 is to give up two partitions."""
+    """m1 has everything, and m2 has joined: m1 is to revoke two partitions."""
     shard = ToldShard()
     shard.beat(0, "m1", client_id="one")
     shard.advance(10_000)
@@ -63,7 +63,7 @@ def two() -> ToldShard:
 
 
 def confirm(shard: ToldShard) -> None:
-    """m1 gives up what it has to, and m2 is given it."""
+    """m1 revokes what it has to, and m2 is assigned it."""
     shard.beat(2, "m1", owned={FOO: [0, 2]}, client_id="one")
     shard.advance(100)
     shard.beat(3, "m2", owned={}, client_id="two")
@@ -94,7 +94,7 @@ def test_a_rebalance_that_waits_for_a_member(two: ToldShard) -> None:
         "kind": "partitions-revoking",
         "member_id": "m1",
         "client_id": "one",
-        "text": "is to give up foo-1, foo-3 within 1 min",
+        "text": "is to revoke foo-1, foo-3 within 1 min",
     }
 
 
@@ -106,7 +106,7 @@ def test_who_took_longest_to_give_partitions_up(two: ToldShard) -> None:
     assert story["moved_partitions"] == 2
     assert story["sentence"] == (
         "Member m2 (client two) joined. 2 partitions moved; it took 5 s. "
-        "Member m1 (client one) took longest to give partitions up: 5 s."
+        "Member m1 (client one) took longest to revoke partitions: 5 s."
     )
     assert rebalances(two.timeline.of(GROUP))[0] == story, "the events alone tell that it is over"
 
@@ -192,7 +192,7 @@ def test_members_of_before_the_first_event_have_their_client_id_from_the_caller(
     timeline.add(Event(EventKind.PARTITIONS_ASSIGNED, "g", "m", 3, "free", {"partitions": {}}), 1)
     (story,) = rebalances(timeline.of("g"), clients={"m": "app"})
     assert story["steps"][0]["client_id"] == "app"
-    assert story["steps"][0]["text"] == "is given nothing"
+    assert story["steps"][0]["text"] == "is assigned nothing"
 
 
 def test_a_classic_group() -> None:
@@ -235,4 +235,4 @@ def test_thousands_of_partitions_are_counted_and_some_are_named() -> None:
     assert sum(1 for _ in steps) == 2, "other work may run after each of them"
     (story,) = rebalances(timeline.of("g"), state="Stable")
     assert story["moved_partitions"] == 20_001
-    assert story["steps"][0]["text"] == "is given t-0, t-1, t-2, t-3, t-4, and 19996 more"
+    assert story["steps"][0]["text"] == "is assigned t-0, t-1, t-2, t-3, t-4, and 19996 more"

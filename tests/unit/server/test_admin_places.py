@@ -25,8 +25,8 @@ def take(places: Places, transport: Transport) -> bool:
     return places.take(cast("object", transport))  # type: ignore[arg-type]
 
 
-def wait(places: Places, transport: Transport) -> None:
-    places.wait_for_client(cast("object", transport))  # type: ignore[arg-type]
+def wait(places: Places, transport: Transport, address: str = "") -> None:
+    places.wait_for_client(cast("object", transport), address)  # type: ignore[arg-type]
 
 
 def give_back(places: Places, transport: Transport) -> None:
@@ -69,3 +69,25 @@ def test_a_place_that_was_taken_away_is_given_back_once() -> None:
     give_back(places, new)
     give_back(places, new)
     assert len(places) == 0
+
+
+def test_of_the_address_with_the_most_the_one_that_has_waited_longest_gives_way() -> None:
+    places = Places(4)
+    alone, first, second, third, *new = transports(8)
+    for one, address in ((alone, "a"), (first, "b"), (second, "b"), (third, "b")):
+        assert take(places, one)
+        wait(places, one, address)
+    for one, gives_way in zip(new, (first, second, alone), strict=False):
+        assert take(places, one)
+        assert gives_way.aborted
+    assert not third.aborted
+
+
+def test_who_has_lost_its_place_does_not_wait_for_its_client() -> None:
+    places = Places(1)
+    old, new = transports(2)
+    assert take(places, old)
+    give_back(places, old)
+    wait(places, old)
+    assert take(places, new)
+    assert not take(places, Transport())

@@ -62,7 +62,7 @@ export class FakeGroup {
     return {
       started_ms: started, ended_ms: ended, cause: `member ${who.client} ${pick(CAUSES)}`, epoch, moved_partitions: 1 + Math.floor(random() * 6),
       sentence: `${who.client} joined; the uniform assignor gave it 4 partitions, for which it waited 1.2 s.`,
-      steps: [step(0, "member-joined", "joined (new member)"), step(0, "group-epoch-bumped", `raised the group epoch to ${epoch}`), step(26, "target-installed", "target computed by uniform: 2 members have another one"), step(410, "partitions-revoking", "was told to give up orders-3"), step(1240, "member-epoch-advanced", "reached the epoch: nothing is left to revoke")],
+      steps: [step(0, "member-joined", "joined (new member)"), step(0, "group-epoch-bumped", `raised the group epoch to ${epoch}`), step(26, "target-installed", "target computed by uniform: 2 members have another one"), step(410, "partitions-revoking", "is to revoke orders-3 within 5 min"), step(1240, "member-epoch-advanced", "reached the epoch: nothing is left to revoke")],
     };
   }
 
@@ -107,7 +107,7 @@ export class FakeGroup {
     }));
     const left = moving === null ? 0 : Math.max(0, 300_000 - (Date.now() - moving.since));
     const blocked = moving === null ? [] : [
-      { member_id: this.members[moving.to].id, ...this.places[moving.at], held_by: this.members[moving.from].id, revoking: true, why: `waits for ${this.places[moving.at].topic}-${this.places[moving.at].partition}: it was told to give it up and has not confirmed`, in_ms: left },
+      { member_id: this.members[moving.to].id, ...this.places[moving.at], held_by: this.members[moving.from].id, revoking: true, why: `waits for ${this.places[moving.at].topic}-${this.places[moving.at].partition}: it was told to revoke it and has not confirmed`, in_ms: left },
       { member_id: "", why: "waits for the assignment interval before the next target", in_ms: 800 },
     ];
     const deadlines = [

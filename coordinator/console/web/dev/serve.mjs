@@ -11,6 +11,7 @@ const port = Number(process.env.PORT ?? 8080);
 const listed = rows(Number(process.env.GROUP_COUNT ?? 40));
 const groups = new Map();
 const started = Date.now();
+const LACKS = { more: false, not_ready: null };
 
 function groupOf(name) {
   if (!groups.has(name)) groups.set(name, new FakeGroup(name));
@@ -46,13 +47,13 @@ function live(request, reply, path) {
   let version = 1;
   if (path[1] === "groups" && path.length === 2)
     stream(request, reply, 1000, (say, first) => {
-      if (first) return say("snapshot", { version, now_ms: Date.now(), node: { id: 0, kind: "single" }, rows: listed });
+      if (first) return say("snapshot", { version, now_ms: Date.now(), node: { id: 0, kind: "single" }, rows: listed, ...LACKS });
       const changed = Array.from({ length: Math.max(1, listed.length / 50) }, () => Math.floor(random() * listed.length));
       for (const at of changed) {
         const { judgement } = listed[at];
         listed[at] = { ...row(listed[at].group_id, 99), judgement };
       }
-      say("changes", { version: ++version, now_ms: Date.now(), rows: changed.map((at) => listed[at]), gone: [] });
+      say("changes", { version: ++version, now_ms: Date.now(), rows: changed.map((at) => listed[at]), gone: [], ...LACKS });
     });
   else if (path[1] === "groups") {
     const group = groupOf(path[2]);

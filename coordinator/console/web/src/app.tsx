@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { pageStatus } from "./data/live.ts";
 import { session, signOut } from "./data/session.ts";
 import { useStore } from "./data/store.ts";
-import { ago } from "./format.ts";
+import { ago, idText } from "./format.ts";
 import { GroupPage } from "./pages/group/page.tsx";
 import { GroupsPage } from "./pages/groups.tsx";
 import { HealthPage } from "./pages/health.tsx";
@@ -17,7 +17,7 @@ import { useNow } from "./ui/now.ts";
 
 export function App(): JSX.Element {
   const at = useStore(route);
-  const { asked, optional } = useStore(session);
+  const { asked, optional, signedOut } = useStore(session);
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
   const key = JSON.stringify(at);
@@ -42,14 +42,15 @@ export function App(): JSX.Element {
       </a>
       <Header at={at} />
       <main id="main" tabIndex={-1} ref={main}>
-        {asked !== null ? <SignIn why={asked} optional={optional} /> : <Page key={key} at={at} />}
+        {!signedOut && <Page key={key} at={at} />}
       </main>
+      {asked !== null && <SignIn why={asked} optional={optional} />}
     </>
   );
 }
 
 function titleOf(at: Route): string {
-  if ("groupId" in at) return at.page === "group" ? at.groupId : `${at.groupId}: ${at.page}`;
+  if ("groupId" in at) return at.page === "group" ? idText(at.groupId) : `${idText(at.groupId)}: ${at.page}`;
   return { groups: "Groups", health: "Health", unknown: "No such page" }[at.page];
 }
 
@@ -119,8 +120,8 @@ const PHASES = {
   live: "Live",
   reconnecting: "Reconnecting",
   paused: "Paused",
+  outdated: "Out of date",
   "signed-out": "Signed out",
-  ended: "Ended",
 } as const;
 
 function StreamState(): JSX.Element | null {

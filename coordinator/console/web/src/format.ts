@@ -114,6 +114,11 @@ export function count(places: Record<string, number[]> | undefined): number {
   return Object.values(places ?? {}).reduce((sum, numbers) => sum + numbers.length, 0);
 }
 
+// A group may have an empty id, of which nothing would be seen.
+export function idText(groupId: string): string {
+  return groupId === "" ? "(empty id)" : groupId;
+}
+
 // A long name with its middle left out, where it would say least.
 export function middle(text: string, most: number): string {
   if (text.length <= most) return text;

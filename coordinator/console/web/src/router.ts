@@ -12,7 +12,7 @@ export function parse(hash: string): Route {
   const [first, id, rest] = parts;
   if (parts.length === 1 && first === "") return { page: "groups" };
   if (parts.length === 1 && first === "health") return { page: "health" };
-  if (first !== "group" || !id || parts.length > 3) return { page: "unknown" };
+  if (first !== "group" || id === undefined || parts.length > 3) return { page: "unknown" };
   const groupId = decoded(id);
   if (groupId === null) return { page: "unknown" };
   if (rest === undefined || rest === "") return { page: "group", groupId };

@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const folder = await mkdtemp(join(tmpdir(), "console-test-"));
 after(() => rm(folder, { recursive: true }));
 const outfile = join(folder, "pure.mjs");
-const names = ["data/sse", "data/api", "data/groups", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_rows", "pages/offsets_moves"];
+const names = ["data/sse", "data/api", "data/groups", "data/session", "data/stream", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_rows", "pages/offsets_moves"];
 await build({
   stdin: { contents: names.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: process.cwd(), loader: "ts" },
   outfile,
@@ -18,7 +18,10 @@ await build({
   format: "esm",
   platform: "node",
   // No document here.
-  banner: { js: "globalThis.sessionStorage ??= { getItem: () => null };" },
+  banner: {
+    js: `const nobody = () => undefined;
+globalThis.sessionStorage ??= { getItem: () => null, setItem: nobody, removeItem: nobody };`,
+  },
 });
 const it = await import(pathToFileURL(outfile).href);
 
@@ -67,13 +70,84 @@ test("numbers and times in short", () => {
 });
 
 test("addresses name pages, whatever a group is called", () => {
-  for (const id of ["billing", "team/a b", "100%", "#/health", "ä"]) {
+  for (const id of ["billing", "team/a b", "100%", "#/health", "ä", ".", "..", ""]) {
     assert.deepEqual(it.parse(it.groupHash(id)), { page: "group", groupId: id });
     assert.deepEqual(it.parse(it.groupHash(id, "offsets")), { page: "offsets", groupId: id });
   }
   assert.deepEqual(it.parse(""), { page: "groups" });
   assert.deepEqual(it.parse("#/health"), { page: "health" });
-  for (const bad of ["#/group/", "#/group/a/b", "#/group/%E0%A4%A", "#/nothing"]) assert.deepEqual(it.parse(bad), { page: "unknown" });
+  for (const bad of ["#/group", "#/group/a/b", "#/group/%E0%A4%A", "#/nothing"]) assert.deepEqual(it.parse(bad), { page: "unknown" });
+});
+
+test("every id has a path that a browser leaves as it is", () => {
+  for (const id of ["billing", "team/a b", "=", ".", "..", ""]) {
+    const url = new URL(`live/${it.groupPath(id, "/lag")}`, "http://localhost/");
+    const [live, groups, name, lag] = url.pathname.slice(1).split("/");
+    assert.deepEqual([live, lag], ["live", "lag"]);
+    assert.deepEqual(decodeURIComponent(name), groups === "groups" ? id : `=${id}`);
+  }
+  assert.equal(it.groupPath("..", "/offsets/reset"), "groups-named/=../offsets/reset");
+});
+
+// As much of a browser as a stream takes.
+const listening = { addEventListener: () => undefined, removeEventListener: () => undefined };
+globalThis.document = { hidden: false, ...listening };
+globalThis.window = { setTimeout, clearTimeout, ...listening };
+
+// A stream whose connection answers with this text, and what it is after that.
+async function streamed(text, { until = "reconnecting", onEvent = () => undefined } = {}) {
+  globalThis.fetch = async () => new Response(text);
+  const stream = new it.LiveStream("live/groups", onEvent);
+  const seen = [];
+  await new Promise((resolve) => {
+    stream.status.watch(() => {
+      seen.push(stream.status.value);
+      if (stream.status.value.phase === until) resolve();
+    });
+    stream.start();
+  });
+  stream.stop();
+  return seen;
+}
+
+test("an event that cannot be read is not taken for a server that does not answer", async () => {
+  const broken = "event: snapshot\ndata: {\n  \"a\": 1\n}\n\n";
+  const [status] = await streamed(broken);
+  assert.match(status.trouble, /^This page cannot read what the admin port sends: SyntaxError/);
+  const [other] = await streamed("data: 1\n\n", { onEvent: () => null.rows });
+  assert.match(other.trouble, /^This page cannot read what the admin port sends: TypeError/);
+  globalThis.fetch = async () => Promise.reject(new TypeError("fetch failed"));
+  assert.equal(it.told(new TypeError("fetch failed")), "The admin port does not answer.");
+});
+
+test("a stream says when what it tells is out of date, and when that is over", async () => {
+  const text = 'event: snapshot\ndata: {}\n\nevent: stale\ndata: {"told":"worker 2 is starting"}\n\nevent: fresh\ndata: {}\n\n';
+  const seen = await streamed(text);
+  assert.deepEqual(seen.map((one) => [one.phase, one.trouble]), [
+    ["live", null],
+    ["outdated", "worker 2 is starting"],
+    ["live", null],
+    ["reconnecting", "The connection has ended."],
+  ]);
+  assert.equal(seen[1].at, seen[0].at);
+});
+
+test("who may see something already can go on with the token of before", () => {
+  const now = () => [it.session.value.token, it.session.value.asked === null, it.session.value.optional];
+  it.signIn("read");
+  it.askAgain("Moving offsets takes the role admin.");
+  assert.deepEqual(now(), ["read", false, true]);
+  it.signIn("wrong");
+  it.askForToken("wrong");
+  assert.deepEqual(now(), ["wrong", false, true]);
+  it.cancelSignIn();
+  assert.deepEqual(now(), ["read", true, false]);
+  it.askForToken("read");
+  assert.deepEqual(now(), ["read", false, false]);
+  it.signOut();
+  assert.deepEqual([...now(), it.session.value.signedOut], [null, false, false, true]);
+  it.signIn("admin");
+  assert.equal(it.session.value.signedOut, false);
 });
 
 test("the next page of an answer", () => {
@@ -139,8 +213,11 @@ test("a time for a field is a local one, to the millisecond", () => {
 
 test("changes of the list of groups", () => {
   const row = (group_id, lag) => ({ group_id, lag, judgement: null, type: "consumer", state: "Stable", members: 1 });
-  const snapshot = it.foldGroups(null, "snapshot", { now_ms: 0, node: null, rows: [row("a", 1), row("b", 2)] });
-  const after = it.foldGroups(snapshot, "changes", { now_ms: 0, rows: [row("b", 5), row("c", null)], gone: ["a"] });
+  const whole = { more: false, not_ready: null };
+  const snapshot = it.foldGroups(null, "snapshot", { now_ms: 0, node: null, rows: [row("a", 1), row("b", 2)], ...whole });
+  const lacks = { more: true, not_ready: "worker 2 is starting" };
+  const after = it.foldGroups(snapshot, "changes", { now_ms: 0, rows: [row("b", 5), row("c", null)], gone: ["a"], ...lacks });
+  assert.deepEqual([snapshot, after].map(({ more, not_ready }) => ({ more, not_ready })), [whole, lacks]);
   assert.deepEqual(after.rows.map((one) => [one.group_id, one.lag]), [["b", 5], ["c", null]]);
   assert.equal(it.foldGroups(null, "changes", { now_ms: 0, rows: [], gone: [] }), null);
   assert.equal(it.summarize(after.rows).lag, 5);

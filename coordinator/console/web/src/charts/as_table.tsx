@@ -10,7 +10,7 @@ export interface TableData {
   more?: number;
 }
 
-export interface AsTableProps {
+interface AsTableProps {
   label: string;
   summary: string;
   // Columns from here on are numbers.

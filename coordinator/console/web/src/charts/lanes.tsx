@@ -8,7 +8,7 @@ import { type Band, Bands, BOTTOM, RowName, TimeAxis, TOP } from "./time_axis.ts
 import { TimeFrame, useWidth } from "./time_frame.tsx";
 import { scaleOf, type TimeRange, type Timeline, type TimeScale, xOf } from "./timeline.ts";
 
-export interface LanesProps {
+interface LanesProps {
   label: string;
   name: string;
   time: Timeline;

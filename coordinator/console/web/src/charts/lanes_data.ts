@@ -6,7 +6,7 @@ import type { TipRow } from "./tip.tsx";
 import { utc } from "./utc.ts";
 
 // A time in which a member had one epoch and one state. null: until the end.
-export type MemberSpan = [since: number, until: number | null, state: string, epoch: number, partitions: number];
+type MemberSpan = [since: number, until: number | null, state: string, epoch: number, partitions: number];
 
 // A member under one id. Lives of the same process that follow each other share a lane.
 export interface Life {
@@ -36,14 +36,14 @@ export interface LanesData {
 
 const STATES: Record<string, string> = {
   stable: "stable",
-  revoking: "giving partitions up",
+  revoking: "revoking partitions",
   waiting: "waiting for partitions",
   away: "away for a while",
 };
 const ENDS: Record<string, string> = {
   left: "left",
   expired: "session expired",
-  "rebalance-timeout": "fenced: too slow to give partitions up",
+  "rebalance-timeout": "fenced: too slow to revoke partitions",
   replaced: "replaced by its next incarnation",
   converted: "the group changed its protocol",
   removed: "removed: left or fenced",

@@ -6,7 +6,7 @@ import { exact, moment, short } from "../format.ts";
 import { AsTable, type TableData } from "./as_table.tsx";
 import { colourOf, type Line, Plot } from "./plot.tsx";
 
-export interface LinesProps {
+interface LinesProps {
   label: string;
   unit: string;
   timesMs: number[];

@@ -150,7 +150,7 @@ const WORDS: [number, string, string][] = [
   [UNOWNED, "read by nobody", "read by nobody"],
 ];
 
-export function describe(matrix: Matrix, layout: Layout, bins: Int32Array, cell: Cell): string {
+function describe(matrix: Matrix, layout: Layout, bins: Int32Array, cell: Cell): string {
   const first = matrix.columns[cell.x * layout.perX];
   const last = matrix.columns[Math.min(matrix.columns.length, (cell.x + 1) * layout.perX) - 1];
   const row = matrix.rows[cell.y * layout.perY];

@@ -1,17 +1,17 @@
 // Who has which partition, as a matrix: members are rows, partitions are columns. Pure: no document, no clock.
 
-export interface MatrixRow {
+interface MatrixRow {
   id: string;
   label: string;
 }
 
-export interface MatrixColumn {
+interface MatrixColumn {
   topic: string;
   partition: number;
 }
 
 export const OWNED = 0;
-// Still read by the member, which has been told to give it up.
+// Still read by the member, which has been told to revoke it.
 export const REVOKING = 1;
 // In the target of the member, which does not have it yet.
 export const AWAITED = 2;
@@ -28,9 +28,9 @@ export interface Matrix {
   kind: Uint8Array;
 }
 
-export type Holdings = Record<string, number[]>;
+type Holdings = Record<string, number[]>;
 
-export interface Holder {
+interface Holder {
   id: string;
   label: string;
   owned: Holdings;
@@ -39,7 +39,7 @@ export interface Holder {
 }
 
 const BY_NAME_MAX = 200;
-export const NOBODY = "";
+const NOBODY = "";
 const NAMES = new Intl.Collator("en", { numeric: true });
 
 // `known`: partitions that are shown although nobody has them. Written for ten thousand members: one pass over what

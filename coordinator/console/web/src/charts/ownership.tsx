@@ -9,7 +9,7 @@ import { BOTTOM, RowName, TimeAxis, TOP } from "./time_axis.tsx";
 import { TimeFrame, useWidth } from "./time_frame.tsx";
 import { scaleOf, type TimeRange, type Timeline, type TimeScale, xOf } from "./timeline.ts";
 
-export interface OwnershipProps {
+interface OwnershipProps {
   label: string;
   name: string;
   time: Timeline;

@@ -6,9 +6,9 @@ import type { TimeRange } from "./timeline.ts";
 import type { TipRow } from "./tip.tsx";
 import { utc } from "./utc.ts";
 
-export type Place = [topic: string, partition: number];
+type Place = [topic: string, partition: number];
 // `place` and `life` are positions in the lists. null: until the end.
-export type Holding = [place: number, life: number, since: number, until: number | null];
+type Holding = [place: number, life: number, since: number, until: number | null];
 
 export interface OwnershipData {
   places: Place[];

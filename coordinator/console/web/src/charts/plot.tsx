@@ -20,7 +20,7 @@ export interface Line {
   dash?: number[];
 }
 
-export interface PlotProps {
+interface PlotProps {
   timesMs: number[];
   lines: Line[];
   height: number;
@@ -32,7 +32,7 @@ export interface PlotProps {
   frame?: PlotFrame;
 }
 
-export interface PlotFrame {
+interface PlotFrame {
   view: TimeRange;
   whole: TimeRange;
   bands: Band[];

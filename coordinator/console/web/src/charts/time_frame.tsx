@@ -5,7 +5,7 @@ import { useStore } from "../data/store.ts";
 import { Tip, type TipPlace, type TipRow } from "./tip.tsx";
 import { scaleOf, type Timeline, timeAt, type TimeScale, xOf } from "./timeline.ts";
 
-export interface TimeFrameProps {
+interface TimeFrameProps {
   time: Timeline;
   label: string;
   host: RefObject<HTMLDivElement | null>;

@@ -11,12 +11,12 @@ import type { TimeRange, Timeline } from "./timeline.ts";
 import type { TipRow } from "./tip.tsx";
 import { utc } from "./utc.ts";
 
-export interface Part {
+interface Part {
   name: string;
   values: (number | null)[];
 }
 
-export interface TimeLinesProps {
+interface TimeLinesProps {
   label: string;
   name: string;
   // What the sum is called, and what is counted.

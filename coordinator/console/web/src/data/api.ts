@@ -14,8 +14,15 @@ export class ServerError extends Error {
   }
 }
 
+// An answer that is not what this page expects.
+export class Unreadable extends Error {}
+
+// No client leaves these as a segment of a path, so they have a form of their own (coordinator/server/http_target.py).
+const UNSPEAKABLE = ["", ".", ".."];
+
 export function groupPath(groupId: string, rest = ""): string {
-  return `groups/${encodeURIComponent(groupId)}${rest}`;
+  const path = UNSPEAKABLE.includes(groupId) ? `groups-named/=${groupId}` : `groups/${encodeURIComponent(groupId)}`;
+  return path + rest;
 }
 
 export async function send(path: string, init: RequestInit = {}): Promise<Response> {
@@ -31,12 +38,12 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await send(path, { signal: signal ?? null, headers: { Accept: "application/json" } })).json() as Promise<T>;
+  return readJson(await send(path, { signal: signal ?? null, headers: { Accept: "application/json" } }));
 }
 
 export async function post<T>(path: string, body: unknown): Promise<T> {
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
-  return (await send(path, { method: "POST", headers, body: JSON.stringify(body) })).json() as Promise<T>;
+  return readJson(await send(path, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
 // Every page of an answer whose next page is named by its Link header, up to a limit.
@@ -44,7 +51,7 @@ export async function getPages<T>(path: string, signal: AbortSignal): Promise<T[
   const found: T[] = [];
   for (let next: string | null = path; next !== null && found.length < PAGES_MAX; ) {
     const reply: Response = await send(next, { signal });
-    found.push((await reply.json()) as T);
+    found.push(await readJson<T>(reply));
     next = nextPage(reply.headers.get("Link"));
   }
   return found;
@@ -56,7 +63,19 @@ export function nextPage(link: string | null): string | null {
 }
 
 export function told(error: unknown): string {
-  return error instanceof ServerError ? error.message : "The admin port does not answer.";
+  if (error instanceof ServerError) return error.message;
+  // All else is about the connection, whose errors have no words for people.
+  return error instanceof Unreadable
+    ? `This page cannot read what the admin port sends: ${error.message}`
+    : "The admin port does not answer.";
+}
+
+async function readJson<T>(reply: Response): Promise<T> {
+  try {
+    return (await reply.json()) as T;
+  } catch (error) {
+    throw error instanceof SyntaxError ? new Unreadable(error.message) : error;
+  }
 }
 
 async function messageOf(reply: Response): Promise<string> {

@@ -1,8 +1,8 @@
 // The list of all groups: a snapshot, then changes of it.
 import { skewFrom } from "./clock.ts";
-import type { GroupRow, GroupsChanges, GroupsSnapshot, NodeName } from "./types.ts";
+import type { GroupRow, GroupsChanges, GroupsLacks, GroupsSnapshot, NodeName } from "./types.ts";
 
-export interface GroupList {
+export interface GroupList extends GroupsLacks {
   node: NodeName | null;
   // Server's clock less this machine's.
   skew: number;
@@ -12,15 +12,16 @@ export interface GroupList {
 
 export function foldGroups(before: GroupList | null, name: string, data: unknown): GroupList | null {
   if (name === "snapshot") {
-    const { rows, node, now_ms } = data as GroupsSnapshot;
-    return { node, skew: skewFrom(now_ms, before?.skew), byId: new Map(rows.map((one) => [one.group_id, one])), rows };
+    const { rows, node, now_ms, more, not_ready } = data as GroupsSnapshot;
+    const byId = new Map(rows.map((one) => [one.group_id, one]));
+    return { node, skew: skewFrom(now_ms, before?.skew), byId, rows, more, not_ready };
   }
   if (name !== "changes" || before === null) return null;
-  const { rows, gone, now_ms } = data as GroupsChanges;
+  const { rows, gone, now_ms, more, not_ready } = data as GroupsChanges;
   const { byId, node } = before;
   for (const id of gone) byId.delete(id);
   for (const row of rows) byId.set(row.group_id, row);
-  return { node, skew: skewFrom(now_ms, before.skew), byId, rows: [...byId.values()] };
+  return { node, skew: skewFrom(now_ms, before.skew), byId, rows: [...byId.values()], more, not_ready };
 }
 
 export interface Filter {

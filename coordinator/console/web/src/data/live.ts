@@ -9,9 +9,9 @@ export const pageStatus = new Store<StreamStatus | null>(null);
 export interface Live<T> {
   data: T | null;
   status: StreamStatus;
-  // The server says that what was asked for is gone.
+  // The server says that what was asked for is gone; it may come back.
   gone: boolean;
-  // Where else it is served, when the server says so.
+  // Where else it is served now, when the server says so.
   elsewhere: Elsewhere | null;
 }
 
@@ -21,7 +21,7 @@ export interface Elsewhere {
 }
 
 // `fold` makes the data of an event and what was known before; null: the event changes nothing.
-export type Fold<T> = (before: T | null, name: string, data: unknown) => T | null;
+type Fold<T> = (before: T | null, name: string, data: unknown) => T | null;
 
 export function useLive<T>(path: string, fold: Fold<T>): Live<T> {
   const nothing = { path, data: null, gone: false, elsewhere: null };
@@ -30,16 +30,9 @@ export function useLive<T>(path: string, fold: Fold<T>): Live<T> {
   useEffect(() => {
     let data: T | null = null;
     const stream = new LiveStream(path, (name, event) => {
-      if (name === "gone") {
-        setFound({ path, data, gone: true, elsewhere: null });
-        stream.end();
-      } else if (name === "elsewhere") {
-        setFound({ path, data, gone: false, elsewhere: event as Elsewhere });
-        stream.end();
-      } else {
-        data = fold(data, name, event) ?? data;
-        setFound({ path, data, gone: false, elsewhere: null });
-      }
+      if (name === "stale" || name === "fresh") return; // the status of the stream says it
+      if (name !== "gone" && name !== "elsewhere") data = fold(data, name, event) ?? data;
+      setFound({ path, data, gone: name === "gone", elsewhere: name === "elsewhere" ? (event as Elsewhere) : null });
     });
     const unwatch = stream.status.watch(() => {
       setStatus(stream.status.value);

@@ -3,12 +3,15 @@ import { Store } from "./store.ts";
 
 const KEY = "groupd.token";
 
-export interface Session {
+interface Session {
   token: string | null;
   // Why the server wants a token, in a sentence for people; null: it does not.
   asked: string | null;
-  // What this session may already see does without another token.
+  // What this session may already see does without another token: it can go on with `former`.
   optional: boolean;
+  former: string | null;
+  // Nothing is shown any more.
+  signedOut: boolean;
 }
 
 function stored(): string | null {
@@ -19,31 +22,34 @@ function stored(): string | null {
   }
 }
 
-export const session = new Store<Session>({ token: stored(), asked: null, optional: false });
+export const session = new Store<Session>({ token: stored(), asked: null, optional: false, former: null, signedOut: false });
 
 export function signIn(token: string): void {
   keep(token);
-  session.set({ token, asked: null, optional: false });
+  session.set({ ...session.value, token, asked: null, signedOut: false });
 }
 
 export function signOut(): void {
   keep(null);
-  session.set({ token: null, asked: "You have signed out.", optional: false });
+  session.set({ token: null, asked: "You have signed out.", optional: false, former: null, signedOut: true });
 }
 
 // The server has answered 401 to a request that carried `token`.
 export function askForToken(token: string | null): void {
   if (token !== session.value.token) return; // an older request: the token has changed since
   const why = token === null ? "This admin port asks for a token." : "The server does not accept this token.";
-  session.set({ token, asked: why, optional: false });
+  session.set({ ...session.value, asked: why });
 }
 
 export function askAgain(why: string): void {
-  session.set({ ...session.value, asked: why, optional: true });
+  const { optional, former, token } = session.value;
+  session.set({ ...session.value, asked: why, optional: true, former: optional ? former : token });
 }
 
 export function cancelSignIn(): void {
-  session.set({ ...session.value, asked: null, optional: false });
+  const { former } = session.value;
+  keep(former);
+  session.set({ token: former, asked: null, optional: false, former: null, signedOut: false });
 }
 
 function keep(token: string | null): void {

@@ -1,6 +1,8 @@
 // The framing of server-sent events: text in pieces of any size in, whole events out.
 
-export interface ServerEvent {
+import { Unreadable } from "./api.ts";
+
+interface ServerEvent {
   name: string;
   data: string;
 }
@@ -24,7 +26,7 @@ export class SseParser {
       this.#partial = "";
     }
     this.#partial += last;
-    if (this.#chars + this.#partial.length > CHARS_MAX) throw new Error("an event is too long");
+    if (this.#chars + this.#partial.length > CHARS_MAX) throw new Unreadable("an event is too long");
     return events;
   }
 

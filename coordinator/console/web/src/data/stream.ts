@@ -1,11 +1,12 @@
 // A live stream over fetch, since EventSource cannot send a token. It connects again after growing pauses, rests while
 // nobody looks at the tab, and waits for a token when the server asks for one.
-import { ServerError, send, told } from "./api.ts";
+import { ServerError, send, told, Unreadable } from "./api.ts";
 import { session } from "./session.ts";
 import { SseParser } from "./sse.ts";
 import { Store } from "./store.ts";
 
-export type Phase = "connecting" | "live" | "reconnecting" | "paused" | "signed-out" | "ended";
+// "outdated": the stream is there, but the server cannot look at what it tells of.
+type Phase = "connecting" | "live" | "outdated" | "reconnecting" | "paused" | "signed-out";
 
 export interface StreamStatus {
   phase: Phase;
@@ -13,7 +14,7 @@ export interface StreamStatus {
   trouble: string | null;
   // Status code of the last refusal; null: none, or no answer at all.
   code: number | null;
-  // When the last event came, by this machine's clock.
+  // When the last news came, by this machine's clock.
   at: number | null;
 }
 
@@ -21,6 +22,9 @@ export const IDLE: StreamStatus = { phase: "connecting", trouble: null, code: nu
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
+// A connection that has lasted so long was a good one. Where there are more pages than places for streams, they take each
+// other's place, and the pauses grow.
+const GOOD_MS = 60_000;
 // The server sends at least a comment every 15 s.
 const SILENCE_MS = 45_000;
 const HIDDEN_MS = 60_000;
@@ -59,12 +63,6 @@ export class LiveStream {
     this.#again();
   }
 
-  // No more events are expected: the subject is gone.
-  end(): void {
-    this.stop();
-    this.#say({ phase: "ended" });
-  }
-
   #again(): void {
     this.#pause = FIRST_PAUSE_MS;
     this.#abort.abort();
@@ -98,9 +96,11 @@ export class LiveStream {
         continue;
       }
       this.#abort = new AbortController();
+      const since = Date.now();
       const trouble = await this.#connection(this.#abort.signal);
       if (this.#stopped || this.#abort.signal.aborted) continue;
       this.#say({ phase: "reconnecting", ...trouble });
+      if (Date.now() - since >= GOOD_MS) this.#pause = FIRST_PAUSE_MS;
       await this.#rest(this.#pause * (0.8 + 0.4 * Math.random()));
       this.#pause = Math.min(LONGEST_PAUSE_MS, this.#pause * 2);
     }
@@ -136,12 +136,24 @@ export class LiveStream {
       if (done || this.#stopped) return;
       heard();
       for (const { name, data } of parser.feed(decoder.decode(value, { stream: true }))) {
-        this.#pause = FIRST_PAUSE_MS;
-        this.onEvent(name, JSON.parse(data));
+        this.#take(name, data);
         if (this.#stopped) return;
-        this.status.set({ phase: "live", trouble: null, code: null, at: Date.now() });
       }
     }
+  }
+
+  // Throws Unreadable: an event that this page cannot make sense of is no trouble of the connection.
+  #take(name: string, data: string): void {
+    let value: unknown;
+    try {
+      value = JSON.parse(data);
+      this.onEvent(name, value);
+    } catch (error) {
+      throw new Unreadable(String(error));
+    }
+    if (name === "stale" || name === "elsewhere")
+      this.#say({ phase: "outdated", trouble: (value as { told: string }).told, code: null });
+    else this.status.set({ phase: "live", trouble: null, code: null, at: Date.now() });
   }
 
   #say(change: Partial<StreamStatus>): void {

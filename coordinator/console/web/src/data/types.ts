@@ -1,9 +1,9 @@
 // What the admin port says, as the pages read it. Fields that only some types of groups have are optional.
 
 export type Judgement = "ok" | "behind" | "stalled" | "stopped" | "rewound";
-export type Places = Record<string, number[]>;
+type Places = Record<string, number[]>;
 
-export interface LastRebalance {
+interface LastRebalance {
   timestamp_ms: number;
   cause: string;
 }
@@ -20,19 +20,26 @@ export interface GroupRow {
   trend: (number | null)[] | null;
 }
 
+export interface GroupsLacks {
+  // There are more groups than are listed.
+  more: boolean;
+  // Why some groups may not be served now; null: all are.
+  not_ready: string | null;
+}
+
 export interface NodeName {
   id: number;
   kind: "single" | "workers" | "cluster";
 }
 
-export interface GroupsSnapshot {
+export interface GroupsSnapshot extends GroupsLacks {
   version: number;
   now_ms: number;
   node: NodeName;
   rows: GroupRow[];
 }
 
-export interface GroupsChanges {
+export interface GroupsChanges extends GroupsLacks {
   version: number;
   now_ms: number;
   rows: GroupRow[];
@@ -116,7 +123,7 @@ export interface Offsets {
   members: MemberOffsets[];
 }
 
-export interface RebalanceStep {
+interface RebalanceStep {
   timestamp_ms: number;
   kind: string;
   member_id: string;
@@ -134,7 +141,7 @@ export interface Rebalance {
   steps: RebalanceStep[];
 }
 
-export interface LagLine {
+interface LagLine {
   topic: string;
   partition: number;
   lag: (number | null)[];
@@ -148,7 +155,7 @@ export interface LagHistory {
   left_out?: number;
 }
 
-export interface GroupLag {
+interface GroupLag {
   now_ms: number;
   lag: number | null;
   lag_seconds: number | null;

@@ -14,9 +14,9 @@ import {
 } from "../data/groups.ts";
 import { useLive } from "../data/live.ts";
 import type { GroupRow, Judgement } from "../data/types.ts";
-import { brief, exact } from "../format.ts";
+import { brief, exact, idText } from "../format.ts";
 import { groupHash } from "../router.ts";
-import { Chips, Waiting } from "../ui/parts.tsx";
+import { Chips, Notice, OutOfDate, Waiting } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 import { Ago, Badge, Icon, JUDGEMENTS, Name, Num, Seconds } from "../ui/words.tsx";
 
@@ -27,6 +27,7 @@ export function GroupsPage(): JSX.Element {
   return (
     <div class="page groups">
       <h1>Groups</h1>
+      <OutOfDate live={live} />
       {live.data === null ? <Waiting live={live} what="the groups" /> : <Groups list={live.data} />}
     </div>
   );
@@ -40,6 +41,7 @@ function Groups(props: { list: GroupList }): JSX.Element {
   const columns = useMemo(() => columnsFor(list.skew), [list.skew]);
   return (
     <>
+      <Lacks list={list} />
       <SummaryLine list={list} summary={summary} shown={shown.length} />
       <Filters filter={filter} onFilter={setFilter} summary={summary} />
       <Table
@@ -52,6 +54,20 @@ function Groups(props: { list: GroupList }): JSX.Element {
         initial={{ key: "judgement", direction: "ascending" }}
         empty={list.rows.length === 0 ? "There is no group yet." : "No group matches the search and the filters."}
       />
+    </>
+  );
+}
+
+function Lacks(props: { list: GroupList }): JSX.Element {
+  const { more, not_ready, rows } = props.list;
+  return (
+    <>
+      {not_ready !== null && <Notice tone="warning">Groups may be missing from this list: {not_ready}.</Notice>}
+      {more && (
+        <Notice tone="info">
+          There are more groups. These are the first {exact(rows.length)} by id; <code>groupd groups list</code> has them all.
+        </Notice>
+      )}
     </>
   );
 }
@@ -169,7 +185,7 @@ function columnsFor(skew: number): Column<GroupRow>[] {
       grow: true,
       cell: (row) => (
         <a href={groupHash(row.group_id)}>
-          <Name text={row.group_id} most={60} />
+          <Name text={idText(row.group_id)} most={60} />
         </a>
       ),
       sort: (row) => row.group_id,

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useLive } from "../data/live.ts";
 import type { ClusterNode, Health, Limit, Worker } from "../data/types.ts";
 import { duration, exact, inUnits, plural, short } from "../format.ts";
-import { Bar, Card, Notice, Tile, Waiting } from "../ui/parts.tsx";
+import { Bar, Card, Notice, OutOfDate, Tile, Waiting } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 import { Name } from "../ui/words.tsx";
 
@@ -16,6 +16,7 @@ export function HealthPage(): JSX.Element {
   return (
     <div class="page health">
       <h1>Health</h1>
+      <OutOfDate live={live} />
       {live.data === null ? <Waiting live={live} what="the state of the daemon" /> : <Sections health={live.data} />}
     </div>
   );

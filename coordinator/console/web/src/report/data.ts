@@ -16,7 +16,7 @@ export interface Series {
   others: number;
 }
 
-export interface Finding {
+interface Finding {
   severity: Band["tone"];
   topic: string | null;
   partition: number | null;

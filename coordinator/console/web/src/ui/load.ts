@@ -1,10 +1,10 @@
 // One answer of the server for a page: loading, there, or an error in words.
 import { useEffect, useState } from "preact/hooks";
-import { told } from "../data/api.ts";
+import { ServerError, told } from "../data/api.ts";
 import { session } from "../data/session.ts";
 import { useStore } from "../data/store.ts";
 
-export interface Loaded<T> {
+interface Loaded<T> {
   value: T | null;
   error: string | null;
   loading: boolean;
@@ -21,7 +21,9 @@ export function useLoad<T>(key: string | null, load: (key: string, signal: Abort
     load(key, abort.signal).then(
       (value) => setFound({ key, value, error: null, loading: false }),
       (error: unknown) => {
-        if (!abort.signal.aborted) setFound({ key, value: null, error: told(error), loading: false });
+        // The page asks for a token, with which this is loaded again; what is there stays until then.
+        const asksForToken = error instanceof ServerError && error.status === 401;
+        if (!abort.signal.aborted && !asksForToken) setFound({ key, value: null, error: told(error), loading: false });
       },
     );
     return () => abort.abort();

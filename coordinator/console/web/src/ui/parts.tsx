@@ -1,6 +1,6 @@
 // Boxes of which pages are made.
 import type { ComponentChildren, JSX } from "preact";
-import type { Live } from "../data/live.ts";
+import type { Elsewhere, Live } from "../data/live.ts";
 
 export function Card(props: {
   id: string;
@@ -39,7 +39,7 @@ export function Bar(props: { share: number; label: string; tone?: string }): JSX
   );
 }
 
-export interface ChipChoice {
+interface ChipChoice {
   value: string;
   label: ComponentChildren;
   count: number;
@@ -78,17 +78,32 @@ export function Chips(props: {
 // What a page shows until its data is there, or when it does not come.
 export function Waiting(props: { live: Live<unknown>; what: string }): JSX.Element {
   const { live, what } = props;
-  if (live.elsewhere !== null)
-    return (
-      <Notice tone="info">
-        {live.elsewhere.told}{" "}
-        {live.elsewhere.admin_url !== null && /^https?:\/\//.test(live.elsewhere.admin_url) && (
-          <a href={`${live.elsewhere.admin_url.replace(/\/$/, "")}/${location.hash}`}>Open its console</a>
-        )}
-      </Notice>
-    );
+  if (live.elsewhere !== null) return <AtAnotherNode elsewhere={live.elsewhere} />;
   if (live.status.trouble !== null) return <Notice tone="warning">{live.status.trouble}</Notice>;
   return <p class="loading">Reading {what} …</p>;
+}
+
+// Why the data of a page is old, if it is.
+export function OutOfDate(props: { live: Live<unknown> }): JSX.Element | null {
+  const { data, elsewhere, gone, status } = props.live;
+  // A server that does not answer at all may be back in a second: the header says so, and that is enough.
+  const refused = status.phase === "reconnecting" && status.code !== null && !gone;
+  if (data === null || (status.phase !== "outdated" && !refused)) return null;
+  if (elsewhere !== null) return <AtAnotherNode elsewhere={elsewhere}>What is below is the last that was seen here.</AtAnotherNode>;
+  return <Notice tone="warning">What is below is not kept up to date now: {status.trouble}</Notice>;
+}
+
+function AtAnotherNode(props: { elsewhere: Elsewhere; children?: ComponentChildren }): JSX.Element {
+  const { told, admin_url } = props.elsewhere;
+  return (
+    <Notice tone="info">
+      {told}.{" "}
+      {admin_url !== null && /^https?:\/\//.test(admin_url) && (
+        <a href={`${admin_url.replace(/\/$/, "")}/${location.hash}`}>Open its console</a>
+      )}{" "}
+      {props.children}
+    </Notice>
+  );
 }
 
 export function Notice(props: { tone: "info" | "warning" | "error" | "good"; children: ComponentChildren }): JSX.Element {

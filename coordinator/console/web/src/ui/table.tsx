@@ -20,7 +20,7 @@ export interface Column<R> {
   first?: Direction;
 }
 
-export interface TableProps<R> {
+interface TableProps<R> {
   label: string;
   columns: Column<R>[];
   rows: readonly R[];

@@ -7,7 +7,7 @@ import { useNow } from "./now.ts";
 // From bad to good, as docs/lag.md has them.
 export const JUDGEMENTS: readonly Judgement[] = ["stopped", "stalled", "rewound", "behind", "ok"];
 
-export const MEANING: Record<Judgement, string> = {
+const MEANING: Record<Judgement, string> = {
   ok: "There is no lag, or it becomes less.",
   behind: "Commits move on, but the lag has not become less.",
   rewound: "A committed offset has gone back.",

@@ -24,7 +24,7 @@ export function Headline(props: { view: GroupView }): JSX.Element {
         <Num value={group.members.length} />
       </Tile>
       <div class="tile epochs">
-        <div class="tile-label">On the way</div>
+        <div class="tile-label">{group.group_epoch === undefined ? "Rebalance" : "Reconciliation"}</div>
         <Epochs group={group} />
       </div>
     </section>
@@ -57,7 +57,7 @@ function Epochs(props: { group: Group }): JSX.Element {
           </>
         )}
         <Step
-          label={classic ? "members ready" : "members there"}
+          label={classic ? "members ready" : "members at the target epoch"}
           value={`${exact(progress.arrived)} of ${exact(total)}`}
           done={progress.arrived === total && !behind}
         />
@@ -83,10 +83,10 @@ function Segments(props: { progress: Progress; total: number; classic: boolean }
   const { progress, total } = props;
   if (total === 0) return <div class="tile-note">no members</div>;
   const parts = [
-    { key: "arrived", value: progress.arrived, words: props.classic ? "ready" : "at the target" },
-    { key: "revoking", value: progress.revoking, words: "giving partitions up" },
+    { key: "arrived", value: progress.arrived, words: props.classic ? "ready" : "at the target epoch" },
+    { key: "revoking", value: progress.revoking, words: "revoking partitions" },
     { key: "waiting", value: progress.waiting, words: "waiting for partitions" },
-    { key: "others", value: progress.others, words: props.classic ? "awaited" : "not told yet" },
+    { key: "others", value: progress.others, words: props.classic ? "awaited" : "still at an older epoch" },
   ].filter((one) => one.value > 0);
   const text = parts.map((one) => `${exact(one.value)} ${one.words}`).join(", ");
   return (

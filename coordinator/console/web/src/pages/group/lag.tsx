@@ -67,7 +67,10 @@ export function Lag(props: { view: GroupView }): JSX.Element {
             />
           )}
           {(history.left_out ?? 0) > 0 && (
-            <p class="soft">{exact(history.left_out)} more partitions with less lag are not drawn.</p>
+            <p class="soft">
+              {history.left_out === 1 ? "1 more partition with less lag is" : `${exact(history.left_out)} more partitions with less lag are`}{" "}
+              not drawn.
+            </p>
           )}
         </>
       )}

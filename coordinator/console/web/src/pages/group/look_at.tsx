@@ -1,6 +1,6 @@
 // Where to look first: members that hang, consumers that are missing, offsets that somebody has set back.
 import type { JSX } from "preact";
-import { duration, exact, place } from "../../format.ts";
+import { duration, exact, place, plural } from "../../format.ts";
 import { groupHash } from "../../router.ts";
 import { Notice } from "../../ui/parts.tsx";
 import { Name } from "../../ui/words.tsx";
@@ -18,7 +18,10 @@ export function LookAt(props: { view: GroupView; labels: ReadonlyMap<string, str
         <Silent key={one.member.member_id} one={one} label={labelOf(props.labels, one.member.member_id)} />
       ))}
       {silent.length > SHOWN && (
-        <Notice tone="warning">{exact(silent.length - SHOWN)} more members have not committed for a minute either: see Members.</Notice>
+        <Notice tone="warning">
+          {silent.length === SHOWN + 1 ? "1 more member has" : `${exact(silent.length - SHOWN)} more members have`} not committed for
+          a minute either: see Members.
+        </Notice>
       )}
       {lag.judgement === "stopped" && group.members.length === 0 && (
         <Notice tone="warning">Records wait, and the group has no members. Are its consumers running?</Notice>
@@ -44,7 +47,7 @@ function Silent(props: { one: SilentMember; label: string }): JSX.Element {
       </b>{" "}
       at <b>{member.client_host.replace(/^\//, "")}</b> sends heartbeats, but has committed nothing for {duration(silentMs)}, although{" "}
       {lag === 1 ? "1 record waits" : `${exact(lag)} records wait`}
-      {names.length > 0 && ` in ${names.join(", ")}${more > 0 ? ` and ${exact(more)} more partitions` : ""}`}. Does it poll?
+      {names.length > 0 && ` in ${names.join(", ")}${more > 0 ? ` and ${plural(more, "more partition")}` : ""}`}. Does it poll?
     </Notice>
   );
 }

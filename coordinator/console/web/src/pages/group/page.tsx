@@ -1,9 +1,11 @@
 // Everything about one group, live.
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
+import { groupPath } from "../../data/api.ts";
 import { useLive } from "../../data/live.ts";
+import { idText } from "../../format.ts";
 import { groupHash } from "../../router.ts";
-import { Notice, Waiting } from "../../ui/parts.tsx";
+import { Notice, OutOfDate, Waiting } from "../../ui/parts.tsx";
 import { Badge } from "../../ui/words.tsx";
 import { Configs } from "./details.tsx";
 import { Headline } from "./headline.tsx";
@@ -17,14 +19,20 @@ import { Waits } from "./waits.tsx";
 
 export function GroupPage(props: { groupId: string }): JSX.Element {
   const { groupId } = props;
-  const live = useLive<GroupView>(`live/groups/${encodeURIComponent(groupId)}`, foldGroup);
+  const live = useLive<GroupView>(`live/${groupPath(groupId)}`, foldGroup);
   const view = live.data;
   return (
     <div class="page group">
       <GroupHead groupId={groupId} at="">
         {view !== null && <Badge judgement={view.snapshot.lag.judgement} />}
       </GroupHead>
-      {live.gone && <Notice tone="warning">The group has been deleted. What is below is the last that was seen of it.</Notice>}
+      {live.gone && (
+        <Notice tone="warning">
+          The group has been deleted. {view !== null && "What is below is the last that was seen of it. "}
+          The page goes on as soon as the group is there again.
+        </Notice>
+      )}
+      <OutOfDate live={live} />
       {view === null ? <Waiting live={live} what="the group" /> : <Sections view={view} />}
     </div>
   );
@@ -46,7 +54,7 @@ export function GroupHead(props: {
       <p class="crumbs">
         <a href="#/">Groups</a> <span aria-hidden="true">/</span>
       </p>
-      <h1>{props.groupId}</h1>
+      <h1>{idText(props.groupId)}</h1>
       {props.children}
       <nav aria-label="Pages of the group" class="tabs">
         {pages.map(([page, name]) => (

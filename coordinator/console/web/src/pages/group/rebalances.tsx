@@ -100,7 +100,7 @@ function Steps(props: Props & { one: Rebalance }): JSX.Element {
           </li>
         ))}
       </ol>
-      {one.steps.length > STEPS_MAX && <p class="soft">{exact(one.steps.length - STEPS_MAX)} more steps are not shown.</p>}
+      {one.steps.length > STEPS_MAX && <p class="soft">The last {exact(one.steps.length - STEPS_MAX)} of them are not shown.</p>}
     </div>
   );
 }

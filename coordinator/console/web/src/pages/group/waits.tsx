@@ -54,7 +54,7 @@ function Capped<T>(props: { items: T[]; render(item: T, at: number): JSX.Element
           Show {exact(Math.min(hidden, SHOWN_MAX - SHOWN))} more
         </button>
       )}
-      {hidden > 0 && all && <p class="soft">{exact(hidden)} more are not shown.</p>}
+      {hidden > 0 && all && <p class="soft">{hidden === 1 ? "1 more is" : `${exact(hidden)} more are`} not shown.</p>}
     </>
   );
 }
@@ -80,7 +80,7 @@ function Wait(props: Props & { wait: Blocked }): JSX.Element {
                 <Name text={labelOf(labels, wait.held_by)} />
               </b>
               <span class={`pill ${wait.revoking ? "told" : "untold"}`}>
-                {wait.revoking ? "told to give it up" : "not told yet"}
+                {wait.revoking ? "told to revoke it" : "not told to revoke it yet"}
               </span>
             </>
           )}

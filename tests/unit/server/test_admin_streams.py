@@ -1,0 +1,138 @@
+"""Streams of the admin port: who gives way when there is no place, slow clients, and errors within
+one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, cast
+
+import h11
+import pytest
+from structlog.testing import capture_logs
+
+from groupd.coordinator.server.admin_http import PLACES, AdminServer, HttpRequest
+from groupd.coordinator.server.http_stream import PIECE_BYTES, Event, HttpStream, send_stream
+from tests.support.loop_turns import until
+
+DEADLINE_S = 10.0
+STREAMS = PLACES["streams"]
+
+
+class Port:
+    """`/live/NAME` is a stream of one event with its name, which then goes on without a word;
+    `/live/broken` breaks off after it."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.server = AdminServer(self._answer)
+        self.address = ("", 0)
+
+    def _answer(self, request: HttpRequest) -> HttpStream:
+        name = request.path[1]
+        return HttpStream(self._events(name), (memoryview(name.encode()),))
+
+    async def _events(self, name: str) -> AsyncGenerator[Event, None]:
+        self.open.append(name)
+        try:
+            if name == "broken":
+                raise KeyError(name)
+            await asyncio.Event().wait()
+            yield ()
+        finally:
+            self.open.remove(name)
+
+    async def stream(self, name: str) -> asyncio.StreamReader:
+        """The answer, once its first event is there."""
+        reader, writer = await asyncio.open_connection(*self.address)
+        writer.write(f"GET /live/{name} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        async with asyncio.timeout(DEADLINE_S):
+            assert await reader.readline() == b"HTTP/1.1 200 \r\n"
+            await reader.readuntil(name.encode())
+        self._writers.append(writer)
+        return reader
+
+    async def __aenter__(self) -> Port:
+        self._writers: list[asyncio.StreamWriter] = []
+        self.address = await self.server.start("127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.server.close()
+        for one in self._writers:
+            one.close()
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[Port]:
+    async with Port() as made:
+        yield made
+
+
+async def end_of(reader: asyncio.StreamReader) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        try:
+            await reader.read()
+        except ConnectionResetError:
+            return
+
+
+async def test_a_new_stream_takes_the_place_of_the_one_that_is_open_longest(port: Port) -> None:
+    readers = [await port.stream(f"s{number}") for number in range(STREAMS + 2)]
+    for reader in readers[:2]:
+        await end_of(reader)
+    await until(lambda: len(port.open) == STREAMS)  # nobody works for those that gave way
+    assert sorted(port.open) == sorted(f"s{number}" for number in range(2, STREAMS + 2))
+
+
+async def test_an_error_within_a_stream_ends_it_and_is_logged(port: Port) -> None:
+    with capture_logs() as logs:
+        await end_of(await port.stream("broken"))
+        await until(lambda: logs)
+    assert [one["event"] for one in logs] == ["a connection of the admin port has failed"]
+    await until(lambda: len(port.server._places["streams"]) == 0)
+    await port.stream("next")
+
+
+async def test_closing_the_port_ends_its_streams(port: Port) -> None:
+    reader = await port.stream("one")
+    await port.server.close()
+    await end_of(reader)
+    await until(lambda: port.open == [])
+
+
+class SlowWriter:
+    """Takes a moment for each piece; `takes_s`."""
+
+    def __init__(self, takes_s: float) -> None:
+        self.pieces = 0
+        self._takes_s = takes_s
+
+    def write(self, data: Any) -> None:
+        self.pieces += len(data) >= PIECE_BYTES
+
+    async def drain(self) -> None:
+        await asyncio.sleep(self._takes_s)
+
+
+async def send(writer: SlowWriter, event: Event, timeout_s: float) -> None:
+    async def nothing() -> AsyncGenerator[Event, None]:
+        return
+        yield
+
+    connection = h11.Connection(h11.SERVER)
+    connection.receive_data(b"GET /live/groups HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    connection.next_event()
+    stream = HttpStream(nothing(), event)
+    await send_stream(
+        connection, cast("asyncio.StreamWriter", writer), stream, timeout_s, head=False
+    )
+
+
+async def test_the_time_for_an_event_grows_with_its_length() -> None:
+    event = (memoryview(bytes(20 * PIECE_BYTES)),)
+    writer = SlowWriter(0.02)
+    await send(writer, event, 0.3)  # all pieces together take longer
+    assert writer.pieces == 20
+    with pytest.raises(TimeoutError):
+        await send(SlowWriter(DEADLINE_S), event, 0.01)
