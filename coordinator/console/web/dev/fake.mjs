@@ -126,7 +126,7 @@ export class FakeGroup {
       const end = 1_000_000 + at * 1017 + this.ticks * 13;
       return { ...one, committed_offset: end - lag, end_offset: end, lag, lag_seconds: lag / 40, judgement: at % 5 === 2 ? (at % 2 === 0 ? "behind" : "stalled") : "ok", last_commit_ms: now - (at % 5 === 2 ? 97_000 : 3000), member_id: owner?.id ?? null, client_id: owner?.client ?? null, client_host: owner === null ? null : "/10.0.0.1", in_transaction: at === 7 };
     });
-    const members = this.members.map((one, at) => ({ member_id: one.id, lag: at * 211, last_commit_ms: now - (at % 3 === 1 ? 97_000 : 2000), not_committing_ms: at % 3 === 1 ? 97_000 : 0 }));
+    const members = this.members.map((one, at) => ({ member_id: one.id, lag: at * 211, last_commit_ms: now - (at % 3 === 1 ? 97_000 : 2000), not_committing_ms: at % 3 === 1 ? 97_000 : 0, silent: at % 3 === 1 }));
     return { group_id: this.name, now_ms: now, partitions, members };
   }
 

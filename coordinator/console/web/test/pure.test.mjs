@@ -188,7 +188,7 @@ test("members with one client id have names that differ", () => {
 
 test("members that are silent although records wait", () => {
   const of = (member_id) => ({ member_id, client_id: member_id, instance_id: null, client_host: "/10.0.0.7", owned: {} });
-  const told = (member_id, not_committing_ms) => ({ member_id, lag: 7, last_commit_ms: 1, not_committing_ms });
+  const told = (member_id, not_committing_ms) => ({ member_id, lag: 7, last_commit_ms: 1, not_committing_ms, silent: not_committing_ms >= 60_000 });
   const row = (partition, member_id, lag) => ({ topic: "t", partition, member_id, lag });
   const snapshot = {
     group: { members: ["a", "b", "c", "d"].map(of) },

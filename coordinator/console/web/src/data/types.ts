@@ -116,6 +116,8 @@ export interface MemberOffsets {
   lag: number | null;
   last_commit_ms: number | null;
   not_committing_ms: number | null;
+  // It has committed nothing for a while, although records wait.
+  silent: boolean;
 }
 
 export interface Offsets {

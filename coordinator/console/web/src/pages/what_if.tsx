@@ -6,6 +6,7 @@ import type { Assignors, Balance, Group, WhatIf } from "../data/types.ts";
 import { exact, place, plural, short } from "../format.ts";
 import { useLoad } from "../ui/load.ts";
 import { Bar, Card, Notice, Tile } from "../ui/parts.tsx";
+import { partitionColumn } from "../ui/partition.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 import { Name } from "../ui/words.tsx";
 import { labelOf, labelsOf } from "./group/model.ts";
@@ -162,14 +163,7 @@ function Moves(props: { result: WhatIf; labels: ReadonlyMap<string, string> }): 
   const { result, labels } = props;
   const columns: Column<Move>[] = useMemo(
     () => [
-      {
-        key: "partition",
-        title: "Partition",
-        width: 160,
-        grow: true,
-        cell: (row) => <Name text={place(row.topic, row.partition)} />,
-        sort: (row) => place(row.topic, row.partition),
-      },
+      partitionColumn<Move>(160),
       { key: "from", title: "From", width: 180, cell: (row) => labelOf(labels, row.from), sort: (row) => labelOf(labels, row.from) },
       { key: "to", title: "To", width: 180, cell: (row) => labelOf(labels, row.to), sort: (row) => labelOf(labels, row.to) },
     ],

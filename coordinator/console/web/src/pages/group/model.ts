@@ -2,7 +2,7 @@
 import type { Matrix } from "../../charts/matrix_data.ts";
 import { matrixOf } from "../../charts/matrix_data.ts";
 import { skewFrom } from "../../data/clock.ts";
-import type { Group, GroupSnapshot, Member, MemberOffsets, PartitionOffsets } from "../../data/types.ts";
+import type { Group, GroupSnapshot, Member, PartitionOffsets } from "../../data/types.ts";
 
 export interface GroupView {
   snapshot: GroupSnapshot;
@@ -42,19 +42,12 @@ export function labelOf(labels: ReadonlyMap<string, string>, memberId: string | 
   return memberId ? (labels.get(memberId) ?? memberId) : "nobody";
 }
 
-// A member counts as silent once it has committed nothing for so long.
-const SILENT_MS = 60_000;
-
 export interface SilentMember {
   member: Member;
   silentMs: number;
   lag: number | null;
   // Its partitions with lag.
   partitions: PartitionOffsets[];
-}
-
-export function isSilent(offsets: MemberOffsets | null | undefined): boolean {
-  return (offsets?.not_committing_ms ?? 0) >= SILENT_MS;
 }
 
 // Members that are in the group and have not committed for a while, although records wait in their partitions;
@@ -64,7 +57,7 @@ export function silentMembers(snapshot: GroupSnapshot): SilentMember[] {
   const found: SilentMember[] = [];
   for (const one of snapshot.offsets.members) {
     const member = members.get(one.member_id);
-    if (member === undefined || !isSilent(one)) continue;
+    if (member === undefined || !one.silent) continue;
     const partitions = snapshot.offsets.partitions.filter((row) => row.member_id === one.member_id && (row.lag ?? 0) > 0);
     found.push({ member, silentMs: one.not_committing_ms ?? 0, lag: one.lag, partitions });
   }

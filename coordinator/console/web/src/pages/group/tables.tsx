@@ -7,7 +7,7 @@ import { nameOf, partitionColumn } from "../../ui/partition.tsx";
 import { Card } from "../../ui/parts.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { Ago, Badge, JUDGEMENTS, Name, Num, Seconds } from "../../ui/words.tsx";
-import { type GroupView, isSilent, labelOf } from "./model.ts";
+import { type GroupView, labelOf } from "./model.ts";
 
 interface Props {
   view: GroupView;
@@ -27,7 +27,7 @@ export function Members(props: Props): JSX.Element {
     return group.members.map((member) => ({ member, offsets: byId.get(member.member_id) ?? null }));
   }, [view.snapshot]);
   const columns = useMemo(() => memberColumns(labels, view.skew), [labels, view.skew]);
-  const silent = rows.filter((one) => isSilent(one.offsets)).length;
+  const silent = rows.filter((one) => one.offsets?.silent).length;
   return (
     <Card
       id="members"
@@ -93,7 +93,7 @@ function memberColumns(labels: ReadonlyMap<string, string>, skew: number): Colum
       title: "Last commit",
       width: 140,
       cell: ({ offsets }) => (
-        <span class={isSilent(offsets) ? "soon" : ""}>
+        <span class={offsets?.silent ? "soon" : ""}>
           <Ago ms={offsets?.last_commit_ms} skew={skew} />
         </span>
       ),
