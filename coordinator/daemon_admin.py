@@ -142,7 +142,6 @@ class DaemonAdmin:
     ) -> None:
         """The web page and its streams."""
         member, hosting = others.member, others.hosting
-        kind = "single" if member is None else "cluster"
         health = HealthParts(
             parts.broker,
             self._connections,
@@ -158,10 +157,7 @@ class DaemonAdmin:
         self._console = Console(
             groups,
             health,
-            lambda: {
-                "id": parts.broker.node.node_id,
-                "kind": "workers" if hosting is not None else kind,
-            },
+            lambda: {"id": parts.broker.node.node_id},
             work,
             SystemClock(),
         )

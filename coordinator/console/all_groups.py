@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -26,7 +26,9 @@ GROUPS_MAX = 20_000
 
 class AllGroups:
     """A `live.LiveSource`, for as long as anybody listens. `node()`: which node this is, as
-    JSON-friendly data. `not_ready()`: why not all groups may be served now; None if they are."""
+    JSON-friendly data. `not_ready()`: why not all groups may be served now; None if they are.
+    `others()`: the other nodes of a cluster, which serve groups that are not listed here, with
+    `node` and `admin`, the URL of the admin port."""
 
     tells_changes = True
 
@@ -37,17 +39,19 @@ class AllGroups:
         now: Callable[[], Instant],
         node: Callable[[], Mapping[str, Any]],
         not_ready: Callable[[], str | None],
+        others: Callable[[], Sequence[Mapping[str, Any]]],
     ) -> None:
         self._asking = asking
         self._work = work
         self._now = now
         self._node = node
         self._not_ready = not_ready
+        self._others = others
         self.cost_ms = 0.0
         self._rows: dict[str, Row] = {}
         self._lacks: dict[str, Any] = {}
-        """What the list lacks: `more`, whether there are more groups than are listed, and
-        `not_ready`."""
+        """What the list lacks: `more`, whether there are more groups than are listed, `not_ready`,
+        and `other_nodes`."""
         self._version = 0
         self._whole: asyncio.Task[Event] | None = None
         """Makes the event with everything for this version; None until somebody wants it."""
@@ -62,7 +66,8 @@ class AllGroups:
                 if more:
                     break
                 await self._work.run(self._compare(some, rows, changed))
-        lacks = {"more": more, "not_ready": self._not_ready()}
+        not_ready, others = self._not_ready(), self._others()
+        lacks = {"more": more, "not_ready": not_ready, "other_nodes": others}
         gone = [group_id for group_id in self._rows if group_id not in rows]
         self.cost_ms = len(rows) * ROW_MS
         if self._version and not changed and not gone and lacks == self._lacks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from groupd.coordinator.console.all_groups import AllGroups
@@ -33,7 +33,7 @@ class Console:
         self._topics = LiveTopics(clock)
         self._asking = Asking(groups)
         self._health = HealthSource(health, clock.now)
-        self._not_ready = health.not_ready
+        self._parts = health
         self._node = node
         self._work = work
         self._clock = clock
@@ -50,10 +50,7 @@ class Console:
     async def _live(self, request: HttpRequest) -> Answer:
         match request.path:
             case (_, "groups"):
-                every = AllGroups(
-                    self._asking, self._work, self._clock.now, self._node, self._not_ready
-                )
-                return await self._stream("groups", every)
+                return await self._stream("groups", self._all_groups())
             case (_, "health"):
                 return await self._stream("health", self._health)
             case (_, "groups", group_id):
@@ -65,6 +62,15 @@ class Console:
                 return await self._stream(f"group {group_id}", OneGroup(self._asking, group_id))
             case _:
                 return text("not found", 404)
+
+    def _all_groups(self) -> AllGroups:
+        asking, work, now = self._asking, self._work, self._clock.now
+        return AllGroups(asking, work, now, self._node, self._parts.not_ready, self._other_nodes)
+
+    def _other_nodes(self) -> Sequence[Mapping[str, Any]]:
+        own = self._node()["id"]
+        nodes = sorted(self._parts.nodes(), key=lambda one: int(one["node"]))
+        return [{"node": one["node"], "admin": one["admin"]} for one in nodes if one["node"] != own]
 
     async def _stream(self, key: str, source: LiveSource) -> Answer:
         """The stream of a topic. Its first event is waited for, so that a source which cannot be

@@ -65,6 +65,14 @@ def post(daemon: Daemon, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def other_consoles(daemon: Daemon) -> dict[int, str]:
+    """To which other nodes the list of groups of this one leads."""
+    with urllib.request.urlopen(f"{daemon.admin_url}/live/groups", timeout=10) as answer:
+        assert answer.readline() == b"event: snapshot\n"
+        data = json.loads(answer.readline().removeprefix(b"data: "))
+    return {one["node"]: one["admin"] for one in data["other_nodes"]}
+
+
 def test_nodes_share_what_there_is_and_hand_it_over(cluster: ClusterOfDaemons) -> None:
     first, second, third = cluster.daemons
     ids = {cluster.node_id(daemon): daemon for daemon in cluster.daemons}
@@ -73,6 +81,7 @@ def test_nodes_share_what_there_is_and_hand_it_over(cluster: ClusterOfDaemons) -
     assert max(shares.values()) - min(shares.values()) <= 1
     assert set(shares) == set(ids)
     units = shares.total()
+    assert other_consoles(first) == {number: ids[number].admin_url for number in (2, 3)}
 
     # One is killed: the others have its units once its lease is over.
     third_id = cluster.node_id(third)

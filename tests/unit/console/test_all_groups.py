@@ -22,7 +22,7 @@ from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import OneStepATurn, until
 
 PAGE = 500
-NODE = {"id": 3, "kind": "single"}
+NODE = {"id": 3}
 
 
 class Listed:
@@ -31,6 +31,7 @@ class Listed:
     def __init__(self, groups: int) -> None:
         self.members = {f"g{number:05d}": 0 for number in range(groups)}
         self.not_ready: str | None = None
+        self.others: list[dict[str, Any]] = []
         self.clock = ManualClock()
         self.topics = LiveTopics(self.clock)
         self.work = LongWork(OneStepATurn())
@@ -46,8 +47,9 @@ class Listed:
         return HttpReply(reply.body, reply.content_type, headers=headers)
 
     def source(self) -> AllGroups:
+        asking, now = Asking(self.route), self.clock.now
         return AllGroups(
-            Asking(self.route), self.work, self.clock.now, lambda: NODE, lambda: self.not_ready
+            asking, self.work, now, lambda: NODE, lambda: self.not_ready, lambda: self.others
         )
 
     async def listen(self) -> AsyncGenerator[Event, None]:
@@ -99,6 +101,10 @@ async def test_a_list_that_may_lack_groups_says_so() -> None:
     listed.not_ready = None
     data = read(await source.look())[1]
     assert (data["rows"], data["not_ready"]) == ([], None)
+    assert await source.look() is None
+    listed.others = [{"node": 2, "admin": "http://two:9644"}]
+    data = read(await source.look())[1]
+    assert (data["rows"], data["other_nodes"]) == ([], listed.others)
 
 
 async def test_there_is_a_largest_list_and_it_says_that_there_are_more_groups() -> None:

@@ -11,7 +11,7 @@ const port = Number(process.env.PORT ?? 8080);
 const listed = rows(Number(process.env.GROUP_COUNT ?? 40));
 const groups = new Map();
 const started = Date.now();
-const LACKS = { more: false, not_ready: null };
+const LACKS = { more: false, not_ready: null, other_nodes: [] };
 
 function groupOf(name) {
   if (!groups.has(name)) groups.set(name, new FakeGroup(name));
@@ -47,7 +47,7 @@ function live(request, reply, path) {
   let version = 1;
   if (path[1] === "groups" && path.length === 2)
     stream(request, reply, 1000, (say, first) => {
-      if (first) return say("snapshot", { version, now_ms: Date.now(), node: { id: 0, kind: "single" }, rows: listed, ...LACKS });
+      if (first) return say("snapshot", { version, now_ms: Date.now(), node: { id: 0 }, rows: listed, ...LACKS });
       const changed = Array.from({ length: Math.max(1, listed.length / 50) }, () => Math.floor(random() * listed.length));
       for (const at of changed) {
         const { judgement } = listed[at];

@@ -25,11 +25,17 @@ export interface GroupsLacks {
   more: boolean;
   // Why some groups may not be served now; null: all are.
   not_ready: string | null;
+  // The other nodes of a cluster, which serve groups that are not listed here.
+  other_nodes: OtherNode[];
+}
+
+export interface OtherNode {
+  node: number;
+  admin: string | null;
 }
 
 export interface NodeName {
   id: number;
-  kind: "single" | "workers" | "cluster";
 }
 
 export interface GroupsSnapshot extends GroupsLacks {

@@ -16,7 +16,7 @@ import { useLive } from "../data/live.ts";
 import type { GroupRow, Judgement } from "../data/types.ts";
 import { brief, exact, idText } from "../format.ts";
 import { groupHash } from "../router.ts";
-import { Chips, Notice, OutOfDate, Waiting } from "../ui/parts.tsx";
+import { Chips, ConsoleLink, Notice, OutOfDate, Waiting } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 import { Ago, Badge, Icon, JUDGEMENTS, Name, Num, Seconds } from "../ui/words.tsx";
 
@@ -52,16 +52,41 @@ function Groups(props: { list: GroupList }): JSX.Element {
         rowKey={(row) => row.group_id}
         rowClass={(row) => `judged ${row.judgement ?? "unknown"}`}
         initial={{ key: "judgement", direction: "ascending" }}
-        empty={list.rows.length === 0 ? "There is no group yet." : "No group matches the search and the filters."}
+        empty={<NoGroup list={list} text={filter.text.trim()} />}
       />
     </>
   );
 }
 
+function NoGroup(props: { list: GroupList; text: string }): JSX.Element {
+  const { list, text } = props;
+  if (list.other_nodes.length > 0 && text !== "") {
+    return (
+      <>
+        No group here matches. <a href={groupHash(text)}>Which node serves the group “{text}”?</a>
+      </>
+    );
+  }
+  return <>{list.rows.length === 0 ? "There is no group yet." : "No group matches the search and the filters."}</>;
+}
+
 function Lacks(props: { list: GroupList }): JSX.Element {
-  const { more, not_ready, rows } = props.list;
+  const { more, node, not_ready, other_nodes, rows } = props.list;
   return (
     <>
+      {other_nodes.length > 0 && (
+        <Notice tone="info">
+          These are the groups of node {node?.id}. The other nodes serve other groups:
+          {other_nodes.map((one) => (
+            <>
+              {" "}
+              <ConsoleLink key={one.node} admin={one.admin} hash="#/groups" plain>
+                node {one.node}
+              </ConsoleLink>
+            </>
+          ))}
+        </Notice>
+      )}
       {not_ready !== null && <Notice tone="warning">Groups may be missing from this list: {not_ready}.</Notice>}
       {more && (
         <Notice tone="info">
@@ -99,11 +124,6 @@ function SummaryLine(props: { list: GroupList; summary: Summary; shown: number }
           <b>{exact(summary.judgements.get(one))}</b> {one}
         </span>
       ))}
-      {list.node !== null && list.node.kind !== "single" && (
-        <span class="soft">
-          seen from node {list.node.id}
-        </span>
-      )}
     </p>
   );
 }

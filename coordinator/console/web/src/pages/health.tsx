@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useLive } from "../data/live.ts";
 import type { ClusterNode, Health, Limit, Worker } from "../data/types.ts";
 import { duration, exact, inUnits, plural, short } from "../format.ts";
-import { Bar, Card, Notice, OutOfDate, Tile, Waiting } from "../ui/parts.tsx";
+import { Bar, Card, ConsoleLink, Notice, OutOfDate, Tile, Waiting } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 import { Name } from "../ui/words.tsx";
 
@@ -130,7 +130,11 @@ function Refusals(props: { refusals: Health["refusals"] }): JSX.Element {
 function Nodes(props: { nodes: ClusterNode[] }): JSX.Element {
   const kinds = [...new Set(props.nodes.flatMap((one) => Object.keys(one.units ?? {})))].sort();
   const columns: Column<ClusterNode>[] = [
-    { key: "node", title: "Node", width: 80, grow: true, cell: (row) => nodeName(row), sort: (row) => Number(row.node) },
+    { key: "node", title: "Node", width: 80, grow: true, cell: (row) => (
+        <ConsoleLink admin={row.admin} hash="#/health" plain>
+          {String(row.node)}
+        </ConsoleLink>
+      ), sort: (row) => Number(row.node) },
     { key: "state", title: "State", width: 110, cell: (row) => row.state, sort: (row) => row.state },
     { key: "address", title: "Address", width: 190, cell: (row) => <Name text={row.address ?? "–"} />, sort: (row) => row.address },
     { key: "rack", title: "Rack", width: 90, cell: (row) => row.rack ?? "–", sort: (row) => row.rack },
@@ -166,12 +170,6 @@ function Nodes(props: { nodes: ClusterNode[] }): JSX.Element {
       />
     </Card>
   );
-}
-
-// With a link to the console of that node, if other machines reach it.
-function nodeName(row: ClusterNode): JSX.Element {
-  const reachable = row.admin !== null && row.admin !== undefined && /^https?:\/\//.test(row.admin);
-  return reachable ? <a href={`${row.admin?.replace(/\/$/, "")}/#/health`}>{String(row.node)}</a> : <span>{String(row.node)}</span>;
 }
 
 const WORKER_COLUMNS: Column<Worker>[] = [

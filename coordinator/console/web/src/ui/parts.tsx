@@ -98,12 +98,24 @@ function AtAnotherNode(props: { elsewhere: Elsewhere; children?: ComponentChildr
   return (
     <Notice tone="info">
       {told}.{" "}
-      {admin_url !== null && /^https?:\/\//.test(admin_url) && (
-        <a href={`${admin_url.replace(/\/$/, "")}/${location.hash}`}>Open its console</a>
-      )}{" "}
+      <ConsoleLink admin={admin_url} hash={location.hash} plain={false}>
+        Open its console
+      </ConsoleLink>{" "}
       {props.children}
     </Notice>
   );
+}
+
+// The console of another node; where other machines do not reach it, the text alone or nothing.
+export function ConsoleLink(props: {
+  admin: string | null | undefined;
+  hash: string;
+  plain: boolean;
+  children: ComponentChildren;
+}): JSX.Element | null {
+  const { admin, hash, plain, children } = props;
+  if (admin && /^https?:\/\//.test(admin)) return <a href={`${admin.replace(/\/$/, "")}/${hash}`}>{children}</a>;
+  return plain ? <span>{children}</span> : null;
 }
 
 export function Notice(props: { tone: "info" | "warning" | "error" | "good"; children: ComponentChildren }): JSX.Element {

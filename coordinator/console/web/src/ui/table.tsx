@@ -26,7 +26,7 @@ interface TableProps<R> {
   rows: readonly R[];
   rowKey(row: R): string;
   rowClass?(row: R): string;
-  empty: string;
+  empty: ComponentChildren;
   initial?: { key: string; direction: Direction };
   // "page": as high as the window allows; "box": some rows.
   size?: "page" | "box";
