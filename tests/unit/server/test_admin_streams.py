@@ -102,17 +102,21 @@ async def test_closing_the_port_ends_its_streams(port: Port) -> None:
 
 
 class SlowWriter:
-    """Takes a moment for each piece; `takes_s`."""
+    """Takes `takes_s` for each piece, by the time of the loop, which it moves on."""
 
-    def __init__(self, takes_s: float) -> None:
+    def __init__(self, takes_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pieces = 0
         self._takes_s = takes_s
+        self._now_s = 0.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self._now_s)
 
     def write(self, data: Any) -> None:
         self.pieces += len(data) >= PIECE_BYTES
 
     async def drain(self) -> None:
-        await asyncio.sleep(self._takes_s)
+        self._now_s += self._takes_s
+        for _ in range(3):  # timers that are due have their turn
+            await asyncio.sleep(0)
 
 
 async def send(writer: SlowWriter, event: Event, timeout_s: float) -> None:
@@ -129,10 +133,10 @@ async def send(writer: SlowWriter, event: Event, timeout_s: float) -> None:
     )
 
 
-async def test_the_time_for_an_event_grows_with_its_length() -> None:
+async def test_the_time_for_an_event_grows_with_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     event = (memoryview(bytes(20 * PIECE_BYTES)),)
-    writer = SlowWriter(0.02)
-    await send(writer, event, 0.3)  # all pieces together take longer
+    writer = SlowWriter(9.0, monkeypatch)
+    await send(writer, event, 10.0)
     assert writer.pieces == 20
     with pytest.raises(TimeoutError):
-        await send(SlowWriter(DEADLINE_S), event, 0.01)
+        await send(SlowWriter(11.0, monkeypatch), event, 10.0)

@@ -144,6 +144,9 @@ test("who may see something already can go on with the token of before", () => {
   assert.deepEqual(now(), ["read", true, false]);
   it.askForToken("read");
   assert.deepEqual(now(), ["read", false, false]);
+  const { round } = it.session.value;
+  it.signIn("read"); // the same again, since it is in the file of tokens now
+  assert.equal(it.session.value.round, round + 1);
   it.signOut();
   assert.deepEqual([...now(), it.session.value.signedOut], [null, false, false, true]);
   it.signIn("admin");

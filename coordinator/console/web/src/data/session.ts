@@ -12,6 +12,8 @@ interface Session {
   former: string | null;
   // Nothing is shown any more.
   signedOut: boolean;
+  // Counts sign-ins: with each of them what could not be loaded is loaded again.
+  round: number;
 }
 
 function stored(): string | null {
@@ -22,16 +24,17 @@ function stored(): string | null {
   }
 }
 
-export const session = new Store<Session>({ token: stored(), asked: null, optional: false, former: null, signedOut: false });
+export const session = new Store<Session>({ token: stored(), asked: null, optional: false, former: null, signedOut: false, round: 0 });
 
 export function signIn(token: string): void {
   keep(token);
-  session.set({ ...session.value, token, asked: null, signedOut: false });
+  session.set({ ...session.value, token, asked: null, signedOut: false, round: session.value.round + 1 });
 }
 
 export function signOut(): void {
   keep(null);
-  session.set({ token: null, asked: "You have signed out.", optional: false, former: null, signedOut: true });
+  const asked = "You have signed out.";
+  session.set({ ...session.value, token: null, asked, optional: false, former: null, signedOut: true });
 }
 
 // The server has answered 401 to a request that carried `token`.
@@ -47,9 +50,9 @@ export function askAgain(why: string): void {
 }
 
 export function cancelSignIn(): void {
-  const { former } = session.value;
+  const { former, round } = session.value;
   keep(former);
-  session.set({ token: former, asked: null, optional: false, former: null, signedOut: false });
+  session.set({ token: former, asked: null, optional: false, former: null, signedOut: false, round: round + 1 });
 }
 
 function keep(token: string | null): void {

@@ -10,9 +10,9 @@ interface Loaded<T> {
   loading: boolean;
 }
 
-// `key` null: nothing to load yet. Another key, or another token, loads again.
+// `key` null: nothing to load yet. Another key, or another sign-in, loads again.
 export function useLoad<T>(key: string | null, load: (key: string, signal: AbortSignal) => Promise<T>): Loaded<T> {
-  const { token } = useStore(session);
+  const { round } = useStore(session);
   const [found, setFound] = useState<Loaded<T> & { key: string | null }>({ key: null, value: null, error: null, loading: true });
   useEffect(() => {
     if (key === null) return;
@@ -27,6 +27,6 @@ export function useLoad<T>(key: string | null, load: (key: string, signal: Abort
       },
     );
     return () => abort.abort();
-  }, [key, token, load]);
+  }, [key, round, load]);
   return found;
 }
