@@ -48,12 +48,12 @@ async def send_stream(
         ("Connection", "close"),
     ]
     async with aclosing(stream.events) as events:
-        writer.write(connection.send(h11.Response(status_code=200, headers=headers)) or b"")
+        _put(writer, connection.send(h11.Response(status_code=200, headers=headers)))
         if not head:
             await _send_event(connection, writer, stream.first, timeout_s)
             async for event in events:
                 await _send_event(connection, writer, event, timeout_s)
-    writer.write(connection.send(h11.EndOfMessage()) or b"")
+    _put(writer, connection.send(h11.EndOfMessage()))
 
 
 async def _send_event(
@@ -73,6 +73,13 @@ async def _write(
     # The data is passed on as it is, which any object with a length can be.
     data = h11.Data(data=piece)  # type: ignore[arg-type]
     for part in connection.send_with_data_passthrough(data) or ():
-        writer.write(part)
+        _put(writer, part)
     await writer.drain()
     await asyncio.sleep(0)  # a client that reads at once would keep all others waiting
+
+
+def _put(writer: asyncio.StreamWriter, data: bytes | None) -> None:
+    """Raises ConnectionResetError if the client has gone; uvloop would raise a RuntimeError."""
+    if writer.is_closing():
+        raise ConnectionResetError("the client has gone")
+    writer.write(data or b"")

@@ -4,11 +4,14 @@ one."""
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, cast
 
 import h11
 import pytest
+import uvloop
 from structlog.testing import capture_logs
 
 from groupd.coordinator.server.admin_http import PLACES, AdminServer, HttpRequest
@@ -21,7 +24,7 @@ STREAMS = PLACES["streams"]
 
 class Port:
     """`/live/NAME` is a stream of one event with its name, which then goes on without a word;
-    `/live/broken` breaks off after it."""
+    `/live/broken` breaks off after it, `/live/busy` goes on with an event each turn."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
@@ -37,8 +40,10 @@ class Port:
         try:
             if name == "broken":
                 raise KeyError(name)
+            while name == "busy":
+                await asyncio.sleep(0)
+                yield (memoryview(b"more"),)
             await asyncio.Event().wait()
-            yield ()
         finally:
             self.open.remove(name)
 
@@ -51,6 +56,13 @@ class Port:
             await reader.readuntil(name.encode())
         self._writers.append(writer)
         return reader
+
+    def reset_last(self) -> None:
+        """The client of the last stream resets its connection."""
+        writer = self._writers.pop()
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
 
     async def __aenter__(self) -> Port:
         self._writers: list[asyncio.StreamWriter] = []
@@ -101,11 +113,27 @@ async def test_closing_the_port_ends_its_streams(port: Port) -> None:
     await until(lambda: port.open == [])
 
 
+def test_a_client_that_goes_away_is_no_error() -> None:
+    """On the loop of a daemon, which takes nothing for a connection that is closed."""
+
+    async def leave() -> None:
+        async with Port() as port:
+            for _ in range(20):
+                await port.stream("busy")
+                port.reset_last()
+                await until(lambda: port.open == [])
+
+    with capture_logs() as logs, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(leave())
+    assert logs == []
+
+
 class SlowWriter:
     """Takes `takes_s` for each piece, by the time of the loop, which it moves on."""
 
     def __init__(self, takes_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pieces = 0
+        self.is_closing = lambda: False
         self._takes_s = takes_s
         self._now_s = 0.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self._now_s)
