@@ -59,10 +59,10 @@ function Groups(props: { list: GroupList }): JSX.Element {
 }
 
 function Lacks(props: { list: GroupList }): JSX.Element {
-  const { more, not_ready, rows } = props.list;
+  const { more, missing, rows } = props.list;
   return (
     <>
-      {not_ready !== null && <Notice tone="warning">Groups may be missing from this list: {not_ready}.</Notice>}
+      {missing !== null && <Notice tone="warning">Groups may be missing from this list: {missing}.</Notice>}
       {more && (
         <Notice tone="info">
           There are more groups. These are the first {exact(rows.length)} by id; <code>groupd groups list</code> has them all.
