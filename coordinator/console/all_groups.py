@@ -50,8 +50,8 @@ class AllGroups:
         self.cost_ms = 0.0
         self._rows: dict[str, Row] = {}
         self._lacks: dict[str, Any] = {}
-        """What the list lacks: `more`, whether there are more groups than are listed, `not_ready`,
-        and `other_nodes`."""
+        """What the list lacks: `more`, whether there are more groups than are listed, `other_nodes`,
+        and `missing`, why groups may be missing."""
         self._version = 0
         self._whole: asyncio.Task[Event] | None = None
         """Makes the event with everything for this version; None until somebody wants it."""
@@ -60,14 +60,19 @@ class AllGroups:
         rows: dict[str, Row] = {}
         changed: list[Row] = []
         more = False
-        async with aclosing(self._asking.rows("groups", query={"trend": "1"})) as pages:
-            async for some in pages:
+        missing = None
+        async with aclosing(self._asking.pages("groups", query={"trend": "1"})) as pages:
+            async for page in pages:
                 more = len(rows) >= GROUPS_MAX
                 if more:
                     break
-                await self._work.run(self._compare(some, rows, changed))
-        not_ready, others = self._not_ready(), self._others()
-        lacks = {"more": more, "not_ready": not_ready, "other_nodes": others}
+                missing = page.missing or missing
+                await self._work.run(self._compare(page.rows, rows, changed))
+        lacks = {
+            "more": more,
+            "missing": missing or self._not_ready(),
+            "other_nodes": self._others(),
+        }
         gone = [group_id for group_id in self._rows if group_id not in rows]
         self.cost_ms = len(rows) * ROW_MS
         if self._version and not changed and not gone and lacks == self._lacks:

@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from msgspec import json
+from msgspec import Struct, json
 
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
+from groupd.coordinator.server.paging import MISSING
 
 AT_ONCE = 2000
 """Rows of one page: decoding them takes some milliseconds."""
@@ -25,6 +26,13 @@ class CannotAsk(Exception):
         self.reply = reply
 
 
+class Page(Struct, frozen=True):
+    """Some rows of a list. `missing`: what is not in it because it could not be asked for."""
+
+    rows: list[dict[str, Any]]
+    missing: str | None
+
+
 class Asking:
     """`route`: answers what is below `/groups`."""
 
@@ -38,14 +46,14 @@ class Asking:
             raise CannotAsk(reply)
         return reply
 
-    async def rows(
+    async def pages(
         self, *path: str, query: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[list[dict[str, Any]], None]:
-        """The rows of all pages of a list, some at a time. Raises CannotAsk."""
+    ) -> AsyncGenerator[Page, None]:
+        """All pages of a list. Raises CannotAsk."""
         asked: Mapping[str, str] | None = {**(query or {}), "limit": str(AT_ONCE)}
         while asked is not None:
             reply = await self.get(*path, query=asked)
-            yield json.decode(reply.body)
+            yield Page(json.decode(reply.body), dict(reply.headers).get(MISSING))
             asked = _next(reply)
 
 

@@ -1,7 +1,8 @@
 """The admin port of a daemon with workers: it speaks for all of them.
 
 Groups are asked of the worker that has them. While a worker is away, its metrics are
-missing, its groups are not in the list, and a question for one of them is answered 503.
+missing, its groups are not in the list, which names the worker in its header `X-Missing`, and a
+question for one of them is answered 503.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from msgspec import json
+from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -32,7 +34,7 @@ from groupd.coordinator.server.admin_groups import (
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, text
 from groupd.coordinator.server.families import labelled
 from groupd.coordinator.server.long_json import json_steps
-from groupd.coordinator.server.paging import window
+from groupd.coordinator.server.paging import MISSING, window
 from groupd.coordinator.server.scrapes import Scrapes
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.link import WorkerLink, WorkerState
@@ -113,8 +115,7 @@ class ClusterRoutes:
                     window(request)  # here, because a refusal has its own status
                     return _reply(await _ask(link, request.path, request.query))
                 except (LogError, TimeoutError) as error:
-                    node_id = link.node_id
-                    return text(f"worker {node_id} of group {group_id}: {error}", 503)
+                    return text(f"worker {link.node_id} of group {group_id}: {error}", 503)
             case _:
                 return text("not found", 404)
 
@@ -171,7 +172,12 @@ class ClusterRoutes:
             else:
                 heappop(heads)
         page = await self._work.run(json_steps(groups, wanted.limit))
-        return paged(request, wanted, page, "group_id", "")
+        reply = paged(request, wanted, page, "group_id", "")
+        missing = [str(source.node_id) for source in sources if source.failed]
+        if not missing:
+            return reply
+        told = f"the groups of worker {' and '.join(missing)}, which did not answer"
+        return replace(reply, headers=(*reply.headers, (MISSING, told)))
 
     async def _offsets(self, link: WorkerLink, request: HttpRequest) -> HttpReply:
         """A page made of the worker's pages, asked for one after the other, with the lag. Raises
@@ -214,10 +220,13 @@ class ClusterRoutes:
 
 
 class _Groups:
-    """The groups of one worker. `rows`: those that it has sent and that are not on the page yet."""
+    """The groups of one worker. `rows`: those that it has sent and that are not on the page yet.
+    `failed`: it did not answer, so that there may be more."""
 
     def __init__(self, link: WorkerLink, request: HttpRequest, after: str | None) -> None:
         self.rows: deque[dict[str, Any]] = deque()
+        self.failed = False
+        self.node_id = link.node_id
         self._link = link
         self._request = request
         self._after = after
@@ -237,7 +246,7 @@ class _Groups:
             query = _query(self._request, self._after, ROWS_AT_ONCE)
             answer = await _ask(self._link, ("groups",), query)
         except (LogError, TimeoutError):
-            self._more = False
+            self._more, self.failed = False, True
             return
         self.rows.extend(json.decode(answer.body))
         self._more = bool(answer.headers)

@@ -53,7 +53,7 @@ def test_everybody_can_use_every_page_at_every_width(
         assert not console.wider_than(width), width
 
 
-LACKS = {"more": True, "not_ready": "worker 2 is starting"}
+LACKS = {"more": True, "missing": "worker 2 is starting"}
 STALE = """const [row, lacks] = arguments;
     const event = (name, data) => `event: ${name}\\ndata: ${JSON.stringify(data)}\\n\\n`;
     const snapshot = {version: 1, now_ms: 0, node: {id: 0, kind: 'workers'}, rows: [row], ...lacks};

@@ -17,7 +17,7 @@ from groupd.coordinator.console.live import LiveTopics
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json
 from groupd.coordinator.server.http_stream import Event
-from groupd.coordinator.server.paging import next_page, window
+from groupd.coordinator.server.paging import MISSING, next_page, window
 from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import OneStepATurn, until
 
@@ -32,6 +32,7 @@ class Listed:
         self.members = {f"g{number:05d}": 0 for number in range(groups)}
         self.not_ready: str | None = None
         self.others: list[dict[str, Any]] = []
+        self.away = ""
         self.clock = ManualClock()
         self.topics = LiveTopics(self.clock)
         self.work = LongWork(OneStepATurn())
@@ -43,6 +44,8 @@ class Listed:
         rows = [{"group_id": name, "members": self.members[name]} for name in found]
         more = bool(found) and found[-1] != max(self.members)
         headers = next_page(request, found[-1], PAGE) if more else ()
+        if self.away:
+            headers += ((MISSING, self.away),)
         reply = as_json(rows, compact=True)
         return HttpReply(reply.body, reply.content_type, headers=headers)
 
@@ -93,15 +96,19 @@ async def test_no_groups_are_news_for_who_has_just_come() -> None:
 async def test_a_list_that_may_lack_groups_says_so() -> None:
     listed = Listed(3)
     source = listed.source()
-    assert read(await source.look())[1]["not_ready"] is None
+    assert read(await source.look())[1]["missing"] is None
     listed.not_ready = "worker 2 is starting"
     del listed.members["g00002"]
     data = read(await source.look())[1]
-    assert (data["gone"], data["not_ready"]) == (["g00002"], "worker 2 is starting")
+    assert (data["gone"], data["missing"]) == (["g00002"], "worker 2 is starting")
     listed.not_ready = None
     data = read(await source.look())[1]
-    assert (data["rows"], data["not_ready"]) == ([], None)
-    assert await source.look() is None
+    assert (data["rows"], data["missing"]) == ([], None)
+    listed.away = "the groups of worker 2, which did not answer"
+    data = read(await source.look())[1]
+    assert (data["rows"], data["missing"]) == ([], listed.away)
+    listed.away = ""
+    assert read(await source.look())[1]["missing"] is None
     listed.others = [{"node": 2, "admin": "http://two:9644"}]
     data = read(await source.look())[1]
     assert (data["rows"], data["other_nodes"]) == ([], listed.others)

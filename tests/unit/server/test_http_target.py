@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupd.coordinator.server.admin_http import HttpRequest
 from groupd.coordinator.server.http_target import path_of, segments_of
+from groupd.coordinator.server.paging import next_page
 
 
 @given(st.one_of(st.sampled_from(["", ".", "..", "=", "=..", "groups-named"]), st.text()))
@@ -35,3 +37,10 @@ def test_a_path_names_its_group_whatever_it_is_called(group_id: str) -> None:
 )
 def test_segments(path: str, segments: tuple[str, ...]) -> None:
     assert segments_of(path) == segments
+
+
+def test_the_next_page_of_a_group_with_such_a_name() -> None:
+    request = HttpRequest(("groups", "..", "offsets"), {})
+    assert next_page(request, "t-1", 10) == (
+        ("Link", '</groups-named/=../offsets?after=t-1&limit=10>; rel="next"'),
+    )

@@ -11,7 +11,7 @@ const port = Number(process.env.PORT ?? 8080);
 const listed = rows(Number(process.env.GROUP_COUNT ?? 40));
 const groups = new Map();
 const started = Date.now();
-const LACKS = { more: false, not_ready: null, other_nodes: [] };
+const LACKS = { more: false, missing: null, other_nodes: [] };
 
 function groupOf(name) {
   if (!groups.has(name)) groups.set(name, new FakeGroup(name));

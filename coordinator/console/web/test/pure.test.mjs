@@ -216,11 +216,11 @@ test("a time for a field is a local one, to the millisecond", () => {
 
 test("changes of the list of groups", () => {
   const row = (group_id, lag) => ({ group_id, lag, judgement: null, type: "consumer", state: "Stable", members: 1 });
-  const whole = { more: false, not_ready: null, other_nodes: [] };
+  const whole = { more: false, missing: null, other_nodes: [] };
   const snapshot = it.foldGroups(null, "snapshot", { now_ms: 0, node: null, rows: [row("a", 1), row("b", 2)], ...whole });
-  const lacks = { more: true, not_ready: "worker 2 is starting", other_nodes: [{ node: 2, admin: "http://two:9644" }] };
+  const lacks = { more: true, missing: "worker 2 is starting", other_nodes: [{ node: 2, admin: "http://two:9644" }] };
   const after = it.foldGroups(snapshot, "changes", { now_ms: 0, rows: [row("b", 5), row("c", null)], gone: ["a"], ...lacks });
-  assert.deepEqual([snapshot, after].map(({ more, not_ready, other_nodes }) => ({ more, not_ready, other_nodes })), [whole, lacks]);
+  assert.deepEqual([snapshot, after].map(({ more, missing, other_nodes }) => ({ more, missing, other_nodes })), [whole, lacks]);
   assert.deepEqual(after.rows.map((one) => [one.group_id, one.lag]), [["b", 5], ["c", null]]);
   assert.equal(it.foldGroups(null, "changes", { now_ms: 0, rows: [], gone: [] }), null);
   assert.equal(it.summarize(after.rows).lag, 5);

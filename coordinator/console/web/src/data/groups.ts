@@ -12,16 +12,16 @@ export interface GroupList extends GroupsLacks {
 
 export function foldGroups(before: GroupList | null, name: string, data: unknown): GroupList | null {
   if (name === "snapshot") {
-    const { rows, node, now_ms, more, not_ready, other_nodes } = data as GroupsSnapshot;
+    const { rows, node, now_ms, more, missing, other_nodes } = data as GroupsSnapshot;
     const byId = new Map(rows.map((one) => [one.group_id, one]));
-    return { node, skew: skewFrom(now_ms, before?.skew), byId, rows, more, not_ready, other_nodes };
+    return { node, skew: skewFrom(now_ms, before?.skew), byId, rows, more, missing, other_nodes };
   }
   if (name !== "changes" || before === null) return null;
-  const { rows, gone, now_ms, more, not_ready, other_nodes } = data as GroupsChanges;
+  const { rows, gone, now_ms, more, missing, other_nodes } = data as GroupsChanges;
   const { byId, node } = before;
   for (const id of gone) byId.delete(id);
   for (const row of rows) byId.set(row.group_id, row);
-  return { node, skew: skewFrom(now_ms, before.skew), byId, rows: [...byId.values()], more, not_ready, other_nodes };
+  return { node, skew: skewFrom(now_ms, before.skew), byId, rows: [...byId.values()], more, missing, other_nodes };
 }
 
 export interface Filter {

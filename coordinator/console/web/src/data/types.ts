@@ -23,8 +23,8 @@ export interface GroupRow {
 export interface GroupsLacks {
   // There are more groups than are listed.
   more: boolean;
-  // Why some groups may not be served now; null: all are.
-  not_ready: string | null;
+  // Why some groups may be missing, or what is; null: nothing is.
+  missing: string | null;
   // The other nodes of a cluster, which serve groups that are not listed here.
   other_nodes: OtherNode[];
 }

@@ -71,7 +71,7 @@ function NoGroup(props: { list: GroupList; text: string }): JSX.Element {
 }
 
 function Lacks(props: { list: GroupList }): JSX.Element {
-  const { more, node, not_ready, other_nodes, rows } = props.list;
+  const { more, node, missing, other_nodes, rows } = props.list;
   return (
     <>
       {other_nodes.length > 0 && (
@@ -87,7 +87,7 @@ function Lacks(props: { list: GroupList }): JSX.Element {
           ))}
         </Notice>
       )}
-      {not_ready !== null && <Notice tone="warning">Groups may be missing from this list: {not_ready}.</Notice>}
+      {missing !== null && <Notice tone="warning">Groups may be missing from this list: {missing}.</Notice>}
       {more && (
         <Notice tone="info">
           There are more groups. These are the first {exact(rows.length)} by id; <code>groupd groups list</code> has them all.
