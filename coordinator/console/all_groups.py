@@ -50,8 +50,8 @@ class AllGroups:
         self.cost_ms = 0.0
         self._rows: dict[str, Row] = {}
         self._lacks: dict[str, Any] = {}
-        """What the list lacks: `more`, whether there are more groups than are listed, `other_nodes`,
-        and `missing`, why groups may be missing."""
+        """What the list lacks: `more`, whether there are more groups than are listed; `missing`,
+        why groups may be missing; `other_nodes`."""
         self._version = 0
         self._whole: asyncio.Task[Event] | None = None
         """Makes the event with everything for this version; None until somebody wants it."""
