@@ -117,15 +117,17 @@ def distinct_in_steps(items: Sequence[K]) -> Steps[list[K]]:
     return list(found)
 
 
-def sorted_in_steps(items: Iterable[S]) -> Steps[Iterator[S]]:
-    """The items in sorted order. Most of the sorting is done in the steps, the rest while the
-    items are taken."""
+def sorted_in_steps(
+    items: Iterable[S], key: Callable[[S], Any] | None = None
+) -> Steps[Iterator[S]]:
+    """The items in the order of their keys, which default to the items themselves. Most of the
+    sorting is done in the steps, the rest while the items are taken."""
     runs: list[list[S]] = []
     for some in chunks(items, SORTED_AT_ONCE):
         if runs:
             yield
-        runs.append(sorted(some))
-    return merge(*runs) if len(runs) > 1 else chain.from_iterable(runs)
+        runs.append(sorted(some, key=key))
+    return merge(*runs, key=key) if len(runs) > 1 else chain.from_iterable(runs)
 
 
 def smallest(

@@ -31,12 +31,22 @@ _OF_GROUP, _OF_TOPIC, _OF_PARTITION, _OF_LOG = 2, 2, 3, 2
 """Series of a group (as many of one that has committed something), of a topic, of a partition, of a
 log. A partition that is not ok has one more, and so has a topic that some group reads."""
 
-Watched = list[tuple[str, GroupLag]]
 Labelled = tuple[dict[str, str], float]
 """Labels and value."""
 
 OfGroup = Callable[[str, Group], Labelled]
 OfKnown = Callable[[str, GroupLag], Iterator[Labelled]]
+
+
+class Watched(Struct):
+    """Groups that have committed something, the most lag first: their ids, and what the last round
+    says of each. (As pairs they would be work for the garbage collector.)"""
+
+    names: list[str] = field(default_factory=list)
+    known: list[GroupLag] = field(default_factory=list)
+
+    def first(self, count: int) -> Iterator[tuple[str, GroupLag]]:
+        return islice(zip(self.names, self.known, strict=True), count)
 
 
 class ShownPart(Struct):
@@ -77,6 +87,14 @@ class Shown(Struct):
         self.room -= series
         return True
 
+    def take_each(self, count: int, series: int) -> int:
+        """For how many of `count` there is room, each of which has so many series."""
+        fit = min(count, self.room // series)
+        self.room -= fit * series
+        if fit < count:
+            self.take((count - fit) * series)
+        return fit
+
 
 class LagCollector(Collector):
     """Call `prepare` before `collect`; without it, `collect` does everything at once. Samples are
@@ -102,9 +120,8 @@ class LagCollector(Collector):
             (_OF_PARTITIONS, shown.partitions),
             (_NOT_OK, shown.not_ok),
         ):
-            some = shown.watched[: part.groups]
             for name, doc, of_known in families:
-                yield _lazily(name, doc, partial(_of_watched, some, part.series, of_known))
+                yield _lazily(name, doc, partial(_of_watched, shown.watched, part, of_known))
         if shown.bounds:
             yield from self._logs(shown.bounds)
         watch = self._watch
@@ -125,16 +142,13 @@ class LagCollector(Collector):
         shown = Shown(watched, self._series_max)
         level = LEVELS.index(self._broker.config.metrics_lag)
         if level >= LEVELS.index("group"):
-            for shard in self._broker.shards:
-                for _ in shard.shard.state.groups:
-                    shown.groups += shown.take(_OF_GROUP)
-                yield
-            for _ in watched:
-                if shown.take(_OF_GROUP):
-                    shown.whole.add(1)
+            count = sum(len(shard.shard.state.groups) for shard in self._broker.shards)
+            shown.groups = shown.take_each(count, _OF_GROUP)
+            whole = shown.take_each(len(watched.names), _OF_GROUP)
+            shown.whole = ShownPart(whole, whole)
         if level >= LEVELS.index("topic"):
-            for some in chunks(watched):
-                for _, known in some:
+            for some in chunks(watched.known):
+                for known in some:
                     count = len(known.topics)
                     if shown.take(_OF_TOPIC * count):
                         shown.topics.add(count)
@@ -144,8 +158,8 @@ class LagCollector(Collector):
         return shown
 
     def _choose_partitions(self, shown: Shown) -> Steps[None]:
-        for some in chunks(shown.watched):
-            for _, known in some:
+        for some in chunks(shown.watched.known):
+            for known in some:
                 count, not_ok = sum(map(len, known.topics.values())), known.totals.not_ok
                 if shown.take(_OF_PARTITION * count + not_ok):
                     shown.partitions.add(count)
@@ -157,15 +171,16 @@ class LagCollector(Collector):
 
     def _watched(self) -> Steps[Watched]:
         """The groups with what the last round says of them, the most lag first."""
-        groups = self._watch.groups
-        by_lag: list[tuple[int, str]] = []
-        for some in chunks(list(groups.items())):
-            by_lag += [(-known.totals.lag, group_id) for group_id, known in some]
+        groups, lags = self._watch.groups, dict[str, int]()
+        for some in chunks(list(groups)):
+            lags.update((name, -groups[name].totals.lag) for name in some if name in groups)
             yield
-        order = yield from sorted_in_steps(by_lag)
-        watched: Watched = []
-        for names in chunks(group_id for _, group_id in order):
-            watched += [(name, groups[name]) for name in names if name in groups]
+        order = yield from sorted_in_steps(lags, lags.__getitem__)
+        watched = Watched()
+        for names in chunks(order):
+            present = [name for name in names if name in groups]
+            watched.names += present
+            watched.known += [groups[name] for name in present]
             yield
         return watched
 
@@ -210,9 +225,9 @@ def _lazily(name: str, doc: str, samples: Callable[[], Iterator[Labelled]]) -> M
     return metric
 
 
-def _of_watched(watched: Watched, most: int, of_known: OfKnown) -> Iterator[Labelled]:
-    every = (of_known(group_id, known) for group_id, known in watched)
-    return islice(chain.from_iterable(every), most)
+def _of_watched(watched: Watched, part: ShownPart, of_known: OfKnown) -> Iterator[Labelled]:
+    every = (of_known(group_id, known) for group_id, known in watched.first(part.groups))
+    return islice(chain.from_iterable(every), part.series)
 
 
 def _members(group_id: str, group: Group) -> Labelled:
