@@ -60,7 +60,7 @@ def trend_of(group_id: str, watch: LagWatch) -> list[int | None] | None:
     return (
         None
         if known is None or known.trend.flat
-        else known.trend.minutes(watch.now().monotonic_ms, 2)
+        else known.trend.minutes(watch.round_at.monotonic_ms, 2)
     )
 
 

@@ -122,8 +122,8 @@ class LagWatch:
         self.round_ms = 0.0
         """How long the last round took, without the look-ups of ages behind it."""
         self.rounds = 0
-        self.round_at_ms = clock.now().wall_ms
-        """When the last round ended, in wall-clock ms; before the first one, when this was made."""
+        self.round_at = clock.now()
+        """The time of the last round; before the first one, when this was made."""
         self.left_out = 0
         """Partitions that the last round left out because there are too many."""
         self._broker = broker
@@ -171,7 +171,7 @@ class LagWatch:
         await self._work.run(self._grow(bounds, now.monotonic_ms))
         await self._work.run(self._take_in(chosen, now))
         self.round_ms = (elapsed_ns() - began_ns) / 1e6
-        self.round_at_ms = self._clock.now().wall_ms
+        self.round_at = now
         self.rounds += 1
         await self._lookups.run(self._growth)
 

@@ -11,7 +11,6 @@ from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_configs import GROUP_CONFIGS, describe
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.slices import Steps, chunks
-from groupd.coordinator.core.types import Instant
 from groupd.coordinator.history.rebalances import rebalance_steps
 from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import Judgement
@@ -40,7 +39,7 @@ def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
     if group is None:
         known = dict.fromkeys(("lag", "lag_seconds", "judgement", "reason", "history"))
         return {**shown, **known}
-    history = yield from _history(watch, group_id, group, now)
+    history = yield from _history(watch, group_id, group)
     return {
         **shown,
         "lag": group.totals.lag,
@@ -51,19 +50,19 @@ def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
     }
 
 
-def _history(
-    watch: LagWatch, group_id: str, group: GroupLag, now: Instant
-) -> Steps[dict[str, Any]]:
+def _history(watch: LagWatch, group_id: str, group: GroupLag) -> Steps[dict[str, Any]]:
+    """The hour up to the last round. Later there may be a minute in which nobody has looked yet."""
     behind: list[tuple[int, TopicPartition]] = []
     for some in chunks(group.partitions()):
         behind += [(-one.lag, place) for place, one in some if (group_id, place) in watch.trends]
         yield
-    now_ms, shown = now.monotonic_ms, []
+    until = watch.round_at
+    now_ms, shown = until.monotonic_ms, []
     for _, (topic, number) in sorted(behind)[:PARTITIONS_SHOWN]:
         trend = watch.trends.get((group_id, (topic, number)))
         if trend is not None:  # else a round has found meanwhile that there is no lag any more
             shown.append({"topic": topic, "partition": number, "lag": trend.minutes(now_ms)})
-    last_ms = now.wall_ms - now_ms % MINUTE_MS
+    last_ms = until.wall_ms - now_ms % MINUTE_MS
     return {
         "times_ms": [last_ms - at * MINUTE_MS for at in reversed(range(MINUTES))],
         "total": group.trend.minutes(now_ms),

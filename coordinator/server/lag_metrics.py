@@ -132,8 +132,8 @@ class LagCollector(Collector):
         yield gauge("groupd_lag_round_seconds", "Duration of a round.", watch.round_ms / 1000)
         yield gauge(
             "groupd_lag_round_timestamp_seconds",
-            "When the last round ended, in seconds since 1970.",
-            watch.round_at_ms / 1000,
+            "Time of the last round, in seconds since 1970.",
+            watch.round_at.wall_ms / 1000,
         )
 
     def _choose(self) -> Steps[Shown]:
