@@ -17,6 +17,8 @@ HEIGHT = 900
 WIDTH = 1440
 _TEXTS = """return [...document.querySelectorAll(arguments[0])]
     .map((node) => node.innerText.replace(/\\s+/g, ' ').trim())"""
+_LINKS = """return [...document.querySelectorAll(arguments[0])]
+    .flatMap((node) => [...node.querySelectorAll('a')].map((link) => link.href))"""
 _SAYS = """return [...document.querySelectorAll(arguments[0])]
     .some((node) => node.innerText.replace(/\\s+/g, ' ').includes(arguments[1]))"""
 _CLICK = """const found = [...document.querySelectorAll(arguments[0])]
@@ -69,6 +71,12 @@ class Console:
 
     def texts(self, selector: str) -> list[str]:
         found = self.browser.run(_TEXTS, selector)
+        assert isinstance(found, list)
+        return found
+
+    def links(self, selector: str) -> list[str]:
+        """Where the links in these elements lead."""
+        found = self.browser.run(_LINKS, selector)
         assert isinstance(found, list)
         return found
 

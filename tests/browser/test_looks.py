@@ -53,10 +53,14 @@ def test_everybody_can_use_every_page_at_every_width(
         assert not console.wider_than(width), width
 
 
-LACKS = {"more": True, "missing": "worker 2 is starting"}
+LACKS = {
+    "more": True,
+    "missing": "worker 2 is starting",
+    "other_nodes": [{"node": 2, "admin": "http://two:9644/"}, {"node": 3, "admin": ""}],
+}
 STALE = """const [row, lacks] = arguments;
     const event = (name, data) => `event: ${name}\\ndata: ${JSON.stringify(data)}\\n\\n`;
-    const snapshot = {version: 1, now_ms: 0, node: {id: 0, kind: 'workers'}, rows: [row], ...lacks};
+    const snapshot = {version: 1, now_ms: 0, node: {id: 1}, rows: [row], ...lacks};
     const text = event('snapshot', snapshot) + event('stale', {told: 'worker 2 does not answer'});
     const bytes = new TextEncoder().encode(text);
     const body = () => new ReadableStream({start: (to) => to.enqueue(bytes)});
@@ -87,6 +91,11 @@ def test_a_list_that_is_old_and_not_whole_says_so(console: Console, theme: str) 
     assert "not kept up to date now: worker 2 does not answer" in notices
     assert "Groups may be missing from this list: worker 2 is starting." in notices
     assert "There are more groups." in notices
+    assert "the groups of node 1. The other nodes serve other groups: node 2 node 3" in notices
+    assert console.links(".notice") == ["http://two:9644/#/groups"]
+    console.write("input[type=search]", "else/where")
+    console.wait_for(".empty", "Which node serves the group “else/where”?")
+    assert console.links(".empty")[0].endswith("#/group/else%2Fwhere")
     assert console.faults() == []
     assert not console.wider_than(TELEPHONE)
 
