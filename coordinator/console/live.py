@@ -6,7 +6,7 @@ same bytes. A listener that was too slow for some events is sent these one after
 are still there, and otherwise everything anew.
 
 While a topic cannot look at its source, its listeners are told that what they know is old: the
-event `stale` says why, and `fresh`, or any news, that this is over.
+event `stale` says why, and `fresh`, or any other event, that this is over.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ LOOK_MS = 3.0
 machine that is mostly the work of others."""
 
 STALE_AFTER = 3
-"""After so many looks in a row that have failed, listeners are told. One alone may be due to a
-shard that is just being loaded."""
+"""After so many looks in a row that have failed, a second apart, listeners are told. One alone may
+be due to a shard that is just being loaded."""
 
 RECENT_MAX = 60
 RECENT_BYTES = 1 << 20
@@ -115,15 +115,18 @@ class LiveTopic:
                     await self._look()
                     self._task = asyncio.create_task(self._go_on())
             version = self._version
-            for one in await self._everything():
-                yield one
-            while await self._wait(version):
+            due = deque(await self._everything())
+            while True:
+                while due:
+                    # A variable would keep it while this waits, once for each listener.
+                    yield due.popleft()
+                if not await self._wait(version):
+                    return
                 if version == self._version:
-                    yield KEEP_ALIVE
+                    due.append(KEEP_ALIVE)
                     continue
                 missed, version = self._version - version, self._version
-                for one in self._last(missed) or await self._everything():
-                    yield one
+                due.extend(self._last(missed) or await self._everything())
         finally:
             self.listeners -= 1
             if not self.listeners:
@@ -160,7 +163,8 @@ class LiveTopic:
         self._failures = 0
         if self._stale:
             self._stale = ()
-            found = found or FRESH
+            if found is None:
+                found = FRESH if self._source.tells_changes else await self._source.whole()
         if found is not None:
             await self._tell(found)
 
@@ -175,7 +179,8 @@ class LiveTopic:
 
     async def _go_on(self) -> None:
         while True:
-            await pause(self._clock, self._topics.rest_ms(self))
+            soon = 0 < self._failures < STALE_AFTER
+            await pause(self._clock, PERIOD_MS if soon else self._topics.rest_ms(self))
             try:
                 await self._look()
             except CannotAsk as error:
@@ -224,6 +229,7 @@ class LiveTopics:
             async with aclosing(topic.events()) as found:
                 async for one in found:
                     yield one
+                    del one  # nobody keeps it while this waits for the next
         finally:
             if not topic.listeners and self._topics.get(key) is topic:
                 del self._topics[key]

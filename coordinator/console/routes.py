@@ -77,6 +77,6 @@ class Console:
         asked gets an answer of its own."""
         events = self._topics.events(key, source)
         try:
-            return HttpStream(events, await anext(events))
+            return HttpStream(events, [await anext(events)])
         except CannotAsk as error:
             return error.reply

@@ -74,7 +74,9 @@ class Progress(Struct, gc=False):
         if lag == 0:
             self.caught_up_ms = now_ms
         if commit_ms != self.commit_ms:
-            self.gap_ms = max(now_ms - self.committed_ms, self.gap_ms * _GAP_SHARE)
+            # Before the first round the daemon may have been down, which is no usual distance.
+            began_ms = max(self.committed_ms, self.since_ms)
+            self.gap_ms = max(now_ms - began_ms, self.gap_ms * _GAP_SHARE)
             self.committed_ms = now_ms
         self.offset, self.lag, self.commit_ms = offset, lag, commit_ms
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     import h11
@@ -21,11 +21,11 @@ PIECE_BYTES = 64 * 1024
 
 
 class HttpStream(Struct, frozen=True):
-    """`first`: the event that comes before `events`, empty if there is none. `events`: it is closed
-    when the client has gone."""
+    """`first`: the events that come before `events`; each is taken out when it is sent, since a
+    stream may stay open for days. `events`: it is closed when the client has gone."""
 
     events: AsyncGenerator[Event, None]
-    first: Event = ()
+    first: list[Event] = field(default_factory=list)
     content_type: str = "text/event-stream"
 
 
@@ -38,8 +38,8 @@ async def send_stream(
     head: bool,
 ) -> None:
     """Sends event after event, until the client goes away or there are no more; with `head` none.
-    Raises OSError, or TimeoutError for a client that reads nothing for `timeout_s`; events may be
-    long and the way to the client slow."""
+    Raises OSError, or TimeoutError for a client that takes longer than `timeout_s` for a piece of
+    `PIECE_BYTES`; events may be long and the way to the client slow."""
     import h11
 
     headers = [
@@ -50,9 +50,11 @@ async def send_stream(
     async with aclosing(stream.events) as events:
         _put(writer, connection.send(h11.Response(status_code=200, headers=headers)))
         if not head:
-            await _send_event(connection, writer, stream.first, timeout_s)
+            while stream.first:
+                await _send_event(connection, writer, stream.first.pop(0), timeout_s)
             async for event in events:
                 await _send_event(connection, writer, event, timeout_s)
+                del event  # it may be long, and the next one may be far away
     _put(writer, connection.send(h11.EndOfMessage()))
 
 

@@ -4,6 +4,7 @@ that is away, and nobody listening means no work."""
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from math import sqrt
@@ -99,6 +100,60 @@ async def test_all_listeners_get_the_same_events_of_one_look() -> None:
     await bench.topics.close()
 
 
+class Body(bytearray):
+    """What an event is made of, seen by weak references."""
+
+
+async def test_a_listener_keeps_nothing_of_what_it_has_sent() -> None:
+    """There are many listeners, and snapshots have megabytes."""
+    bench = Bench()
+    kept: list[weakref.ref[Body]] = []
+
+    async def whole() -> Event:
+        body = Body(b"everything")
+        kept.append(weakref.ref(body))
+        return (memoryview(body),)
+
+    bench.source.whole = whole  # type: ignore[method-assign]
+    async with aclosing(bench.topics.events("numbers", bench.source)) as events:
+        assert await anext(events) == (b"everything",)
+        waiting = asyncio.ensure_future(anext(events))
+        await until(lambda: bench.clock.next_timer_ms() is not None)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert [one() for one in kept] == [None]
+        await bench.look(b"1")
+        assert await waiting == (b"1",)
+
+
+async def test_what_is_shown_as_before_is_shown_again_once_looks_succeed() -> None:
+    """A group that has gone to another node is the same picture, but `stale` came in between."""
+    bench = Bench()
+    listener = bench.listen()
+    await anext(listener)
+    await bench.fail(AWAY, STALE_AFTER)
+    assert await anext(listener) == STALE
+    await bench.look(None)
+    assert await anext(listener) == b"all up to 0"
+    await bench.topics.close()
+
+
+async def test_a_look_that_failed_is_repeated_soon_until_listeners_are_told() -> None:
+    bench = Bench()
+    bench.source.cost_ms = 10_000
+    listener = bench.listen()
+    await anext(listener)
+    rest_ms = (bench.clock.next_timer_ms() or 0) - bench.clock.monotonic_ms()
+    assert rest_ms > 100 * PERIOD_MS
+    await bench.fail(AWAY, 1)
+    began_ms = bench.clock.monotonic_ms()
+    await bench.fail(AWAY, STALE_AFTER - 1)
+    assert await anext(listener) == STALE
+    assert bench.clock.monotonic_ms() - began_ms == (STALE_AFTER - 1) * PERIOD_MS
+    assert (bench.clock.next_timer_ms() or 0) - bench.clock.monotonic_ms() == rest_ms
+    await bench.topics.close()
+
+
 async def test_a_listener_that_missed_an_event_gets_everything() -> None:
     bench = Bench()
     listener = bench.listen()
@@ -174,11 +229,12 @@ async def test_a_source_that_is_away_for_a_moment_is_asked_again() -> None:
     await bench.topics.close()
 
 
+@pytest.mark.parametrize("tells_changes", [False, True])
 @pytest.mark.parametrize("found", [None, b"2"])
 async def test_listeners_are_told_that_what_they_know_is_old_and_when_that_is_over(
-    found: bytes | None,
+    found: bytes | None, tells_changes: bool
 ) -> None:
-    bench = Bench()
+    bench = Bench(tells_changes=tells_changes)
     listener, missed_it = bench.listen(), bench.listen()
     await anext(listener)
     await anext(missed_it)
@@ -189,8 +245,12 @@ async def test_listeners_are_told_that_what_they_know_is_old_and_when_that_is_ov
     assert [await anext(newcomer), await anext(newcomer)] == [b"all up to 0", STALE]
     assert len(logs) == 1
     await bench.look(found)
-    assert await anext(listener) == await anext(newcomer) == (found or FRESH)
-    assert await anext(missed_it) == b"all up to " + (found or b"0")
+    over = found or (FRESH if tells_changes else b"all up to 0")
+    assert await anext(listener) == await anext(newcomer) == over
+    if tells_changes:
+        assert [await anext(missed_it), await anext(missed_it)] == [STALE, over]
+    else:
+        assert await anext(missed_it) == b"all up to " + (found or b"0")
     await bench.look(b"3")
     assert [await anext(one) for one in (listener, newcomer, missed_it)] == [b"3"] * 3
     await bench.topics.close()

@@ -56,7 +56,7 @@ async def test_a_group_of_another_node_is_a_stream_that_says_so() -> None:
     port = Port(MOVED)
     stream = await port.open("groups", "billing")
     assert isinstance(stream, HttpStream)
-    assert b"".join(stream.first) == (
+    assert b"".join(stream.first[0]) == (
         b'event: elsewhere\ndata: {"told":"node 2 has it","admin_url":"http://10.0.0.2:1"}\n\n'
     )
     assert port.open_topics() == 1

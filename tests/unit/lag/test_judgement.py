@@ -45,6 +45,16 @@ def test_a_group_that_was_at_the_end_within_the_window_is_ok() -> None:
     assert judged((5, 0, True), *[(5, 10 * at, False) for at in range(1, 10)]) is Judgement.OK
 
 
+def test_a_downtime_is_no_usual_distance_of_commits() -> None:
+    now = START + 3_600_000
+    progress = seen_first(5, 10, WALL + START, now)
+    for at in range(1, 4):
+        now += ROUND
+        progress.see(5 + at, 10, WALL + now, now)
+    progress.see(8, 20, WALL + now, now + WINDOW)
+    assert progress.judge(now + WINDOW, WINDOW) is Judgement.STOPPED
+
+
 def test_nothing_is_said_before_a_whole_window_was_seen() -> None:
     assert judged(*[(5, 10 + at, True) for at in range(10)]) is Judgement.OK
 

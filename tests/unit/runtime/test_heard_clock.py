@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from groupd.coordinator.runtime.clock import Alarm, SystemClock, TimerHandle, pause
+from groupd.coordinator.runtime.clock import Alarm, SystemClock, pause
 from groupd.coordinator.runtime.heard_clock import (
     COUNTED_NS,
     IN_TIME_NS,
@@ -305,7 +305,7 @@ class Deadline:
 
     def __init__(self, clock: HeardClock, at_ms: int) -> None:
         self.rang = asyncio.Event()
-        self.timer: TimerHandle = clock.call_at(at_ms, self.rang_now)
+        self.timer = clock.call_at(at_ms, self.rang_now)
 
     def rang_now(self) -> None:
         self.rang.set()
@@ -318,18 +318,26 @@ def test_nothing_is_left_of_a_timer(
 ) -> None:
     """In a process that serves, the collector may never look at a timer again."""
 
+    set_again = 0
+
     async def use() -> None:
-        clock = HeardClock()
-        deadline = Deadline(clock, clock.monotonic_ms())
+        nonlocal set_again
+        elapsed_ns = START_MS * MS
+        clock = HeardClock(lambda: elapsed_ns)
+        deadline = Deadline(clock, clock.monotonic_ms() + (how == "is set again and rings"))
         if how == "is cancelled":
             deadline.timer.cancel()
-            await pause(SystemClock(), 1)
             return
-        clock.ring()
-        if how == "rings":
-            await pause(SystemClock(), 1)
+        if how == "is set again and rings":
+            elapsed_ns += 60_000 * MS  # a pause, in which nobody was heard
+            first = deadline.timer._handle
+            while deadline.timer._handle is first:
+                await pause(SystemClock(), 1)
+            set_again += 1
+        while not deadline.rang.is_set():
+            elapsed_ns += INTERVAL_MS * MS
             clock.ring()
-        await deadline.rang.wait()
+            await pause(SystemClock(), 1)
 
     def timers() -> int:
         return sum(isinstance(one, HeardTimer) for one in gc.get_objects())
@@ -341,5 +349,6 @@ def test_nothing_is_left_of_a_timer(
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(use())
             assert timers() == before
+        assert set_again == (how == "is set again and rings")
     finally:
         gc.enable()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, cast
 
@@ -22,6 +23,10 @@ DEADLINE_S = 10.0
 STREAMS = PLACES["streams"]
 
 
+class Body(bytearray):
+    """What an event is made of, seen by weak references."""
+
+
 class Port:
     """`/live/NAME` is a stream of one event with its name, which then goes on without a word;
     `/live/broken` breaks off after it, `/live/busy` goes on with an event each turn."""
@@ -33,7 +38,9 @@ class Port:
 
     def _answer(self, request: HttpRequest) -> HttpStream:
         name = request.path[1]
-        return HttpStream(self._events(name), (memoryview(name.encode()),))
+        body = Body(name.encode())
+        self.sent = weakref.ref(body)
+        return HttpStream(self._events(name), [(memoryview(body),)])
 
     async def _events(self, name: str) -> AsyncGenerator[Event, None]:
         self.open.append(name)
@@ -97,6 +104,11 @@ async def test_a_new_stream_takes_the_place_of_the_one_that_is_open_longest(port
     assert sorted(port.open) == sorted(f"s{number}" for number in range(2, STREAMS + 2))
 
 
+async def test_nothing_is_kept_of_an_event_that_was_sent(port: Port) -> None:
+    await port.stream("one")
+    await until(lambda: port.sent() is None)
+
+
 async def test_an_error_within_a_stream_ends_it_and_is_logged(port: Port) -> None:
     with capture_logs() as logs:
         await end_of(await port.stream("broken"))
@@ -155,7 +167,7 @@ async def send(writer: SlowWriter, event: Event, timeout_s: float) -> None:
     connection = h11.Connection(h11.SERVER)
     connection.receive_data(b"GET /live/groups HTTP/1.1\r\nHost: localhost\r\n\r\n")
     connection.next_event()
-    stream = HttpStream(nothing(), event)
+    stream = HttpStream(nothing(), [event])
     await send_stream(
         connection, cast("asyncio.StreamWriter", writer), stream, timeout_s, head=False
     )

@@ -125,6 +125,7 @@ export class LiveStream {
       return { trouble: told(error), code: error instanceof ServerError ? error.status : null };
     } finally {
       window.clearTimeout(timer);
+      silence.abort(); // an event that cannot be read ends the connection, too
     }
   }
 

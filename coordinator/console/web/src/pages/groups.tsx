@@ -80,7 +80,7 @@ function Lacks(props: { list: GroupList }): JSX.Element {
           {other_nodes.map((one) => (
             <>
               {" "}
-              <ConsoleLink key={one.node} admin={one.admin} hash="#/groups" plain>
+              <ConsoleLink key={one.node} admin={one.admin} hash="#/" plain>
                 node {one.node}
               </ConsoleLink>
             </>
