@@ -120,6 +120,22 @@ test("an event that cannot be read is not taken for a server that does not answe
   assert.equal(it.told(new TypeError("fetch failed")), "The admin port does not answer.");
 });
 
+test("an event that cannot be read ends its connection", async () => {
+  const signals = [];
+  globalThis.fetch = async (url, init) => {
+    signals.push(init.signal);
+    // It stays open, as that of a daemon does.
+    return new Response(new ReadableStream({ start: (to) => to.enqueue(new TextEncoder().encode("event: snapshot\ndata: {\n\n")) }));
+  };
+  const stream = new it.LiveStream("live/groups", () => {});
+  const ended = new Promise((resolve) => stream.status.watch(() => stream.status.value.phase === "reconnecting" && resolve()));
+  stream.start();
+  await ended;
+  const closed = signals.map((one) => one.aborted);
+  stream.stop();
+  assert.deepEqual(closed, [true]);
+});
+
 test("a stream says when what it tells is out of date, and when that is over", async () => {
   const text = 'event: snapshot\ndata: {}\n\nevent: stale\ndata: {"told":"worker 2 is starting"}\n\nevent: fresh\ndata: {}\n\n';
   const seen = await streamed(text);
