@@ -21,7 +21,7 @@ ROW_MS = 0.015
 """What a row costs, from the group to the comparison."""
 
 GROUPS_MAX = 20_000
-"""Most groups that are listed, about 5 MB: the first ones by id."""
+"""Most groups that are listed, up to 8 MB: the first ones by id."""
 
 
 class AllGroups:
