@@ -115,7 +115,8 @@ class OffsetMover:
     async def reset(
         self, shard: ShardRuntime, group_id: str, shown: Shown, by: RequestContext
     ) -> None:
-        """Write what the plan of a reset has shown, in the name of `by`. Raises CannotMove."""
+        """Write what the plan of a reset has shown, in the name of `by`. Raises CannotMove,
+        OutcomeNotKnown."""
         wanted = await self._work.run(
             dict_in_steps(
                 (place, None if to is None else Current(to)) for place, (_, to) in shown.items()
@@ -143,7 +144,7 @@ class OffsetMover:
         delete_new: bool,
     ) -> None:
         """Write what the plan of a restore has shown, in the name of `by`. Raises CannotMove,
-        BeforeHistory, UnreadableLog."""
+        OutcomeNotKnown, BeforeHistory, UnreadableLog."""
         steps, _ = await self._restore(shard, group_id, at_ms, delete_new=delete_new)
         await self._check_unmoved(shard, group_id, shown)
         planned = writes(steps)

@@ -17,7 +17,7 @@ from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.moves.mover import CannotRead, OffsetMover, PlannedMove, Shown
 from groupd.coordinator.moves.own_requests import Operator, context_of
 from groupd.coordinator.moves.past import BeforeHistory
-from groupd.coordinator.moves.writer import CannotMove
+from groupd.coordinator.moves.writer import CannotMove, OutcomeNotKnown
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_groups import NotServed, plain, served_shard
@@ -76,7 +76,7 @@ class OffsetPages:
             return text(str(error), 400)
         except (CannotMove, BeforeHistory) as error:
             return text(str(error), 409)
-        except (NotServed, CannotRead) as error:
+        except (NotServed, CannotRead, OutcomeNotKnown) as error:
             return text(str(error), 503)
         except UnreadableLog as error:
             return text(str(error), 500)

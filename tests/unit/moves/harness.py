@@ -106,6 +106,22 @@ class Moves:
 
         self.bench.broker.submit = submitted  # type: ignore[method-assign]
 
+    def lose_reply(self, kind: type) -> None:
+        """The next request of this type is done, and its reply is lost."""
+        broker = self.bench.broker
+        submit = broker.submit
+
+        def lost(reply: Any) -> None:
+            raise OSError("scripted fault")
+
+        def submitted(context: RequestContext, request: Any) -> None:
+            if isinstance(request, kind):
+                broker.submit = submit  # type: ignore[method-assign]
+                context.token._receive = lost
+            submit(context, request)
+
+        broker.submit = submitted  # type: ignore[method-assign]
+
 
 def shown(rows: list[dict[str, Any]]) -> dict[Place, tuple[int | None, int | None]]:
     """What a plan has shown and would write, as an operator sends it back."""

@@ -16,6 +16,7 @@ from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import CONTROL_BODY_MAX, HttpRequest
 from groupd.coordinator.server.offset_pages import OffsetPages
+from groupd.protocol.messages.offsets import OffsetCommitRequest
 from tests.support.loop_turns import Turns, without_log
 from tests.unit.moves.harness import GROUP, MANY, TOPIC, Moves
 
@@ -147,6 +148,17 @@ async def test_a_store_that_is_away_and_a_shard_that_does_not_serve_are_503() ->
     page.moves.shard.state = CoordinatorState.FAILED
     for body in ({"to": "latest"}, {"to": "latest", "apply": {}}):
         assert (await page.order("reset", body))[0] == 503
+
+
+async def test_an_order_whose_outcome_is_not_known_is_503() -> None:
+    page = await Page.made()
+    page.moves.lose_reply(OffsetCommitRequest)
+    apply = {TOPIC: [[0, 300, 7]]}
+    assert await page.order("reset", {"to": "latest", "apply": apply}) == (
+        503,
+        "1 of 1 partition may have been written, such as t-0: UNKNOWN_SERVER_ERROR",
+    )
+    assert page.moves.committed() == {0: 7, 1: 300}
 
 
 async def test_there_are_two_orders() -> None:
