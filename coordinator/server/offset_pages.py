@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import DecodeError, Struct, json
 
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.types import RequestContext
@@ -90,11 +90,11 @@ class OffsetPages:
             shard = served_shard(self._broker, group_id)
             await self._mover.reset(shard, group_id, shown, _operator(request))
             return _written(shown)
-        wanted, places = _wanted(order), None
-        if order.partitions is not None:
-            places = [(name, one) for name, some in order.partitions.items() for one in some]
+        wanted = _wanted(order)
         shard = served_shard(self._broker, group_id)
-        return await self._planned(await self._mover.plan_reset(shard, group_id, wanted, places))
+        return await self._planned(
+            await self._mover.plan_reset(shard, group_id, wanted, order.partitions)
+        )
 
     async def _restore(self, request: HttpRequest, group_id: str) -> HttpReply:
         order = _decoded(request.body, RestoreOrder)
@@ -143,7 +143,7 @@ def _decoded(body: bytes | None, kind: type[Order]) -> Order:
         raise BadOrder("the order is too long")
     try:
         return json.decode(body, type=kind)
-    except (DecodeError, ValidationError) as error:
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadOrder(f"not an order: {error}") from None
 
 

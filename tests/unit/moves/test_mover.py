@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,8 +31,8 @@ def audited(lines: list[Any], event: str = "offsets reset") -> list[dict[str, An
 async def planned(
     moves: Moves, wanted: WantedReset = BACK, partitions: list[int] | None = None
 ) -> PlannedMove:
-    places = None if partitions is None else [(TOPIC, number) for number in partitions]
-    return await moves.done(moves.mover.plan_reset(moves.shard, GROUP, wanted, places))
+    chosen = None if partitions is None else {TOPIC: partitions}
+    return await moves.done(moves.mover.plan_reset(moves.shard, GROUP, wanted, chosen))
 
 
 async def reset(moves: Moves, plan: PlannedMove) -> None:
@@ -177,6 +178,28 @@ async def test_an_order_has_a_most_of_partitions() -> None:
     many = {(TOPIC, number): (None, 5) for number in range(PARTITIONS_MAX + 1)}
     with pytest.raises(CannotMove, match=f"which may have {PARTITIONS_MAX}"):
         await moves.done(moves.mover.reset(moves.shard, GROUP, many, BY))
+
+
+class Countless(list[int]):
+    """A list that only says how long it is."""
+
+    def __len__(self) -> int:
+        return PARTITIONS_MAX + 1
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError
+
+
+async def test_partitions_are_counted_before_they_are_looked_at() -> None:
+    moves = await committing(1)
+    with pytest.raises(CannotMove, match=f"which may have {PARTITIONS_MAX}"):
+        await planned(moves, BACK, Countless())
+
+
+async def test_partitions_that_are_named_twice_are_shown_once_and_in_order() -> None:
+    moves = await committing(3)
+    plan = await planned(moves, BACK, [2, 0, 2, 0])
+    assert [row["partition"] for row in plan.rows] == [0, 2]
 
 
 async def test_a_store_that_is_away_is_told_as_such() -> None:

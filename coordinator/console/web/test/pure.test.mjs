@@ -255,7 +255,7 @@ test("a time that was not typed is the same after clocks were put back", () => {
   }
 });
 
-const change = (partition, from, to, action, records, more = {}) => ({ topic: "t", partition, from, to, action, records, warning: "", starts_anew: false, ...more });
+const change = (partition, from, to, action, records, more = {}) => ({ topic: "t", partition, from, to, action, records, warning: "", writes: action !== "keep", starts_anew: false, ...more });
 
 test("a preview says what happens to records, one or many, and what starts anew", () => {
   const told = (...rows) => it.sentence(it.sumsOf(rows));
