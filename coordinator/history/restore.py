@@ -63,6 +63,10 @@ class RestoreStep(Struct, frozen=True):
         return self.topic, self.partition
 
     @property
+    def is_write(self) -> bool:
+        return self.action in (Action.COMMIT, Action.DELETE)
+
+    @property
     def wanted(self) -> Current | None:
         """What is committed afterwards; None: nothing."""
         return None if self.after is None else Current(self.after, self.leader_epoch, self.metadata)
@@ -107,7 +111,7 @@ def plan_steps(
 
 def writes(steps: Iterable[RestoreStep]) -> list[RestoreStep]:
     """The steps that change what is committed."""
-    return [step for step in steps if step.action in (Action.COMMIT, Action.DELETE)]
+    return [step for step in steps if step.is_write]
 
 
 def _restore(

@@ -19,6 +19,7 @@ from groupd.coordinator.core.slices import (
     Steps,
     Work,
     dict_in_steps,
+    sorted_in_steps,
     spans,
 )
 from groupd.coordinator.core.types import RequestContext
@@ -40,6 +41,7 @@ from groupd.coordinator.history.restore import (
     plan_steps,
     writes,
 )
+from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.ends import LogEnds
 from groupd.coordinator.moves.parts import counted, members_refusal
 from groupd.coordinator.moves.past import committed_at, last_moves
@@ -48,7 +50,7 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.security.audit import Audit
-from groupd.storage.log import LogError, PartitionLogs
+from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
 
 Shown = Mapping[Place, tuple[int | None, int | None]]
 """What a plan has shown: by partition the committed offset and the one that it would get; None: no
@@ -67,15 +69,16 @@ class CannotRead(Exception):
 
 class PlannedMove(Struct, frozen=True):
     """`rows`: topic, partition, from, to, action, records (negative: read again; None: not known),
-    warning, and starts_anew: consumers start where their `auto.offset.reset` says. `refusal`: why
-    it cannot be done now; "": it can."""
+    warning, writes (an offset is written or deleted), and starts_anew: consumers start where their
+    `auto.offset.reset` says. `refusal`: why it cannot be done now; "": it can."""
 
     rows: list[dict[str, Any]]
     refusal: str = ""
 
 
 class OffsetMover:
-    """Moves offsets of groups that this process serves. All methods raise CannotRead."""
+    """Moves offsets of groups that this process serves. All methods raise CannotRead, and
+    UnreadableLog where the store has something damaged."""
 
     def __init__(
         self,
@@ -96,14 +99,18 @@ class OffsetMover:
         shard: ShardRuntime,
         group_id: str,
         wanted: WantedReset,
-        places: Sequence[Place] | None,
+        partitions: Mapping[str, Sequence[int]] | None,
     ) -> PlannedMove:
-        """`places` None: all partitions with a committed offset. Raises CannotMove."""
+        """`partitions` by topic; None: all that have a committed offset. Raises CannotMove."""
+        if partitions is not None:
+            _check_count(sum(map(len, partitions.values())))
         committed = await self._work.run(_all_committed(shard, group_id))
-        chosen = sorted(set(committed if places is None else places))
+        if partitions is None:
+            _check_count(len(committed))
+        places = committed if partitions is None else _places(partitions)
+        chosen = list(dict.fromkeys(await self._work.run(sorted_in_steps(places))))
         if not chosen:
             raise CannotMove(f"group {group_id} has nothing committed: choose partitions")
-        _check_count(len(chosen))
         with _reading():
             bounds = await self._bounds(chosen)
             at_time = {}
@@ -115,7 +122,8 @@ class OffsetMover:
     async def reset(
         self, shard: ShardRuntime, group_id: str, shown: Shown, by: RequestContext
     ) -> None:
-        """Write what the plan of a reset has shown, in the name of `by`. Raises CannotMove."""
+        """Write what the plan of a reset has shown, in the name of `by`. Raises CannotMove,
+        OutcomeNotKnown."""
         wanted = await self._work.run(
             dict_in_steps(
                 (place, None if to is None else Current(to)) for place, (_, to) in shown.items()
@@ -127,7 +135,7 @@ class OffsetMover:
         self, shard: ShardRuntime, group_id: str, at_ms: int, *, delete_new: bool
     ) -> PlannedMove:
         """Back to what was committed at `at_ms`. `delete_new`: offsets that did not exist then are
-        deleted. Raises CannotMove, BeforeHistory, UnreadableLog."""
+        deleted. Raises CannotMove, BeforeHistory."""
         steps, bounds = await self._restore(shard, group_id, at_ms, delete_new=delete_new)
         rows = await self._work.run(_restore_rows(steps, bounds))
         return PlannedMove(rows, _refusal(shard, group_id))
@@ -143,7 +151,7 @@ class OffsetMover:
         delete_new: bool,
     ) -> None:
         """Write what the plan of a restore has shown, in the name of `by`. Raises CannotMove,
-        BeforeHistory, UnreadableLog."""
+        OutcomeNotKnown, BeforeHistory."""
         steps, _ = await self._restore(shard, group_id, at_ms, delete_new=delete_new)
         await self._check_unmoved(shard, group_id, shown)
         planned = writes(steps)
@@ -193,11 +201,15 @@ class OffsetMover:
         )
 
     async def _at_time(self, places: Sequence[Place], at_ms: int) -> dict[Place, int]:
-        """Raises CannotMove, LogError."""
+        """Raises CannotMove, UnreadableLog, LogError."""
         _check_count(len(places), TIMES_MAX)
         found = {}
         for topic, number in places:
-            offset = await self._ends.first_at(topic, number, at_ms)
+            try:
+                offset = await self._ends.first_at(topic, number, at_ms)
+            except LogCorrupt as error:
+                why = f"the log of {topic}-{number} is damaged: {error}"
+                raise UnreadableLog(why) from error
             if offset is not None:
                 found[topic, number] = offset
         return found
@@ -237,9 +249,15 @@ _AGAIN = ". Nothing has been written; ask for a preview again"
 def _reading() -> Iterator[None]:
     try:
         yield
+    except LogCorrupt as error:
+        raise UnreadableLog(f"the log is damaged: {error}") from error
     except LogError as error:
         why = str(error) or type(error).__name__
         raise CannotRead(f"the store cannot be read now: {why}") from error
+
+
+def _places(partitions: Mapping[str, Sequence[int]]) -> Iterator[Place]:
+    return ((topic, number) for topic, some in partitions.items() for number in some)
 
 
 def _check_count(count: int, most: int = PARTITIONS_MAX) -> None:
@@ -288,7 +306,8 @@ def _reset_rows(
         before = {place: committed[place].offset for place in some if place in committed}
         for step in plan_reset(wanted, some, before, bounds, at_time):
             records = _records(step.before, step.after, bounds.get(step.place))
-            rows.append({**step.row(), "records": records, "starts_anew": False})
+            own = {"records": records, "writes": step.is_write, "starts_anew": False}
+            rows.append({**step.row(), **own})
     return rows
 
 
@@ -313,6 +332,7 @@ def _restore_row(step: RestoreStep, bounds: tuple[int, int] | None) -> dict[str,
         "action": step.action.value,
         "records": None if starts_anew else _records(step.before, step.after, bounds),
         "warning": step.warning,
+        "writes": step.is_write,
         "starts_anew": starts_anew,
     }
 

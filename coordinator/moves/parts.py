@@ -1,5 +1,6 @@
 """What the console and the command line have in common when they move a group's offsets: when they
-may, what one request carries, and how the result is compared with what was wanted."""
+may, what one request carries, what a refusal means, and how the result is compared with what was
+wanted."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from groupd.coordinator.history.restore import Current, Place
+from groupd.protocol.errors import ErrorCode
 
 PART_BYTES = 400_000
 """The records of one request, so that they fit into one batch of the coordinator."""
@@ -19,6 +21,21 @@ _RECORD_BYTES = 100
 """Most bytes of the record of an offset, without the names and the metadata."""
 
 _MEMBERLESS = ("Empty", "Dead")
+
+_OUTCOME_NOT_KNOWN = frozenset(
+    error.name
+    for error in (
+        # A write took too long for its client, and may still become durable.
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        # The coordinator has lost its log in the middle of a write.
+        ErrorCode.NOT_COORDINATOR,
+        # The reply was lost, or the connection.
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+    )
+)
+"""Errors with which a coordinator answers a write that it may have done, or may still do."""
 
 Wanted = TypeVar("Wanted", Current, None, Current | None)
 
@@ -64,16 +81,37 @@ def differing(
     return [place for place, offset in wanted.items() if now.get(place) != offset]
 
 
-def refused_text(refused: Mapping[Place, str], written: int, count: int) -> str:
-    """One line that says what was done when a part was refused, and nothing was tried after it.
-    `refused`: the errors by partition; `written` of `count` partitions have been written."""
-    (topic, number), error = next(iter(refused.items()))
-    left = count - written - len(refused)
-    done = f"{written} have been written" if written else "Nothing has been written"
-    return (
-        f"{len(refused)} of {counted(count, 'partition')} refused, such as "
-        f"{topic}-{number}: {error}. {done}, {left} not tried"
-    )
+def may_be_written(error: str) -> bool:
+    """Whether what was answered with this error may have been written nevertheless. `error`: its
+    name in Kafka."""
+    return error in _OUTCOME_NOT_KNOWN
+
+
+def refused_text(errors: Mapping[Place, str], written: int, count: int) -> str:
+    """One line that says what was done when a part was answered with errors, and nothing was tried
+    after it. `errors`: their names by partition, one at least; `written` of `count` partitions have
+    been written."""
+    unsure = [place for place, error in errors.items() if may_be_written(error)]
+    refused = [place for place, error in errors.items() if not may_be_written(error)]
+    left = count - written - len(errors)
+    sentences = []
+    for places, what in ((refused, "refused"), (unsure, "may have been written")):
+        if places:
+            topic, number = place = places[0]
+            sentences.append(
+                f"{len(places)} of {counted(count, 'partition')} {what}, such as "
+                f"{topic}-{number}: {errors[place]}"
+            )
+    rest = []
+    if written:
+        rest.append(f"{written} {'has' if written == 1 else 'have'} been written")
+    elif not unsure:
+        rest.append("Nothing has been written")
+    if left:
+        rest.append(f"{left} not tried")
+    if rest:
+        sentences.append(", ".join(rest))
+    return ". ".join(sentences)
 
 
 def counted(count: int, noun: str) -> str:

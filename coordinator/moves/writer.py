@@ -1,6 +1,6 @@
 """Writes offsets in the name of an operator: as OffsetCommit and OffsetDelete without a member,
-which the coordinator refuses while the group has members. The audit log has a line for every topic
-of every request, whatever becomes of the rest."""
+which the coordinator refuses while the group has members. The audit log has lines for every topic
+of every request: of what was written, and of what may have been. What was refused has none."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from groupd.coordinator.moves.parts import (
     PART_BYTES,
     counted,
     differing,
+    may_be_written,
     parts_of,
     refused_text,
 )
@@ -44,6 +45,11 @@ class CannotMove(Exception):
     """`str()` is one line that says why. Nothing was written, or it says what was."""
 
 
+class OutcomeNotKnown(Exception):
+    """The coordinator has not said whether it has written, and may still do so. `str()` is one line
+    that says for how many partitions, and what was written before."""
+
+
 class OffsetWriter:
     def __init__(self, broker: Broker, work: LongWork, audit: Audit) -> None:
         self._broker = broker
@@ -58,7 +64,7 @@ class OffsetWriter:
         wanted: Mapping[Place, Current | None],
     ) -> None:
         """Commit the offsets, delete those that are None, then read back what is committed. Raises
-        CannotMove."""
+        CannotMove, OutcomeNotKnown."""
         run = self._work.run
         commits = await run(
             dict_in_steps((place, one) for place, one in wanted.items() if one is not None)
@@ -69,11 +75,13 @@ class OffsetWriter:
         most_bytes = min(PART_BYTES, self._broker.config.message_max_bytes - _BATCH_BYTES)
         written = 0
         for commit in parts_of(group_id, commits, most_bytes):
-            refused = await self._commit(by, group_id, commit)
-            written = _checked(refused, written, len(commit), len(wanted))
+            errors = await self._commit(by, group_id, commit)
+            await run(self._noted(by, group_id, commit, errors))
+            written = _checked(errors, written, len(commit), len(wanted))
         for delete in parts_of(group_id, deletes, most_bytes):
-            refused = await self._delete(by, group_id, delete)
-            written = _checked(refused, written, len(delete), len(wanted))
+            errors = await self._delete(by, group_id, delete)
+            await run(self._noted(by, group_id, delete, errors))
+            written = _checked(errors, written, len(delete), len(wanted))
         now = await run(committed_of(shard, group_id, wanted))
         wrong = differing(wanted, now)
         if wrong:
@@ -95,9 +103,7 @@ class OffsetWriter:
             group_id, tuple(CommitTopic(name, tuple(some)) for name, some in topics.items())
         )
         reply = await ask(self._broker, by, OFFSET_COMMIT, OFFSET_COMMIT_VERSION, request)
-        refused = _errors(reply.topics)
-        await self._work.run(self._noted(by, group_id, part, refused))
-        return refused
+        return _errors(reply.topics)
 
     async def _delete(
         self, by: RequestContext, group_id: str, part: Mapping[Place, None]
@@ -110,29 +116,32 @@ class OffsetWriter:
         reply = await ask(self._broker, by, OFFSET_DELETE, OFFSET_DELETE_VERSION, request)
         if reply.error is not ErrorCode.NONE:
             return dict.fromkeys(part, reply.error.name)
-        refused = _errors(reply.topics)
-        await self._work.run(self._noted(by, group_id, part, refused))
-        return refused
+        return _errors(reply.topics)
 
     def _noted(
         self,
         by: RequestContext,
         group_id: str,
         part: Mapping[Place, Current | None],
-        refused: Mapping[Place, str],
+        errors: Mapping[Place, str],
     ) -> Steps[None]:
-        """Write to the audit log what one request has done."""
+        """Write to the audit log what one request has done, or may have done."""
         work = Work()
-        for topic, numbers in by_topic(place for place in part if place not in refused).items():
-            if work.enough(LINE_WEIGHT):
-                yield
-            offsets = {
-                number: one.offset for number in numbers if (one := part[topic, number]) is not None
-            }
-            if offsets:
-                self._audit.offsets_moved(by, group_id, topic, offsets)
-            else:
-                self._audit.offsets_deleted(by, group_id, topic, numbers)
+        unsure = [place for place, error in errors.items() if may_be_written(error)]
+        done = (place for place in part if place not in errors)
+        for places, known in ((done, True), (unsure, False)):
+            for topic, numbers in by_topic(places).items():
+                if work.enough(LINE_WEIGHT):
+                    yield
+                offsets = {
+                    number: one.offset
+                    for number in numbers
+                    if (one := part[topic, number]) is not None
+                }
+                if offsets:
+                    self._audit.offsets_moved(by, group_id, topic, offsets, known=known)
+                else:
+                    self._audit.offsets_deleted(by, group_id, topic, numbers, known=known)
 
 
 def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
@@ -166,9 +175,11 @@ def _errors(topics: Iterable[TopicErrors]) -> dict[Place, str]:
     }
 
 
-def _checked(refused: Mapping[Place, str], written: int, tried: int, count: int) -> int:
-    """How many partitions have been written after a part of `tried`. Raises CannotMove."""
-    written += tried - len(refused)
-    if refused:
-        raise CannotMove(refused_text(refused, written, count))
+def _checked(errors: Mapping[Place, str], written: int, tried: int, count: int) -> int:
+    """How many partitions have been written after a part of `tried`. Raises CannotMove,
+    OutcomeNotKnown."""
+    written += tried - len(errors)
+    if errors:
+        unsure = any(may_be_written(error) for error in errors.values())
+        raise (OutcomeNotKnown if unsure else CannotMove)(refused_text(errors, written, count))
     return written

@@ -5,7 +5,8 @@ Denials are at INFO and grants at DEBUG. Changes are at INFO too, and none of th
 exception are commits by clients that are no members. They may be an operator's reset, but consumers
 that choose their partitions themselves commit in the same way, every few seconds. So the same
 client has one line for a topic in a window. What an operator orders at the console is no such
-commit: all of it is written. A line has at most `PLACES_MAX` partitions, since longer ones are cut
+commit: all of it is written, and what the coordinator has not answered for is written as ordered.
+A line has at most `PLACES_MAX` partitions, since longer ones are cut
 off in the log; more of them have several lines.
 Questions that nobody asked by name have no line. No line has a secret.
 """
@@ -131,18 +132,34 @@ class Audit:
         self._changed(event, by, entity=entity, key=key, value=value)
 
     def offsets_deleted(
-        self, by: RequestContext, group: str, topic: str, partitions: Sequence[int]
+        self,
+        by: RequestContext,
+        group: str,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        known: bool = True,
     ) -> None:
-        """`partitions`: those of the topic whose offsets are gone."""
+        """`partitions`: those of the topic whose offsets are gone; `known` False: nobody knows
+        whether they are."""
+        event, facts = _event("offsets deleted", known)
         for some in chunks(partitions, PLACES_MAX):
-            self._changed("offsets deleted", by, group=group, topic=topic, partitions=some)
+            self._changed(event, by, group=group, topic=topic, partitions=some, **facts)
 
     def offsets_moved(
-        self, by: RequestContext, group: str, topic: str, offsets: Mapping[int, int]
+        self,
+        by: RequestContext,
+        group: str,
+        topic: str,
+        offsets: Mapping[int, int],
+        *,
+        known: bool = True,
     ) -> None:
-        """Offsets were set by an operator at the console. `offsets`: partition -> offset."""
+        """Offsets were set by an operator at the console. `offsets`: partition -> offset; `known`
+        False: nobody knows whether they were set."""
+        event, facts = _event("offsets reset", known)
         for some in chunks(offsets.items(), PLACES_MAX):
-            self._changed("offsets reset", by, group=group, topic=topic, offsets=dict(some))
+            self._changed(event, by, group=group, topic=topic, offsets=dict(some), **facts)
 
     def offsets_reset(
         self,
@@ -176,6 +193,11 @@ class Audit:
             name: plain(value) if isinstance(value, str) else value for name, value in facts.items()
         }
         log.info(event, principal=plain(by.principal), client=by.client_host, **shown)
+
+
+def _event(done: str, known: bool) -> tuple[str, dict[str, str]]:
+    """The event of a line about an operator's order, and its other fields."""
+    return (done, {}) if known else (f"{done}: ordered", {"outcome": "not known"})
 
 
 def _reset(by: RequestContext, group: str, topic: str) -> Hashable:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import DecodeError, Struct, json
 
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.types import RequestContext
@@ -17,7 +17,7 @@ from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.moves.mover import CannotRead, OffsetMover, PlannedMove, Shown
 from groupd.coordinator.moves.own_requests import Operator, context_of
 from groupd.coordinator.moves.past import BeforeHistory
-from groupd.coordinator.moves.writer import CannotMove
+from groupd.coordinator.moves.writer import CannotMove, OutcomeNotKnown
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_groups import NotServed, plain, served_shard
@@ -76,7 +76,7 @@ class OffsetPages:
             return text(str(error), 400)
         except (CannotMove, BeforeHistory) as error:
             return text(str(error), 409)
-        except (NotServed, CannotRead) as error:
+        except (NotServed, CannotRead, OutcomeNotKnown) as error:
             return text(str(error), 503)
         except UnreadableLog as error:
             return text(str(error), 500)
@@ -90,11 +90,11 @@ class OffsetPages:
             shard = served_shard(self._broker, group_id)
             await self._mover.reset(shard, group_id, shown, _operator(request))
             return _written(shown)
-        wanted, places = _wanted(order), None
-        if order.partitions is not None:
-            places = [(name, one) for name, some in order.partitions.items() for one in some]
+        wanted = _wanted(order)
         shard = served_shard(self._broker, group_id)
-        return await self._planned(await self._mover.plan_reset(shard, group_id, wanted, places))
+        return await self._planned(
+            await self._mover.plan_reset(shard, group_id, wanted, order.partitions)
+        )
 
     async def _restore(self, request: HttpRequest, group_id: str) -> HttpReply:
         order = _decoded(request.body, RestoreOrder)
@@ -143,7 +143,7 @@ def _decoded(body: bytes | None, kind: type[Order]) -> Order:
         raise BadOrder("the order is too long")
     try:
         return json.decode(body, type=kind)
-    except (DecodeError, ValidationError) as error:
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadOrder(f"not an order: {error}") from None
 
 

@@ -74,7 +74,11 @@ class TimeSearch:
     async def _in_row(self, payload: bytes, timestamp_ms: int, start_offset: int) -> Found | None:
         """The first record in the batches of one row that is not before this time and this
         offset."""
-        for header, batch in await self._unpacking.work.run(_candidates(payload, timestamp_ms)):
+        try:
+            candidates = await self._unpacking.work.run(_candidates(payload, timestamp_ms))
+        except CorruptBatch as error:
+            raise LogCorrupt(str(error)) from error
+        for header, batch in candidates:
 
             def steps(records: Plain, header: BatchHeader = header) -> Steps[Found | None]:
                 return _first(header, records, timestamp_ms, start_offset)
@@ -92,7 +96,7 @@ class TimeSearch:
 
 
 def _candidates(payload: bytes, timestamp_ms: int) -> Steps[list[Batch]]:
-    """The batches of a row that may hold a record of this time or later."""
+    """The batches of a row that may hold a record of this time or later. Raises CorruptBatch."""
     found = []
     for count, batch in enumerate(iter_batches(payload), 1):
         if batch.header.max_timestamp_ms >= timestamp_ms:

@@ -25,6 +25,8 @@ def opened(console: Console, daemon: Daemon, group: str) -> None:
 
 
 def applied(console: Console) -> None:
+    # An earlier preview stays until the new one is there, and cannot be applied meanwhile.
+    console.browser.wait("return document.querySelector('#preview .danger:enabled') !== null")
     console.click("#preview button", "Apply …")
     console.wait_for("dialog", "Move the offsets of")
     console.click("dialog button", "Move them")

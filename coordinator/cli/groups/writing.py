@@ -6,20 +6,23 @@ member, generation -1, which the coordinator refuses while the group has members
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from groupd.coordinator.cli.groups.past import fail, note
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.connection import BlockingConnection
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.kafka.group_calls import list_groups
 from groupd.coordinator.history.restore import Current, Place
 from groupd.coordinator.moves.parts import (
     counted,
     differing,
+    may_be_written,
     members_refusal,
     parts_of,
     refused_text,
 )
+from groupd.protocol.errors import ErrorCode
 
 
 def check_empty(coordinator: BlockingConnection, group_id: str) -> None:
@@ -40,11 +43,12 @@ def write_offsets(
     deletes = {place: None for place, one in wanted.items() if one is None}
     written = 0
     for commit in parts_of(group_id, commits):
-        refused = _errors(calls.commit_offsets(coordinator, group_id, commit))
-        written = _checked(refused, written, len(commit), len(wanted))
+        errors = _tried(commit, partial(calls.commit_offsets, coordinator, group_id, commit))
+        written = _checked(errors, written, len(commit), len(wanted))
     for delete in parts_of(group_id, deletes):
-        refused = _errors(calls.delete_offsets(coordinator, group_id, list(delete)))
-        written = _checked(refused, written, len(delete), len(wanted))
+        places = list(delete)
+        errors = _tried(places, partial(calls.delete_offsets, coordinator, group_id, places))
+        written = _checked(errors, written, len(delete), len(wanted))
     wrong = differing(wanted, calls.fetch_offsets(coordinator, group_id))
     for place in wrong:
         offset, name = wanted[place], f"{place[0]}-{place[1]}"
@@ -57,16 +61,23 @@ def write_offsets(
         note(f"{counted(len(wanted), 'offset')} written and read back")
 
 
-def _errors(answer: Mapping[Place, int]) -> dict[Place, str]:
+def _tried(part: Collection[Place], ask: Callable[[], Mapping[Place, int]]) -> dict[Place, str]:
+    """The errors by partition. `ask` sends the part and returns the codes that come back."""
+    try:
+        answer = ask()
+    except KafkaError as error:
+        note(str(error))
+        return dict.fromkeys(part, ErrorCode.NETWORK_EXCEPTION.name)
     return {place: calls.error_name(code) for place, code in answer.items() if code}
 
 
-def _checked(refused: Mapping[Place, str], written: int, tried: int, count: int) -> int:
-    """How many partitions have been written after a part of `tried`. If some were refused, the
+def _checked(errors: Mapping[Place, str], written: int, tried: int, count: int) -> int:
+    """How many partitions have been written after a part of `tried`. If there are errors, the
     command ends with exit code 1."""
-    written += tried - len(refused)
-    for (topic, partition), error in sorted(refused.items()):
-        note(f"{topic}-{partition} refused: {error}")
-    if refused:
-        fail(refused_text(refused, written, count))
+    written += tried - len(errors)
+    for (topic, partition), error in sorted(errors.items()):
+        what = "may have been written" if may_be_written(error) else "refused"
+        note(f"{topic}-{partition} {what}: {error}")
+    if errors:
+        fail(refused_text(errors, written, count))
     return written

@@ -10,7 +10,7 @@ import typer
 
 from groupd.coordinator.cli.groups.writing import write_offsets
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.connection import BlockingConnection
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.history.restore import Current, Place
 from groupd.coordinator.moves.parts import PART_PLACES
 from groupd.protocol.errors import ErrorCode
@@ -20,12 +20,15 @@ NOBODY = cast(BlockingConnection, None)
 
 
 class Coordinator:
-    """Keeps offsets. From request number `refuses` on it refuses everything."""
+    """Keeps offsets. From request number `refuses` on it refuses everything with `error`, or
+    `hangs_up`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, committed: Mapping[Place, Current]) -> None:
         self.committed = dict(committed)
         self.sizes: list[int] = []
         self.refuses = 100
+        self.error = ErrorCode.UNKNOWN_MEMBER_ID
+        self.hangs_up = False
         for name in ("commit_offsets", "delete_offsets", "fetch_offsets"):
             monkeypatch.setattr(calls, name, getattr(self, name))
 
@@ -41,7 +44,9 @@ class Coordinator:
     def _answer(self, places: Sequence[Place], new: Mapping[Place, Current]) -> dict[Place, int]:
         self.sizes.append(len(places))
         if len(self.sizes) >= self.refuses:
-            return dict.fromkeys(places, int(ErrorCode.UNKNOWN_MEMBER_ID))
+            if self.hangs_up:
+                raise KafkaError("it did not answer")
+            return dict.fromkeys(places, int(self.error))
         for place in places:
             self.committed.pop(place, None)
         self.committed |= new
@@ -75,6 +80,26 @@ def test_a_refusal_half_way_says_what_was_written(
     assert capsys.readouterr().err.splitlines()[-1] == (
         f"groupd: {PART_PLACES} of {MANY} partitions refused, such as t-{PART_PLACES}: "
         f"UNKNOWN_MEMBER_ID. {PART_PLACES} have been written, 1 not tried"
+    )
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_what_may_have_been_written_is_not_called_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, hangs_up: bool
+) -> None:
+    coordinator = Coordinator(monkeypatch, {})
+    coordinator.refuses, coordinator.hangs_up = 2, hangs_up
+    coordinator.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    with pytest.raises(typer.Exit) as ended:
+        write_offsets(NOBODY, "g", dict.fromkeys(places(PART_PLACES + 1), Current(7)))
+    assert ended.value.exit_code == 1
+    told = capsys.readouterr().err
+    error = "NETWORK_EXCEPTION" if hangs_up else "COORDINATOR_NOT_AVAILABLE"
+    assert "refused" not in told
+    assert ("it did not answer" in told) is hangs_up
+    assert told.splitlines()[-1] == (
+        f"groupd: 1 of {PART_PLACES + 1} partitions may have been written, such as "
+        f"t-{PART_PLACES}: {error}. {PART_PLACES} have been written"
     )
 
 

@@ -16,7 +16,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
-from groupd.storage.log import LogUnavailable
+from groupd.storage.log import LogCorrupt, LogUnavailable
 from tests.support.loop_turns import OneStepATurn
 from tests.unit.runtime.harness import TOPIC_ID, Bench, settle
 
@@ -33,6 +33,8 @@ class ScriptedEnds:
     def __init__(self) -> None:
         self.bounds = Bounds(0, 1000)
         self.away = False
+        self.damaged: int | None = None
+        """A partition whose log is damaged."""
 
     async def look(self, wanted: Wanted) -> Found:
         if self.away:
@@ -40,6 +42,8 @@ class ScriptedEnds:
         return {topic: dict.fromkeys(numbers, self.bounds) for topic, numbers in wanted.items()}
 
     async def first_at(self, topic: str, partition: int, at_ms: int) -> int | None:
+        if partition == self.damaged:
+            raise LogCorrupt("magic 0 at byte 0")
         return None
 
     async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
@@ -106,12 +110,25 @@ class Moves:
 
         self.bench.broker.submit = submitted  # type: ignore[method-assign]
 
+    def lose_reply(self, kind: type) -> None:
+        """The next request of this type is done, and its reply is lost."""
+        broker = self.bench.broker
+        submit = broker.submit
+
+        def lost(reply: Any) -> None:
+            raise OSError("scripted fault")
+
+        def submitted(context: RequestContext, request: Any) -> None:
+            if isinstance(request, kind):
+                broker.submit = submit  # type: ignore[method-assign]
+                context.token._receive = lost
+            submit(context, request)
+
+        broker.submit = submitted  # type: ignore[method-assign]
+
 
 def shown(rows: list[dict[str, Any]]) -> dict[Place, tuple[int | None, int | None]]:
     """What a plan has shown and would write, as an operator sends it back."""
-    kept = ("keep", "leave", "skip")
     return {
-        (row["topic"], row["partition"]): (row["from"], row["to"])
-        for row in rows
-        if row["action"] not in kept
+        (row["topic"], row["partition"]): (row["from"], row["to"]) for row in rows if row["writes"]
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +14,12 @@ from groupd.coordinator.history.restore import Current
 from groupd.coordinator.lag.ends import Bounds
 from groupd.coordinator.moves.mover import PARTITIONS_MAX, TIMES_MAX, CannotRead, PlannedMove
 from groupd.coordinator.moves.parts import PART_PLACES
-from groupd.coordinator.moves.writer import CannotMove
+from groupd.coordinator.moves.writer import CannotMove, OutcomeNotKnown
 from groupd.coordinator.security.audit import PLACES_MAX
 from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
 from groupd.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest
 from tests.unit.moves.harness import BY, GROUP, MANY, TOPIC, Moves, shown
-from tests.unit.runtime.harness import commit, join
+from tests.unit.runtime.harness import commit, join, settle
 
 BACK = WantedReset(ResetTarget.SHIFT, -100)
 
@@ -29,8 +31,8 @@ def audited(lines: list[Any], event: str = "offsets reset") -> list[dict[str, An
 async def planned(
     moves: Moves, wanted: WantedReset = BACK, partitions: list[int] | None = None
 ) -> PlannedMove:
-    places = None if partitions is None else [(TOPIC, number) for number in partitions]
-    return await moves.done(moves.mover.plan_reset(moves.shard, GROUP, wanted, places))
+    chosen = None if partitions is None else {TOPIC: partitions}
+    return await moves.done(moves.mover.plan_reset(moves.shard, GROUP, wanted, chosen))
 
 
 async def reset(moves: Moves, plan: PlannedMove) -> None:
@@ -82,6 +84,52 @@ async def test_every_reset_is_in_the_audit_log_with_all_partitions() -> None:
         }
 
 
+async def test_a_write_that_takes_too_long_may_be_written_and_has_its_line() -> None:
+    moves = await committing(2)
+    plan = await planned(moves)
+    moves.bench.store.hold_appends()
+    with capture_logs() as lines:
+        order = asyncio.ensure_future(moves.mover.reset(moves.shard, GROUP, shown(plan.rows), BY))
+        await settle()
+        moves.bench.clock.advance(moves.bench.config.offsets_commit_timeout_ms)
+        with pytest.raises(OutcomeNotKnown) as ended:
+            await moves.done(order)
+        moves.bench.store.release_appends()
+        await settle()
+    assert str(ended.value) == (
+        "2 of 2 partitions may have been written, such as t-0: COORDINATOR_NOT_AVAILABLE"
+    )
+    assert moves.committed() == {0: 200, 1: 200}
+    assert audited(lines) == []
+    (line,) = audited(lines, "offsets reset: ordered")
+    assert (line["offsets"], line["outcome"]) == ({0: 200, 1: 200}, "not known")
+
+
+async def test_a_lost_reply_may_be_written() -> None:
+    """To a commit, and, with one error for the whole request, to a delete."""
+    moves = await Moves.made()
+    at_ms = await later(moves)
+    await moves.commit({0: Current(300)})
+    for kind in (OffsetCommitRequest, OffsetDeleteRequest):
+        if kind is OffsetCommitRequest:
+            work = moves.mover.reset(moves.shard, GROUP, {(TOPIC, 0): (300, 200)}, BY)
+            event = "offsets reset: ordered"
+        else:
+            plan = await plan_restore(moves, at_ms)
+            work = moves.mover.restore(
+                moves.shard, GROUP, at_ms, shown(plan.rows), BY, delete_new=True
+            )
+            event = "offsets deleted: ordered"
+        moves.lose_reply(kind)
+        with (
+            capture_logs() as lines,
+            pytest.raises(OutcomeNotKnown, match=r"1 of 1 partition may .* UNKNOWN_SERVER_ERROR$"),
+        ):
+            await moves.done(work)
+        assert len(audited(lines, event)) == 1
+    assert moves.committed() == {}
+
+
 async def test_what_was_shown_is_done_although_the_log_has_grown() -> None:
     moves = await committing(2)
     plan = await planned(moves, WantedReset(ResetTarget.LATEST))
@@ -130,6 +178,28 @@ async def test_an_order_has_a_most_of_partitions() -> None:
     many = {(TOPIC, number): (None, 5) for number in range(PARTITIONS_MAX + 1)}
     with pytest.raises(CannotMove, match=f"which may have {PARTITIONS_MAX}"):
         await moves.done(moves.mover.reset(moves.shard, GROUP, many, BY))
+
+
+class Countless(list[int]):
+    """A list that only says how long it is."""
+
+    def __len__(self) -> int:
+        return PARTITIONS_MAX + 1
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError
+
+
+async def test_partitions_are_counted_before_they_are_looked_at() -> None:
+    moves = await committing(1)
+    with pytest.raises(CannotMove, match=f"which may have {PARTITIONS_MAX}"):
+        await planned(moves, BACK, Countless())
+
+
+async def test_partitions_that_are_named_twice_are_shown_once_and_in_order() -> None:
+    moves = await committing(3)
+    plan = await planned(moves, BACK, [2, 0, 2, 0])
+    assert [row["partition"] for row in plan.rows] == [0, 2]
 
 
 async def test_a_store_that_is_away_is_told_as_such() -> None:

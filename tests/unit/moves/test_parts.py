@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.history.restore import Current
+from groupd.coordinator.history.restore import Current, Place
 from groupd.coordinator.moves.parts import (
     PART_BYTES,
     PART_PLACES,
@@ -68,10 +68,48 @@ def test_who_may_be_moved() -> None:
     assert members_refusal("g", "Stable").startswith("group g is Stable: it has members")
 
 
-def test_a_refusal_says_what_was_written() -> None:
-    refused = {("t", 7): "UNKNOWN_MEMBER_ID"}
-    assert refused_text(refused, 0, 1) == (
-        "1 of 1 partition refused, such as t-7: UNKNOWN_MEMBER_ID. "
-        "Nothing has been written, 0 not tried"
-    )
-    assert refused_text(refused, 3, 9).endswith("3 have been written, 5 not tried")
+REFUSED = {("t", 7): "UNKNOWN_MEMBER_ID"}
+UNSURE = {("t", 5): "REQUEST_TIMED_OUT", ("t", 6): "COORDINATOR_NOT_AVAILABLE"}
+
+
+@pytest.mark.parametrize(
+    ("errors", "written", "count", "told"),
+    [
+        (
+            REFUSED,
+            0,
+            1,
+            "1 of 1 partition refused, such as t-7: UNKNOWN_MEMBER_ID. Nothing has been written",
+        ),
+        (
+            REFUSED,
+            3,
+            9,
+            (
+                "1 of 9 partitions refused, such as t-7: UNKNOWN_MEMBER_ID. "
+                "3 have been written, 5 not tried"
+            ),
+        ),
+        (UNSURE, 0, 2, "2 of 2 partitions may have been written, such as t-5: REQUEST_TIMED_OUT"),
+        (
+            UNSURE | REFUSED,
+            1,
+            4,
+            (
+                "1 of 4 partitions refused, such as t-7: UNKNOWN_MEMBER_ID. "
+                "2 of 4 partitions may have been written, such as t-5: REQUEST_TIMED_OUT. "
+                "1 has been written"
+            ),
+        ),
+        (
+            UNSURE,
+            0,
+            9,
+            "2 of 9 partitions may have been written, such as t-5: REQUEST_TIMED_OUT. 7 not tried",
+        ),
+    ],
+)
+def test_errors_are_told_with_what_was_written(
+    errors: dict[Place, str], written: int, count: int, told: str
+) -> None:
+    assert refused_text(errors, written, count) == told

@@ -16,6 +16,8 @@ from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import CONTROL_BODY_MAX, HttpRequest
 from groupd.coordinator.server.offset_pages import OffsetPages
+from groupd.protocol.messages.offsets import OffsetCommitRequest
+from groupd.storage.log import LogCorrupt
 from tests.support.loop_turns import Turns, without_log
 from tests.unit.moves.harness import GROUP, MANY, TOPIC, Moves
 
@@ -39,7 +41,7 @@ class Page:
     async def order(self, what: str, body: Any) -> tuple[int, Any]:
         """The status, and the answer or the line that refuses."""
         path = ("groups", GROUP, "offsets", what)
-        data = body if body is None else json.dumps(body).encode()
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         reply = await self.moves.done(self._pages.act(HttpRequest(path, {}, "POST", body=data)))
         shown = reply.body.decode()
         return reply.status, json.loads(shown) if reply.status == 200 else shown.strip()
@@ -66,6 +68,7 @@ async def test_what_was_shown_is_sent_back_and_done() -> None:
             "action": "rewind",
             "records": -100,
             "warning": "",
+            "writes": True,
             "starts_anew": False,
         }
     ]
@@ -117,6 +120,8 @@ async def test_a_large_order_lets_others_have_their_turn() -> None:
     [
         ("reset", None, "the order is too long"),
         ("reset", [], "not an order"),
+        ("reset", b'{"to":"\xff"}', "not an order"),
+        ("reset", b'{"to":"latest","x":' + b"[" * 2000 + b"]" * 2000 + b"}", "not an order"),
         ("reset", {"to": "latest", "partitions": {TOPIC: ["1"]}}, "not an order"),
         ("reset", {"to": "latest", "apply": True}, "not an order"),
         ("reset", {"to": "latest", "apply": {TOPIC: [[0, 300]]}}, "not an order"),
@@ -147,6 +152,29 @@ async def test_a_store_that_is_away_and_a_shard_that_does_not_serve_are_503() ->
     page.moves.shard.state = CoordinatorState.FAILED
     for body in ({"to": "latest"}, {"to": "latest", "apply": {}}):
         assert (await page.order("reset", body))[0] == 503
+
+
+async def test_a_damaged_log_is_500_with_its_partition() -> None:
+    """To wait would not help."""
+    page = await Page.made()
+    page.moves.ends.damaged = 1
+    body = {"to": "time", "value": "2026-01-01T00:00:00Z"}
+    told = (500, "the log of t-1 is damaged: magic 0 at byte 0")
+    assert await page.order("reset", body) == told
+    page.moves.bench.store.fail_next_read(LogCorrupt("wrong checksum"))
+    body = {"at": "2030-01-01T00:00:00Z"}
+    assert await page.order("restore", body) == (500, "the log is damaged: wrong checksum")
+
+
+async def test_an_order_whose_outcome_is_not_known_is_503() -> None:
+    page = await Page.made()
+    page.moves.lose_reply(OffsetCommitRequest)
+    apply = {TOPIC: [[0, 300, 7]]}
+    assert await page.order("reset", {"to": "latest", "apply": apply}) == (
+        503,
+        "1 of 1 partition may have been written, such as t-0: UNKNOWN_SERVER_ERROR",
+    )
+    assert page.moves.committed() == {0: 7, 1: 300}
 
 
 async def test_there_are_two_orders() -> None:

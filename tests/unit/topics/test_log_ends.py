@@ -16,6 +16,7 @@ from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.messages import TopicId
+from groupd.storage.log import LogCorrupt, StoredBatch
 from groupd.storage.memory import MemoryStore
 
 
@@ -114,6 +115,18 @@ async def test_a_partition_that_the_topic_does_not_have_any_more_is_not_there(be
     assert await bench.look(-1, 1) == {1: Bounds(0, 0)}
     assert await bench.ends.written_ms("orders", 7, 0) is None
     assert await bench.ends.first_at("orders", 7, 0) is None
+
+
+async def test_bytes_that_are_no_batch_are_told_as_a_damaged_log(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def damaged(name: str, timestamp_ms: int) -> StoredBatch:
+        return StoredBatch(0, 0, 5, bytes(80))
+
+    bench.wrote(1, 30)
+    monkeypatch.setattr(bench.store, "first_at_or_after", damaged)
+    with pytest.raises(LogCorrupt, match="magic 0"):
+        await bench.ends.first_at("orders", 1, 5)
 
 
 async def test_a_log_that_was_open_between_two_looks_is_asked_for_again(bench: Bench) -> None:

@@ -168,7 +168,7 @@ export class FakeGroup {
     const named = body.partitions ?? null;
     const rows = this.offsets().partitions.filter((one) => named === null || (named[one.topic] ?? []).includes(one.partition)).map((one, at) => {
       const to = body.to === "latest" ? one.end_offset : body.to === "shift" ? Math.max(0, one.committed_offset + body.value) : body.to === "offset" ? body.value : 0;
-      return { topic: one.topic, partition: one.partition, from: one.committed_offset, to, action: to === one.committed_offset ? "keep" : "commit", records: to - one.committed_offset, warning: at === 3 ? "the log begins at 120: set to that" : null, starts_anew: false };
+      return { topic: one.topic, partition: one.partition, from: one.committed_offset, to, action: to === one.committed_offset ? "keep" : "commit", records: to - one.committed_offset, warning: at === 3 ? "the log begins at 120: set to that" : null, writes: to !== one.committed_offset, starts_anew: false };
     });
     const refusal = this.members.length > 0 ? `group ${this.name} has ${this.members.length} members` : "";
     return { rows, refusal };

@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const folder = await mkdtemp(join(tmpdir(), "console-test-"));
 after(() => rm(folder, { recursive: true }));
 const outfile = join(folder, "pure.mjs");
-const names = ["data/sse", "data/api", "data/groups", "data/session", "data/stream", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_rows", "pages/offsets_moves"];
+const names = ["data/sse", "data/api", "data/groups", "data/poll", "data/session", "data/stream", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_rows", "pages/offsets_moves"];
 await build({
   stdin: { contents: names.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: process.cwd(), loader: "ts" },
   outfile,
@@ -169,6 +169,37 @@ test("who may see something already can go on with the token of before", () => {
   assert.equal(it.session.value.signedOut, false);
 });
 
+test("a poll waits for its answer, and asks nothing that nobody sees or that would be refused", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const asked = []; // the answers that are waited for
+  const pause = async () => {
+    t.mock.timers.tick(2000);
+    for (let turn = 0; turn < 5; turn++) await null;
+    return asked.length;
+  };
+  let signal = null;
+  const stop = it.poll((its) => {
+    signal = its;
+    return new Promise((resolve, reject) => asked.push({ resolve, reject }));
+  }, 2000);
+  assert.deepEqual([await pause(), await pause(), signal.aborted], [1, 1, false]); // a slow answer
+  asked[0].resolve();
+  await pause();
+  assert.equal(await pause(), 2);
+  it.askForToken(it.session.value.token);
+  asked[1].reject(new Error("401"));
+  for (let round = 0; round < 4; round++) assert.equal(await pause(), 2);
+  it.signIn("another");
+  document.hidden = true;
+  assert.equal(await pause(), 2);
+  document.hidden = false;
+  assert.equal(await pause(), 3);
+  stop();
+  asked[2].resolve();
+  await pause();
+  assert.deepEqual([await pause(), signal.aborted], [3, true]);
+});
+
 test("the next page of an answer", () => {
   assert.equal(it.nextPage('</groups/a%2Fb/offsets?after=t-3>; rel="next"'), "groups/a%2Fb/offsets?after=t-3");
   assert.equal(it.nextPage(null), null);
@@ -271,7 +302,7 @@ test("a time that was not typed is the same after clocks were put back", () => {
   }
 });
 
-const change = (partition, from, to, action, records, more = {}) => ({ topic: "t", partition, from, to, action, records, warning: "", starts_anew: false, ...more });
+const change = (partition, from, to, action, records, more = {}) => ({ topic: "t", partition, from, to, action, records, warning: "", writes: action !== "keep", starts_anew: false, ...more });
 
 test("a preview says what happens to records, one or many, and what starts anew", () => {
   const told = (...rows) => it.sentence(it.sumsOf(rows));

@@ -279,6 +279,8 @@ export interface OffsetChange {
   // Skipped, or, negative, read again; null: not known.
   records: number | null;
   warning: string | null;
+  // An offset is written or deleted.
+  writes: boolean;
   // Consumers start where their auto.offset.reset says.
   starts_anew: boolean;
 }

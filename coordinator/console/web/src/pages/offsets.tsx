@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, getPages, groupPath, post, ServerError, told } from "../data/api.ts";
+import { poll } from "../data/poll.ts";
 import { askAgain } from "../data/session.ts";
 import type { Group, OffsetChanges, Offsets, PartitionOffsets } from "../data/types.ts";
 import { useLoad } from "../ui/load.ts";
@@ -14,7 +15,7 @@ import { PartitionChoice } from "./offsets_choice.tsx";
 import { applyOf } from "./offsets_rows.ts";
 
 const START: OffsetsForm = { target: "earliest", number: "", time: "", ms: null, deleteNew: false, chosen: null };
-const STATE_EVERY_MS = 2000;
+const STATE_PAUSE_MS = 2000;
 
 export function OffsetsPage(props: { groupId: string }): JSX.Element {
   const { groupId } = props;
@@ -40,20 +41,25 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
   );
 }
 
-const MEMBERLESS: readonly string[] = ["Empty", "Dead"];
-
 function MembersNotice(props: { groupId: string }): JSX.Element | null {
-  const [beat, setBeat] = useState(0);
+  const path = groupPath(props.groupId, "?limit=1"); // one item of each list will do
+  const [group, setGroup] = useState<Group | null>(null);
   useEffect(() => {
-    const timer = setInterval(() => setBeat((before) => before + 1), STATE_EVERY_MS);
-    return () => clearInterval(timer);
-  }, []);
-  // One item of each list will do.
-  const { value } = useLoad<Group>(`${groupPath(props.groupId, "?limit=1")}#${beat}`, get);
-  if (value === null || MEMBERLESS.includes(value.state)) return null;
+    setGroup(null);
+    return poll(async (signal) => {
+      try {
+        const found = await get<Group>(path, signal);
+        if (!signal.aborted) setGroup(found);
+      } catch (error) {
+        // After any other error what was seen last stays.
+        if (error instanceof ServerError && error.status === 404) setGroup(null);
+      }
+    }, STATE_PAUSE_MS);
+  }, [path]);
+  if (group === null || group.members.length === 0) return null;
   return (
     <Notice tone="warning">
-      The group is {value.state}: it has members. Offsets can be moved once all of them have stopped; a preview is possible now.
+      The group is {group.state}: it has members. Offsets can be moved once all of them have stopped; a preview is possible now.
     </Notice>
   );
 }

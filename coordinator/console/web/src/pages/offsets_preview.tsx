@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { OffsetChange, OffsetChanges } from "../data/types.ts";
-import { exact, plural } from "../format.ts";
+import { exact, idText, plural } from "../format.ts";
 import { nameOf, partitionColumn } from "../ui/partition.tsx";
 import { Card, Notice } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
@@ -79,7 +79,7 @@ export function Confirm(props: {
         else props.onCancel();
       }}
     >
-      <h2 id="confirm-title">Move the offsets of {props.groupId}?</h2>
+      <h2 id="confirm-title">Move the offsets of {idText(props.groupId)}?</h2>
       <p>
         The committed offsets of {plural(sums.moved, "partition")} change. {sentence(sums)}.
       </p>

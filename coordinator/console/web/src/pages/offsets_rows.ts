@@ -18,7 +18,7 @@ export function sumsOf(rows: OffsetChange[]): Sums {
   const sums: Sums = { moved: 0, kept: 0, again: 0, skipped: 0, first: 0, anew: 0, unknown: 0, warnings: 0 };
   for (const row of rows) {
     if (row.warning) sums.warnings++;
-    if (isKept(row)) {
+    if (!row.writes) {
       sums.kept++;
       continue;
     }
@@ -30,13 +30,6 @@ export function sumsOf(rows: OffsetChange[]): Sums {
     else sums.skipped += row.records;
   }
   return sums;
-}
-
-// What the server does not write: it is there already, was not there then, or cannot be.
-const KEPT: readonly string[] = ["keep", "leave", "skip"];
-
-function isKept(row: OffsetChange): boolean {
-  return KEPT.includes(row.action);
 }
 
 // What consumers will do, without the full stop.
@@ -64,7 +57,7 @@ export function recordsText(row: OffsetChange): string {
 
 // What the server wants back in order to do it: by topic the partition, its offset and the new one.
 export function applyOf(rows: OffsetChange[]): Record<string, [number, number | null, number | null][]> {
-  const written = rows.filter((row) => !isKept(row));
+  const written = rows.filter((row) => row.writes);
   return byTopic(written, (row) => [row.partition, row.from, row.to]);
 }
 
