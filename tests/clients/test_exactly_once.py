@@ -11,6 +11,7 @@ import pytest
 from groupd.testing import GroupCoordinator
 from tests.clients.conftest import TopicMaker
 from tests.clients.exactly_once import Topology, compare
+from tests.clients.topic_reader import left_behind
 from tests.support.peer import Peer, make_peer, running
 
 PARTITIONS, HALF = 6, 1_000
@@ -139,3 +140,22 @@ GIVEN = {0: [0, 2, 4], 1: [1, 3]}
 )
 def test_the_judge(found: dict[int, list[int]], fault: str | None) -> None:
     assert compare(GIVEN, found) == ([] if fault is None else [fault])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        ((2, 3, 966), (2, 3, 966), [4]),
+        ((2, 3, 960), (2, 3, 966), []),
+        ((3, 3, 966), (2, 3, 966), []),
+        ((2, 2, 966), (2, 2, 966), []),
+        ((2, -1, 966), (2, -1, 966), []),
+        ((-1, 3, 966), (-1, 3, 966), []),
+    ],
+)
+def test_a_partition_that_stays_with_the_wrong_broker(
+    before: tuple[int, int, int], now: tuple[int, int, int], found: list[int]
+) -> None:
+    facts = "leader", "broker", "next_offset"
+    told = [{4: dict(zip(facts, one, strict=True))} for one in (before, now)]
+    assert left_behind(*told) == found
