@@ -47,8 +47,8 @@ be due to a shard that is just being loaded."""
 
 RECENT_MAX = 60
 RECENT_BYTES = 1 << 20
-"""So many of the last changes, and so much of them, is kept for slow listeners; the newest one
-always is."""
+"""Slow listeners find at most this number of past changes, with at most this many bytes. The newest
+change is always kept."""
 
 
 class LiveSource(Protocol):

@@ -33,7 +33,7 @@ class Action(Enum):
 
 
 class Current(Struct, frozen=True):
-    """What is committed in a partition, as OffsetFetch tells it and OffsetCommit sets it."""
+    """A committed offset, with the fields that OffsetFetch and OffsetCommit have in common."""
 
     offset: int
     leader_epoch: int = -1
@@ -68,7 +68,7 @@ class RestoreStep(Struct, frozen=True):
 
     @property
     def wanted(self) -> Current | None:
-        """What is committed afterwards; None: nothing."""
+        """The offset that is committed after this step; None: no offset."""
         return None if self.after is None else Current(self.after, self.leader_epoch, self.metadata)
 
 

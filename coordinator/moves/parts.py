@@ -53,8 +53,8 @@ def members_refusal(group_id: str, state: str) -> str:
 def parts_of(
     group_id: str, wanted: Mapping[Place, Wanted], most_bytes: int = PART_BYTES
 ) -> Iterator[dict[Place, Wanted]]:
-    """What is wanted, as much of it at a time as one request may carry: `PART_PLACES` partitions
-    whose records have `most_bytes` bytes at most. Every part has at least one partition."""
+    """Splits `wanted` into parts, one for each request. A part has at most `PART_PLACES`
+    partitions, whose records have at most `most_bytes` bytes, and at least one partition."""
     part: dict[Place, Wanted] = {}
     size = 0
     for place, offset in wanted.items():

@@ -154,7 +154,7 @@ def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
 def committed_of(
     shard: ShardRuntime, group_id: str, places: Iterable[Place]
 ) -> Steps[dict[Place, Current | None]]:
-    """What is committed in these partitions; None: nothing."""
+    """The committed offsets of these partitions; None: a partition has none."""
     work, found = Work(), {}
     for place in places:
         if work.enough():

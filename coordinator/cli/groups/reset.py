@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.groups.past import asking, fail, note
+from groupd.coordinator.cli.groups.past import asking, fail
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import or_dash, table_of
-from groupd.coordinator.cli.groups.writing import check_empty, write_offsets
+from groupd.coordinator.cli.groups.writing import carry_out
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.times import FORMS, parse_time
 from groupd.coordinator.history.reset_plan import ResetStep, ResetTarget, WantedReset, plan_reset
 from groupd.coordinator.history.restore import Current, Place
-from groupd.coordinator.moves.parts import counted
 
 TO_FORMS = f"earliest, latest, offset:N, shift:+N, shift:-N or a time ({FORMS})"
 
@@ -86,14 +85,8 @@ def reset_group(
             fail(f"group {group_id} has nothing committed: name topics with --topic")
         steps = _plan(cluster, wanted, places, committed)
         _show(group_id, steps, as_json=as_json, wide=wide)
-        check_empty(coordinator, group_id)
         new = {one.place: Current(one.after or 0) for one in steps if one.is_write}
-        if apply:
-            write_offsets(coordinator, group_id, new)
-        elif new:
-            note(f"a dry run: {counted(len(new), 'offset')} would be written; --apply does it")
-        if not new:
-            note("nothing to do")
+        carry_out(coordinator, group_id, new, apply=apply)
 
 
 def _places(cluster: KafkaCluster, topics: Topics) -> list[Place]:

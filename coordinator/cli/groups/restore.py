@@ -9,14 +9,13 @@ from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.source import cluster_source, open_source
 from groupd.coordinator.cli.groups.tables import table
-from groupd.coordinator.cli.groups.writing import check_empty, write_offsets
+from groupd.coordinator.cli.groups.writing import carry_out
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.history.restore import RestoreStep, TopicNow, plan, writes
-from groupd.coordinator.moves.parts import counted
 
 
 def restore_group(
@@ -39,16 +38,8 @@ def restore_group(
             coordinator = cluster.coordinator(group_id)
             steps = _plan(cluster, coordinator, group_id, then, delete_new=delete_new)
             _show(group_id, steps, as_json, wide)
-            check_empty(coordinator, group_id)
             wanted = {step.place: step.wanted for step in writes(steps)}
-            if apply:
-                write_offsets(coordinator, group_id, wanted)
-            elif wanted:
-                note(
-                    f"a dry run: {counted(len(wanted), 'offset')} would be written; --apply does it"
-                )
-            if not wanted:
-                note("nothing to do")
+            carry_out(coordinator, group_id, wanted, apply=apply)
 
     run(work())
 

@@ -33,6 +33,24 @@ def check_empty(coordinator: BlockingConnection, group_id: str) -> None:
         fail(refusal)
 
 
+def carry_out(
+    coordinator: BlockingConnection,
+    group_id: str,
+    wanted: Mapping[Place, Current | None],
+    *,
+    apply: bool,
+) -> None:
+    """With `apply` write the offsets, else say how many would be written. The command ends with
+    exit code 1 while the group has members, and as `write_offsets` says."""
+    check_empty(coordinator, group_id)
+    if apply:
+        write_offsets(coordinator, group_id, wanted)
+    elif wanted:
+        note(f"a dry run: {counted(len(wanted), 'offset')} would be written; --apply does it")
+    if not wanted:
+        note("nothing to do")
+
+
 def write_offsets(
     coordinator: BlockingConnection, group_id: str, wanted: Mapping[Place, Current | None]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What is answered where a stream cannot be opened."""
+"""The answers of the admin port when a stream cannot be opened."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def stopped(partitions: int) -> GroupLag:
 
 
 def collector(series_max: int) -> LagCollector:
-    """Of a group that has stopped on all partitions of a topic."""
+    """A collector that sees one group, which has stopped on all partitions of a topic."""
     group = Mock(members=(), type_name="consumer", state_name=lambda: "Empty")
     shard = Mock(shard=Mock(state=Mock(groups={"billing": group})))
     topic = Mock(partitions=PARTITIONS)
