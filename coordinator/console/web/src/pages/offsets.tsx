@@ -33,8 +33,7 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
       <GroupHead groupId={groupId} at="offsets" />
       <MembersNotice groupId={groupId} />
       {found.error !== null && <Notice tone="error">{found.error}</Notice>}
-      {known.current === null && found.loading && <p class="loading">Reading the offsets …</p>}
-      {known.current !== null && (
+      {(known.current !== null || found.error === null) && (
         <Work groupId={groupId} partitions={known.current} round={round} onTried={() => setRound((before) => before + 1)} />
       )}
     </div>
@@ -66,7 +65,8 @@ function MembersNotice(props: { groupId: string }): JSX.Element | null {
 
 interface WorkProps {
   groupId: string;
-  partitions: PartitionOffsets[];
+  // null: not read yet. A group may have very many, and most moves do without the list.
+  partitions: PartitionOffsets[] | null;
   round: number;
   // Something may have been written.
   onTried(): void;

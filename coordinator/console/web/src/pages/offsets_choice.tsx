@@ -8,30 +8,33 @@ import { type Column, Table } from "../ui/table.tsx";
 import { Name, Num } from "../ui/words.tsx";
 import { byTopic } from "./offsets_rows.ts";
 
+// `partitions` null: they have not been read yet, so all can be moved but none can be chosen.
 export function PartitionChoice(props: {
-  partitions: PartitionOffsets[];
+  partitions: PartitionOffsets[] | null;
   chosen: ReadonlySet<string> | null;
   onChange(chosen: ReadonlySet<string> | null): void;
 }): JSX.Element {
   const { partitions, chosen, onChange } = props;
-  const committed = useMemo(() => partitions.filter((one) => one.committed_offset !== null), [partitions]);
+  const committed = useMemo(() => partitions?.filter((one) => one.committed_offset !== null) ?? null, [partitions]);
   return (
     <fieldset>
       <legend>Partitions</legend>
       <label class="check">
         <input type="radio" name="scope" checked={chosen === null} onChange={() => onChange(null)} />
-        All {exact(committed.length)} that have an offset
+        All {committed !== null && `${exact(committed.length)} `}that have an offset
       </label>
       <label class="check">
         <input
           type="radio"
           name="scope"
           checked={chosen !== null}
-          onChange={() => onChange(new Set(committed.map(nameOf)))}
+          disabled={committed === null}
+          onChange={() => onChange(new Set(committed?.map(nameOf)))}
         />
         Some{chosen !== null && `: ${plural(chosen.size, "partition")} chosen`}
+        {committed === null && <span class="soft"> (the partitions are being read …)</span>}
       </label>
-      {chosen !== null && <Picker partitions={partitions} chosen={chosen} onChange={onChange} />}
+      {chosen !== null && partitions !== null && <Picker partitions={partitions} chosen={chosen} onChange={onChange} />}
     </fieldset>
   );
 }

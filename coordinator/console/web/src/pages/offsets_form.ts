@@ -29,16 +29,19 @@ export function timeFields(ms: number): Pick<OffsetsForm, "time" | "ms"> {
   return { time: localTime(ms), ms };
 }
 
-// The request, or what is missing in a sentence.
-export function requestOf(groupId: string, form: OffsetsForm, partitions: PartitionOffsets[]): Request | string {
+// The request, or what is missing in a sentence. `partitions` null: they have not been read yet.
+export function requestOf(groupId: string, form: OffsetsForm, partitions: PartitionOffsets[] | null): Request | string {
   const value = valueOf(form);
   if (typeof value === "object" && value !== null) return value.missing;
   if (form.target === "restore")
     return { path: groupPath(groupId, "/offsets/restore"), body: { at: value, delete_new: form.deleteNew } };
   const { chosen } = form;
   if (chosen !== null && chosen.size === 0) return "Choose at least one partition.";
+  if (chosen !== null && partitions === null) return "The partitions are still being read.";
   const named =
-    chosen === null ? null : byTopic(partitions.filter((one) => chosen.has(place(one.topic, one.partition))), (one) => one.partition);
+    chosen === null || partitions === null
+      ? null
+      : byTopic(partitions.filter((one) => chosen.has(place(one.topic, one.partition))), (one) => one.partition);
   return { path: groupPath(groupId, "/offsets/reset"), body: { to: form.target, value, partitions: named } };
 }
 
