@@ -106,7 +106,7 @@ class ClusterNode:
         return self.node_id if self.held.owns(unit) else self.view.leader(unit)
 
     def epoch(self, unit: Unit) -> int:
-        held = self.held.epoch(unit)
+        held = self.held.epoch(unit) if self.held.owns(unit) else None
         return self.view.epoch(unit) if held is None else held
 
     def only_leader(self, kind: str) -> tuple[int, int] | None:

@@ -103,13 +103,20 @@ class ClusterView:
         known = self.units.get(unit)
         if known is None:
             return None
-        if known.owner in (None, self._node_id) and known.wanted is not None:
-            return known.wanted
-        return known.owner
+        return known.wanted if self._names_next(known) else known.owner
 
     def epoch(self, unit: Unit) -> int:
+        """The epoch at which `leader` leads. The next owner has a later one than the present owner,
+        whom other nodes may still name: clients believe the later epoch, and some never leave a
+        leader that had the same one (librdkafka, its pull request 5593)."""
         known = self.units.get(unit)
-        return 0 if known is None else known.epoch
+        if known is None:
+            return 0
+        return known.epoch + 1 if self._names_next(known) else known.epoch
+
+    def _names_next(self, known: UnitState) -> bool:
+        released = known.owner is None or (known.owner == self._node_id != known.wanted)
+        return released and known.wanted is not None
 
 
 def _facts(nodes: Sequence[NodeState]) -> list[tuple[NodeFacts, int, bool]]:

@@ -36,7 +36,8 @@ class Ownership(Protocol):
         ...
 
     def epoch(self, unit: Unit) -> int:
-        """The unit's epoch, which clients see as leader epoch; 0 where a node is alone."""
+        """The epoch at which `leader` leads the unit, which clients see as leader epoch; 0 where a
+        node is alone."""
         ...
 
     def only_leader(self, kind: str) -> tuple[int, int] | None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView
-from groupd.storage.cluster import ClusterState, NodeFacts, NodeState
+from groupd.storage.cluster import ClusterState, NodeFacts, NodeState, UnitState
+from groupd.storage.units import PARTITIONS, Unit
 from groupd.testing.clock import ManualClock
+
+UNIT = Unit(PARTITIONS, 0)
 
 
 def state(*nodes: NodeState, version: int = 1, timeline: str = "1") -> ClusterState:
@@ -41,3 +45,22 @@ def test_another_server_is_noticed(view: ClusterView, timeline: str, version: in
         view.see(state(version=version, timeline=timeline))
     view.forget()
     view.see(state(version=version, timeline=timeline))
+
+
+@pytest.mark.parametrize(
+    ("owner", "wanted", "leader", "epoch"),
+    [
+        (1, 1, 1, 7),
+        (1, 2, 2, 8),  # this node gives it up
+        (2, 3, 2, 7),  # another one does
+        (None, 2, 2, 8),
+        (None, None, None, 7),
+    ],
+)
+def test_the_next_leader_has_the_next_epoch(
+    view: ClusterView, owner: int | None, wanted: int | None, leader: int | None, epoch: int
+) -> None:
+    """A client that hears of both never takes the present leader for the next one."""
+    unit = UnitState(UNIT, owner=owner, wanted=wanted, epoch=7)
+    view.see(replace(state(), units=(unit,)))
+    assert (view.leader(UNIT), view.epoch(UNIT)) == (leader, epoch)
