@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterable, Iterator
 from io import BytesIO
+from types import NoneType
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.json import encode
 
 from groupd.coordinator.core.slices import LISTED_MAX, SLICE_ITEMS, Pairs, chunks
 
@@ -36,17 +37,17 @@ def json_steps(
     object leaves some out, it says so: `left_out` names the lists that do not end."""
     page = _Page(items, size)
     if isinstance(value, dict):
-        separator = "{"
+        separator = b"{"
         for key, of_key in value.items():
-            page.write(f"{separator}{_text(key)}: ")
+            page.write(b"%b%b:" % (separator, encode(key)))
             yield from page.list_of(key, of_key)
-            separator = ", "
+            separator = b","
         if page.cut:
-            page.write(f', "left_out": {_text(list(page.cut))}')
-        page.write("}" if value else "{}")
+            page.write(b',"left_out":%b' % encode(list(page.cut)))
+        page.write(b"}" if value else b"{}")
     else:
         yield from page.list_of("", value)
-    page.write("\n")
+    page.write(b"\n")
     return Encoded(page.body.getvalue(), page.cut)
 
 
@@ -59,15 +60,15 @@ class _Page:
         self._weight = 0
         """The weight of what was encoded since the last stop."""
 
-    def write(self, text: str) -> None:
-        self.body.write(text.encode())
+    def write(self, text: bytes) -> None:
+        self.body.write(text)
 
     def list_of(self, name: str, value: Any) -> Steps:
         """Encodes a list within the limits of the page; anything else as it is."""
         if not isinstance(value, list | Iterator | Pairs):
             yield from self._value(value)
             return
-        opening, closing = "{}" if isinstance(value, Pairs) else "[]"
+        opening, closing = (b"{", b"}") if isinstance(value, Pairs) else (b"[", b"]")
         self.write(opening)
         last, count = None, 0
         named = isinstance(value, Pairs)
@@ -80,9 +81,9 @@ class _Page:
                 self.cut[name] = last
                 break
             if count:
-                self.write(", ")
+                self.write(b",")
             if named:
-                self.write(f"{_text(item[0])}: ")
+                self.write(encode(item[0]) + b":")
                 yield from self._value(item[1])
             else:
                 yield from self._value(item)
@@ -93,34 +94,35 @@ class _Page:
         """Encodes a value of any size, with stops in between if it is long."""
         weight = _weight(value)
         if weight <= SLICE_ITEMS or isinstance(value, str):
-            self.write(_text(value))
+            self.write(encode(value))
             self._weight += weight
             if self._weight >= SLICE_ITEMS:
                 self._weight = 0
                 yield
         elif isinstance(value, dict):
-            separator = "{"
+            separator = b"{"
             for key, of_key in value.items():
-                self.write(f"{separator}{_text(key)}: ")
+                self.write(b"%b%b:" % (separator, encode(key)))
                 yield from self._value(of_key)
-                separator = ", "
-            self.write("}")
+                separator = b","
+            self.write(b"}")
         else:
-            separator = "["
+            separator = b"["
             for some in chunks(value, SLICE_ITEMS // 2):
                 if _weight(some) <= SLICE_ITEMS:
-                    self.write(separator + _text(some)[1:-1])
-                    separator = ", "
+                    self.write(separator + encode(some)[1:-1])
+                    separator = b","
                     yield
                     continue
                 for item in some:
                     self.write(separator)
                     yield from self._value(item)
-                    separator = ", "
-            self.write("]")
+                    separator = b","
+            self.write(b"]")
 
 
-_text = json.JSONEncoder(ensure_ascii=False).encode
+_SCALARS = frozenset((int, bool, float, NoneType))
+_LISTS = (list, tuple)
 
 
 def _weight(value: Any) -> int:
@@ -128,11 +130,14 @@ def _weight(value: Any) -> int:
     weigh more."""
     if isinstance(value, str):
         return 1 + len(value) // 1024
-    if not isinstance(value, dict | list | tuple):
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, _LISTS):
         return 1
     weight = 1
-    for item in value.values() if isinstance(value, dict) else value:
-        weight += _weight(item)
+    for item in value:
+        # Most values are scalars, and a call for each would take longer than encoding it.
+        weight += 1 if type(item) in _SCALARS else _weight(item)
         if weight > SLICE_ITEMS:
             break
     return weight

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from msgspec.json import encode
 
 from groupd.coordinator.core.slices import SLICE_ITEMS, Pairs, run_through
 from groupd.coordinator.server.long_json import Encoded, json_steps
@@ -23,13 +24,14 @@ from groupd.coordinator.server.long_json import Encoded, json_steps
     ],
 )
 def test_slices_give_the_same_text(value: Any) -> None:
-    whole = json.dumps(value, ensure_ascii=False).encode() + b"\n"
-    assert run_through(json_steps(value)).body == whole
+    found = run_through(json_steps(value)).body
+    assert found == encode(value) + b"\n"
+    assert json.loads(found) == value
 
 
 def test_an_iterator_is_a_list() -> None:
     steps = json_steps({"none": iter(()), "some": iter([1, 2])})
-    assert run_through(steps).body == b'{"none": [], "some": [1, 2]}\n'
+    assert run_through(steps).body == b'{"none":[],"some":[1,2]}\n'
 
 
 def test_an_iterator_may_stop_where_it_has_no_item_yet() -> None:
@@ -37,7 +39,7 @@ def test_an_iterator_may_stop_where_it_has_no_item_yet() -> None:
     steps = json_steps(value)
     assert sum(1 for _ in steps) == 4
     value = {"found": iter([None, 1, None, None, 2, None]), "nulls": [None, None]}
-    assert run_through(json_steps(value)).body == b'{"found": [1, 2], "nulls": [null, null]}\n'
+    assert run_through(json_steps(value)).body == b'{"found":[1,2],"nulls":[null,null]}\n'
 
 
 def test_a_long_list_of_nulls_is_one() -> None:
@@ -54,25 +56,25 @@ def test_what_is_long_has_stops_wherever_it_stands() -> None:
     assert stops(json_steps({"few": list(range(SLICE_ITEMS - 1))})) == 0
     one_item = [{"owned": {"t": list(range(10 * SLICE_ITEMS))}}]
     assert stops(json_steps(one_item)) >= 10
-    assert run_through(json_steps(one_item)).body == json.dumps(one_item).encode() + b"\n"
+    assert run_through(json_steps(one_item)).body == encode(one_item) + b"\n"
     nested = [{"owned": [["x"] * SLICE_ITEMS, *range(SLICE_ITEMS), [], {}] * 2}]
-    assert run_through(json_steps(nested)).body == json.dumps(nested).encode() + b"\n"
+    assert run_through(json_steps(nested)).body == encode(nested) + b"\n"
     text = "x" * (SLICE_ITEMS * 1024)
-    assert run_through(json_steps([text])).body == json.dumps([text]).encode() + b"\n"
+    assert run_through(json_steps([text])).body == encode([text]) + b"\n"
 
 
 def test_pairs_are_an_object() -> None:
     value = {"by": Pairs(iter([("a", [1]), None, ("b", {})])), "none": Pairs(iter(()))}
     steps = json_steps(value)
-    assert run_through(steps).body == b'{"by": {"a": [1], "b": {}}, "none": {}}\n'
+    assert run_through(steps).body == b'{"by":{"a":[1],"b":{}},"none":{}}\n'
 
 
 def test_a_page_ends_after_so_many_items_and_says_what_it_left_out() -> None:
     page = run_through(json_steps({"a": [1, 2, 3], "b": iter([1, 2]), "c": 3}, items=2))
-    assert page.body == b'{"a": [1, 2], "b": [1, 2], "c": 3, "left_out": ["a"]}\n'
+    assert page.body == b'{"a":[1,2],"b":[1,2],"c":3,"left_out":["a"]}\n'
     assert page.cut == {"a": 2}
     page = run_through(json_steps(iter([1, None, 2, 3]), items=2))
-    assert (page.body, page.cut) == (b"[1, 2]\n", {"": 2})
+    assert (page.body, page.cut) == (b"[1,2]\n", {"": 2})
     assert run_through(json_steps(iter([1, 2, None]), items=2)).cut == {}
 
 
