@@ -193,3 +193,25 @@ def test_a_restore_that_deletes_says_that_partitions_start_anew(
     console.click("#move button", "Preview")
     console.wait_for("#preview", "2 partitions start anew, where auto.offset.reset says.")
     applied(console)
+
+
+def test_the_form_is_there_before_the_partitions_are_read(console: Console, daemon: Daemon) -> None:
+    """A large group has very many, and most moves do without the list."""
+    commit(daemon.bootstrap, "many", TOPIC, {0: 30, 1: 10})
+    console.open()
+    console.browser.run(
+        """const send = window.fetch;
+        window.fetch = async (path, init) => {
+          if (path.endsWith('/offsets')) await new Promise((goOn) => { window.goOn = goOn; });
+          return send(path, init);
+        }"""
+    )
+    console.go(group_page("many", "offsets"))
+    console.wait_for("#move label", "Some (the partitions are being read …)")
+    assert console.browser.run("return document.querySelectorAll('#move :disabled').length") == 1
+    console.click("#move button", "Preview")
+    console.wait_for("#preview", "2 partitions to move")
+    console.browser.run("window.goOn()")
+    console.wait_for("#move", "All 2 that have an offset")
+    console.click("#move label", "Some")
+    console.wait_for("#move", "Some: 2 partitions chosen")
