@@ -15,7 +15,7 @@ from tests.chaos.cluster.events import KINDS
 
 pytestmark = pytest.mark.crash
 
-SECONDS = float(os.environ.get("GROUPD_CLUSTER_CHAOS_SECONDS", "180"))
+SECONDS = float(os.environ.get("GROUPD_CLUSTER_CHAOS_SECONDS", "120"))
 
 
 @pytest.mark.timeout(SECONDS + 600)
