@@ -7,6 +7,7 @@ SHELL := /bin/bash
 ARGS ?=
 SEEDS ?= 1000
 ROUNDS ?= 1000
+UNIT ?= tests/unit
 SECONDS ?= 120
 REPORT_LOG := build/demo-log
 VENV := .venv
@@ -77,8 +78,8 @@ lint-web:
 collected: $(STAMPS)/test
 	$(BIN)/python -m pytest -p no:cacheprovider --collect-only -qq | tail -n 30; exit $${PIPESTATUS[0]}
 
-unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only; ARGS are pytest's
-	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
+unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only, or the places in UNIT; ARGS are pytest's
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 $(UNIT) $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)

@@ -124,8 +124,7 @@ class Rounds:
     async def run(self, rounds: int, on_round: Callable[[int], None] = lambda number: None) -> None:
         """Fails with the first round that shows a loss; then the store is left as it is."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        for number in range(rounds):
-            kind = self._random.choices(list(self.kinds), list(self.kinds.values()))[0]
+        for number, kind in enumerate(self._drawn(rounds)):
             try:
                 await self._round(kind)
             except (AssertionError, ExceptionGroup) as error:
@@ -133,6 +132,14 @@ class Rounds:
                 raise
             on_round(number)
         await self._finish(await self._start())
+
+    def _drawn(self, rounds: int) -> list[str]:
+        """The kind of each round. If there are enough rounds every kind is among them."""
+        every = list(self.kinds) if rounds >= len(self.kinds) else []
+        more = self._random.choices(
+            list(self.kinds), list(self.kinds.values()), k=rounds - len(every)
+        )
+        return self._random.sample(every + more, rounds)
 
     async def _round(self, kind: str) -> None:
         self.counts[kind] += 1

@@ -16,7 +16,7 @@ from tests.crash.stores import STORES
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("GROUPD_CRASH_ROUNDS", "50"))
+ROUNDS = int(os.environ.get("GROUPD_CRASH_ROUNDS", "30"))
 ROUND_TIMEOUT_S = 6
 
 
@@ -35,8 +35,8 @@ async def test_lg_06_nothing_acknowledged_is_lost_and_nothing_refused_appears(
     assert rounds.commits > 20 * ROUNDS
     assert sum(committer.refusals for committer in rounds.committers) > ROUNDS
     assert sum(producer.acknowledged for producer in rounds.producers) > ROUNDS
-    if ROUNDS >= 50:
-        assert set(rounds.counts) == set(KINDS)
+    assert set(rounds.counts) == set(KINDS)
+    if ROUNDS >= 30:
         assert all(worker.highest > 5 for worker in [*rounds.members, *rounds.classic])
 
 
@@ -50,10 +50,7 @@ async def test_lg_06_with_workers(tmp_path: Path) -> None:
         finally:
             await rounds.close()
     assert rounds.commits > 5 * ROUNDS
-    if ROUNDS >= 50:
-        assert rounds.counts["worker"] > 0
-    if ROUNDS // 2 >= 50:
-        assert set(rounds.counts) == set(WORKER_KINDS)
+    assert set(rounds.counts) == set(WORKER_KINDS)
 
 
 async def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:

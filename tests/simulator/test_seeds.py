@@ -1,4 +1,4 @@
-"""200 seeds of the simulator, 80 of mixed groups; `make sim SEEDS=10000` runs more.
+"""120 seeds of the simulator, 40 of mixed groups; `make sim SEEDS=10000` runs more.
 
 A failure shows the seed, what it drew, the last steps, and the command that repeats it.
 """
@@ -15,8 +15,8 @@ import pytest
 from tests.simulator.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = range(200)
-MIXED_SEEDS = range(80)
+SEEDS = range(120)
+MIXED_SEEDS = range(40)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
