@@ -257,6 +257,7 @@ async def test_a_standby_takes_the_place_of_the_server() -> None:
                 # Acquired anew on the other timeline, and nothing is missing.
                 assert one.node.epoch(unit) > epochs[unit]
                 assert await one.host.write(unit) == 1
+        for one in (first, second):
             await one.node.stop(1000)
             await one.store.close()
 
