@@ -103,7 +103,9 @@ class ClusterView:
         known = self.units.get(unit)
         if known is None:
             return None
-        return known.wanted if self._names_next(known) else known.owner
+        if known.owner in (None, self._node_id) and known.wanted is not None:
+            return known.wanted
+        return known.owner
 
     def epoch(self, unit: Unit) -> int:
         """The epoch at which `leader` leads. The next owner has a later one than the present owner,
@@ -112,11 +114,7 @@ class ClusterView:
         known = self.units.get(unit)
         if known is None:
             return 0
-        return known.epoch + 1 if self._names_next(known) else known.epoch
-
-    def _names_next(self, known: UnitState) -> bool:
-        released = known.owner is None or (known.owner == self._node_id != known.wanted)
-        return released and known.wanted is not None
+        return known.epoch if self.leader(unit) == known.owner else known.epoch + 1
 
 
 def _facts(nodes: Sequence[NodeState]) -> list[tuple[NodeFacts, int, bool]]:

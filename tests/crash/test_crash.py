@@ -1,6 +1,7 @@
 """`kill -9` at random moments: what was acknowledged stays, what was refused stays away.
 
-`make crash ROUNDS=1000` runs more rounds than these. GROUPD_CRASH_ROUNDS sets their number here.
+`make crash ROUNDS=1000` runs more rounds than these. GROUPD_CRASH_ROUNDS sets their number here,
+10 at least, so that there is a round of each kind.
 """
 
 from __future__ import annotations
