@@ -23,13 +23,15 @@ class ConsumerMember:
 
     `told`: its epoch by the last reply, LEFT or 0 (never joined); None while a join or leave of
     unknown outcome is the last thing that was said. `unanswered`: how many heartbeats have come to
-    nothing since that reply, each of which may have given the member a new epoch.
+    nothing since that reply, each of which may have given the member a new epoch. `stored`: the
+    epoch of its group that the last check found.
     """
 
     def __init__(self, group: str, member: str, seed: int) -> None:
         self.group, self.member = group, member
         self.told: int | None = 0
         self.highest = 0
+        self.stored = 0
         self.unanswered = 0
         self._random = Random(seed)
 
@@ -81,6 +83,7 @@ class ConsumerMember:
             return
         assert group["error_code"] == 0, group
         assert group["group_epoch"] >= self.highest, (group["group_epoch"], self.highest)
+        self.stored = group["group_epoch"]
         epochs = {member["member_id"]: member["member_epoch"] for member in group["members"]}
         if self.told == LEFT:
             assert self.member not in epochs, "a member that left is back"

@@ -29,14 +29,15 @@ RETRIABLE = {6, 56}
 
 
 class Producer:
-    """Produces to one partition. `acknowledged`: how many records are durable for sure."""
+    """Produces to one partition. `acknowledged`: how many records are durable for sure; `stored`:
+    how many the last check found."""
 
     def __init__(self, partition: int, seed: int) -> None:
         self.partition = partition
         self.acknowledged = 0
         self.repeated = 0
         self._next = 0
-        self._checked = 0
+        self.stored = 0
         self._unanswered: deque[tuple[int, int]] = deque()
         self._random = Random(seed)
         self._id: tuple[int, int] | None = None
@@ -85,7 +86,7 @@ class Producer:
 
     async def check(self, connection: Connection) -> None:
         """Checks that every acknowledged record is there, and none twice."""
-        offset = self._checked
+        offset = self.stored
         while True:
             body = data_fetch_body(PRODUCERS_TOPIC, self.partition, offset)
             reply = fetched_records(await connection.call(FETCH, 4, body))
@@ -100,4 +101,4 @@ class Producer:
             if offset >= high_watermark:
                 break
         assert self.acknowledged <= offset <= self._next, (self.acknowledged, offset, self._next)
-        self._checked = offset
+        self.stored = offset
