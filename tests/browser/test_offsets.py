@@ -215,3 +215,31 @@ def test_the_form_is_there_before_the_partitions_are_read(console: Console, daem
     console.wait_for("#move", "All 2 that have an offset")
     console.click("#move label", "Some")
     console.wait_for("#move", "Some: 2 partitions chosen")
+
+
+def test_the_form_stays_when_the_partitions_cannot_be_read(
+    console: Console, daemon: Daemon
+) -> None:
+    commit(daemon.bootstrap, "unread", TOPIC, {0: 30, 1: 10})
+    console.open()
+    console.browser.run(
+        """const send = window.fetch;
+        window.failing = true;
+        window.fetch = async (path, init) => {
+          if (!window.failing || !path.endsWith('/offsets')) return send(path, init);
+          await new Promise((goOn) => { window.goOn = goOn; });
+          throw new TypeError('Failed to fetch');
+        }"""
+    )
+    console.go(group_page("unread", "offsets"))
+    console.wait_for("#move label", "Some (the partitions are being read …)")
+    console.click("#move label", "Shift")
+    console.write("#move [inputmode=numeric]", "-5")
+    console.browser.run("window.goOn()")
+    console.wait_for("#move label", "Some (the partitions could not be read)")
+    shift = "return document.querySelector('#move [inputmode=numeric]').value"
+    assert console.browser.run(shift) == "-5"
+    console.browser.run("window.failing = false")
+    console.click(".notice button", "Read the partitions again")
+    console.wait_for("#move", "All 2 that have an offset")
+    assert console.browser.run(shift) == "-5"

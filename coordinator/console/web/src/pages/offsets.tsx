@@ -28,13 +28,23 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
   // Stays when they cannot be read again: the form may have something to say about what was done.
   const known = useRef<PartitionOffsets[] | null>(null);
   known.current = found.value ?? known.current;
+  const readAgain = () => setRound((before) => before + 1);
   return (
     <div class="page offsets">
       <GroupHead groupId={groupId} at="offsets" />
       <MembersNotice groupId={groupId} />
-      {found.error !== null && <Notice tone="error">{found.error}</Notice>}
-      {(known.current !== null || found.error === null) && (
-        <Work groupId={groupId} partitions={known.current} round={round} onTried={() => setRound((before) => before + 1)} />
+      {found.error !== null && (
+        <Notice tone="error">
+          {found.error}{" "}
+          {!found.unknown && (
+            <button type="button" onClick={readAgain}>
+              Read the partitions again
+            </button>
+          )}
+        </Notice>
+      )}
+      {(known.current !== null || !found.unknown) && (
+        <Work groupId={groupId} partitions={known.current} failed={found.error !== null} round={round} onTried={readAgain} />
       )}
     </div>
   );
@@ -67,6 +77,8 @@ interface WorkProps {
   groupId: string;
   // null: not read yet. A group may have very many, and most moves do without the list.
   partitions: PartitionOffsets[] | null;
+  // They could not be read the last time.
+  failed: boolean;
   round: number;
   // Something may have been written.
   onTried(): void;
@@ -146,7 +158,12 @@ function Work(props: WorkProps): JSX.Element {
         >
           <TargetFields form={form} onChange={change} />
           {form.target !== "restore" && (
-            <PartitionChoice partitions={partitions} chosen={form.chosen} onChange={(chosen) => change({ chosen })} />
+            <PartitionChoice
+              partitions={partitions}
+              failed={props.failed}
+              chosen={form.chosen}
+              onChange={(chosen) => change({ chosen })}
+            />
           )}
           <div class="actions">
             <button type="submit" class="primary" disabled={working || typeof request === "string"}>

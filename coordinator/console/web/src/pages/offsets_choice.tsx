@@ -8,9 +8,10 @@ import { type Column, Table } from "../ui/table.tsx";
 import { Name, Num } from "../ui/words.tsx";
 import { byTopic } from "./offsets_rows.ts";
 
-// `partitions` null: they have not been read yet, so all can be moved but none can be chosen.
+// `partitions` null: they have not been read yet, or it `failed`. All can be moved then, but none can be chosen.
 export function PartitionChoice(props: {
   partitions: PartitionOffsets[] | null;
+  failed: boolean;
   chosen: ReadonlySet<string> | null;
   onChange(chosen: ReadonlySet<string> | null): void;
 }): JSX.Element {
@@ -32,7 +33,9 @@ export function PartitionChoice(props: {
           onChange={() => onChange(new Set(committed?.map(nameOf)))}
         />
         Some{chosen !== null && `: ${plural(chosen.size, "partition")} chosen`}
-        {committed === null && <span class="soft"> (the partitions are being read …)</span>}
+        {committed === null && (
+          <span class="soft"> {props.failed ? "(the partitions could not be read)" : "(the partitions are being read …)"}</span>
+        )}
       </label>
       {chosen !== null && partitions !== null && <Picker partitions={partitions} chosen={chosen} onChange={onChange} />}
     </fieldset>
