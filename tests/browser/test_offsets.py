@@ -195,17 +195,25 @@ def test_a_restore_that_deletes_says_that_partitions_start_anew(
     applied(console)
 
 
+def hold_partitions(console: Console) -> None:
+    """Until `window.goOn()` the page waits for the partitions. It gets none if `window.failing`."""
+    console.browser.run(
+        """const send = window.fetch;
+        window.fetch = async (path, init) => {
+          if (path.endsWith('/offsets')) {
+            await new Promise((goOn) => { window.goOn = goOn; });
+            if (window.failing) throw new TypeError('Failed to fetch');
+          }
+          return send(path, init);
+        }"""
+    )
+
+
 def test_the_form_is_there_before_the_partitions_are_read(console: Console, daemon: Daemon) -> None:
     """A large group has very many, and most moves do without the list."""
     commit(daemon.bootstrap, "many", TOPIC, {0: 30, 1: 10})
     console.open()
-    console.browser.run(
-        """const send = window.fetch;
-        window.fetch = async (path, init) => {
-          if (path.endsWith('/offsets')) await new Promise((goOn) => { window.goOn = goOn; });
-          return send(path, init);
-        }"""
-    )
+    hold_partitions(console)
     console.go(group_page("many", "offsets"))
     console.wait_for("#move label", "Some (the partitions are being read …)")
     assert console.browser.run("return document.querySelectorAll('#move :disabled').length") == 1
@@ -222,15 +230,8 @@ def test_the_form_stays_when_the_partitions_cannot_be_read(
 ) -> None:
     commit(daemon.bootstrap, "unread", TOPIC, {0: 30, 1: 10})
     console.open()
-    console.browser.run(
-        """const send = window.fetch;
-        window.failing = true;
-        window.fetch = async (path, init) => {
-          if (!window.failing || !path.endsWith('/offsets')) return send(path, init);
-          await new Promise((goOn) => { window.goOn = goOn; });
-          throw new TypeError('Failed to fetch');
-        }"""
-    )
+    hold_partitions(console)
+    console.browser.run("window.failing = true")
     console.go(group_page("unread", "offsets"))
     console.wait_for("#move label", "Some (the partitions are being read …)")
     console.click("#move label", "Shift")
@@ -241,5 +242,7 @@ def test_the_form_stays_when_the_partitions_cannot_be_read(
     assert console.browser.run(shift) == "-5"
     console.browser.run("window.failing = false")
     console.click(".notice button", "Read the partitions again")
+    console.wait_for("#move label", "Some (the partitions are being read …)")
+    console.browser.run("window.goOn()")
     console.wait_for("#move", "All 2 that have an offset")
     assert console.browser.run(shift) == "-5"

@@ -14,6 +14,11 @@ export class ServerError extends Error {
   }
 }
 
+// The status code of a refusal; null: the error is another one.
+export function statusOf(error: unknown): number | null {
+  return error instanceof ServerError ? error.status : null;
+}
+
 // An answer that is not what this page expects.
 export class Unreadable extends Error {}
 

@@ -1,6 +1,6 @@
 // A live stream over fetch, since EventSource cannot send a token. It connects again after growing pauses, rests while
 // nobody looks at the tab, and waits for a token when the server asks for one.
-import { ServerError, send, told, Unreadable } from "./api.ts";
+import { send, statusOf, told, Unreadable } from "./api.ts";
 import { session } from "./session.ts";
 import { SseParser } from "./sse.ts";
 import { Store } from "./store.ts";
@@ -122,7 +122,7 @@ export class LiveStream {
       await this.#read(reply.body.getReader(), heard);
       return { trouble: "The connection has ended.", code: null };
     } catch (error) {
-      return { trouble: told(error), code: error instanceof ServerError ? error.status : null };
+      return { trouble: told(error), code: statusOf(error) };
     } finally {
       window.clearTimeout(timer);
       silence.abort(); // an event that cannot be read ends the connection, too

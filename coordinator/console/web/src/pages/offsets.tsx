@@ -1,7 +1,7 @@
 // Moves the committed offsets of a group: first what would happen, then, after a second word, that it happens.
 import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { get, getPages, groupPath, post, ServerError, told } from "../data/api.ts";
+import { get, getPages, groupPath, post, statusOf, told } from "../data/api.ts";
 import { poll } from "../data/poll.ts";
 import { askAgain } from "../data/session.ts";
 import type { Group, OffsetChanges, Offsets, PartitionOffsets } from "../data/types.ts";
@@ -28,6 +28,7 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
   // Stays when they cannot be read again: the form may have something to say about what was done.
   const known = useRef<PartitionOffsets[] | null>(null);
   known.current = found.value ?? known.current;
+  const isUnknown = found.status === 404;
   const readAgain = () => setRound((before) => before + 1);
   return (
     <div class="page offsets">
@@ -36,14 +37,14 @@ export function OffsetsPage(props: { groupId: string }): JSX.Element {
       {found.error !== null && (
         <Notice tone="error">
           {found.error}{" "}
-          {!found.unknown && (
+          {!isUnknown && (
             <button type="button" onClick={readAgain}>
               Read the partitions again
             </button>
           )}
         </Notice>
       )}
-      {(known.current !== null || !found.unknown) && (
+      {(known.current !== null || !isUnknown) && (
         <Work groupId={groupId} partitions={known.current} failed={found.error !== null} round={round} onTried={readAgain} />
       )}
     </div>
@@ -61,7 +62,7 @@ function MembersNotice(props: { groupId: string }): JSX.Element | null {
         if (!signal.aborted) setGroup(found);
       } catch (error) {
         // After any other error what was seen last stays.
-        if (error instanceof ServerError && error.status === 404) setGroup(null);
+        if (statusOf(error) === 404) setGroup(null);
       }
     }, STATE_PAUSE_MS);
   }, [path]);
@@ -194,7 +195,7 @@ function Work(props: WorkProps): JSX.Element {
 // Who may only read is told so, and can come as somebody else.
 function Refusal(props: { error: unknown }): JSX.Element {
   const { error } = props;
-  const forbidden = error instanceof ServerError && error.status === 403;
+  const forbidden = statusOf(error) === 403;
   return (
     <Notice tone="error">
       {told(error)}{" "}

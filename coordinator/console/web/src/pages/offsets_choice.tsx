@@ -34,7 +34,7 @@ export function PartitionChoice(props: {
         />
         Some{chosen !== null && `: ${plural(chosen.size, "partition")} chosen`}
         {committed === null && (
-          <span class="soft"> {props.failed ? "(the partitions could not be read)" : "(the partitions are being read …)"}</span>
+          <span class="soft"> (the partitions {props.failed ? "could not be read" : "are being read …"})</span>
         )}
       </label>
       {chosen !== null && partitions !== null && <Picker partitions={partitions} chosen={chosen} onChange={onChange} />}

@@ -1,6 +1,6 @@
 // Who has moved the offsets of a group lately, read from the log of the group's shard.
 import type { JSX } from "preact";
-import { get, groupPath, ServerError } from "../data/api.ts";
+import { get, groupPath, statusOf } from "../data/api.ts";
 import type { OffsetMove, OffsetMoves } from "../data/types.ts";
 import { exact, short } from "../format.ts";
 import { useLoad } from "../ui/load.ts";
@@ -40,7 +40,7 @@ async function load(key: string, signal: AbortSignal): Promise<OffsetMoves> {
     try {
       return await get<OffsetMoves>(key.slice(0, key.indexOf("#")), signal);
     } catch (error) {
-      if (!(error instanceof ServerError) || error.status !== 503 || tries > BUSY_TRIES) throw error;
+      if (statusOf(error) !== 503 || tries > BUSY_TRIES) throw error;
       await new Promise((goOn) => setTimeout(goOn, tries * 1000));
     }
   }
