@@ -227,9 +227,9 @@ class CoordinatorConfig(
     )
     telemetry_enable: bool = setting(
         "groupd.telemetry.enable",
-        True,
-        "Whether clients are told that they can push metrics (KIP-714). Those that can then ask "
-        "for subscriptions, each once in five minutes.",
+        False,
+        "Whether clients are told that they can push metrics (KIP-714) even while there is no "
+        "subscription. Those that can then ask for subscriptions, each once in five minutes.",
     )
     telemetry_max_bytes: int = setting(
         "telemetry.max.bytes", 1048576, "Largest push of a client's metrics (KIP-714).", low=1

@@ -156,7 +156,8 @@ class DaemonParts:
         self.broker.serve_data(transaction_handlers.handlers)
         for handlers in (data_handlers(self.data_plane), self.security.handlers):
             self.broker.serve_data(spreading(handlers, self.catalogue_changes))
-        frontend = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
+        plane = self.data_plane
+        frontend = Frontend(self.broker, plane.catalogue.cluster_id, plane.client_metrics.count)
         self.requests, self.versions = frontend, frontend.versions
         if self._member is not None:
             self._join(self._member)

@@ -28,7 +28,6 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "groupd.consumer.target.linger.ms": "0",
                 "groupd.consumer.assignor.order": "canonical",
                 "log.retention.ms": "-1",
-                "groupd.telemetry.enable": "false",
             }
         ),
     }

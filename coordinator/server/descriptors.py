@@ -27,9 +27,10 @@ def raise_limit(max_connections: int) -> None:
 
 
 def warn_if_few(max_connections: int) -> None:
-    """Writes one line to the log if the limit is too low for `max.connections`."""
+    """Writes one line to the log if the limit is too low for nine tenths of `max.connections`. Of a
+    limit that is a little lower, such as the usual 20,000, the log tells when it is reached."""
     allowed = most_connections(max_connections)
-    if allowed < max_connections:
+    if allowed < max_connections * 9 // 10:
         log.warning(
             "too few file descriptors for max.connections",
             descriptors=resource.getrlimit(resource.RLIMIT_NOFILE)[0],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from groupd.coordinator.core.types import RequestContext
@@ -14,11 +15,14 @@ from groupd.protocol.wire.registry import Api
 
 
 class Frontend:
-    """Builds the request context. Answers ApiVersions itself, because that is about the wire."""
+    """Builds the request context. Answers ApiVersions itself, because that is about the wire.
+    `subscriptions()`: see `VersionsAnswer`."""
 
-    def __init__(self, broker: Broker, cluster_id: str) -> None:
+    def __init__(
+        self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int] = int
+    ) -> None:
         self._broker = broker
-        self.versions = VersionsAnswer(broker, cluster_id)
+        self.versions = VersionsAnswer(broker, cluster_id, subscriptions)
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         if isinstance(request, ApiVersionsRequest):

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.topics.layout import features_of
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest
+from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
 from groupd.protocol.wire.api import api_versions, get_telemetry_subscriptions, push_telemetry
 from groupd.protocol.wire.apis import API_RANGES
 
@@ -25,14 +25,20 @@ def software_of(request: ApiVersionsRequest) -> tuple[str, str]:
 
 
 class VersionsAnswer:
-    """Answers ApiVersions with what `broker` serves."""
+    """Answers ApiVersions with what `broker` serves. `subscriptions()`: how many subscriptions to
+    clients' metrics there are (KIP-714)."""
 
-    def __init__(self, broker: Broker, cluster_id: str) -> None:
+    def __init__(
+        self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int] = int
+    ) -> None:
         self._broker = broker
         self._cluster_id = cluster_id
-        self._reply = ApiVersionsReply(
-            api_keys=_served(broker.config),
-            features=features_of(broker.config),
+        self._subscriptions = subscriptions
+        features = features_of(broker.config)
+        self._whole = ApiVersionsReply(api_keys=API_RANGES, features=features, features_epoch=0)
+        self._without_telemetry = ApiVersionsReply(
+            api_keys=tuple(served for served in API_RANGES if served.api_key not in _TELEMETRY),
+            features=features,
             features_epoch=0,
         )
 
@@ -47,10 +53,8 @@ class VersionsAnswer:
         here = self._cluster_id, self._broker.node.node_id
         if named and (request.cluster_id, request.node_id) != here:
             return failure(request, ErrorCode.REBOOTSTRAP_REQUIRED, None)
-        return self._reply
-
-
-def _served(config: CoordinatorConfig) -> tuple[ApiRange, ...]:
-    """The APIs that clients are told of."""
-    hidden = () if config.telemetry_enable else _TELEMETRY
-    return tuple(served for served in API_RANGES if served.api_key not in hidden)
+        # A client that is told of telemetry asks for subscriptions again and again, and librdkafka
+        # writes a line to its log: Kafka too hides it as long as nobody wants it.
+        if self._subscriptions() or self._broker.config.telemetry_enable:
+            return self._whole
+        return self._without_telemetry

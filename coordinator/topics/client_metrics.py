@@ -120,6 +120,10 @@ class ClientMetrics(Overrides):
         self._subscriptions: dict[str, Subscription] = {}
         self.add_listener(self._changed)
 
+    def count(self) -> int:
+        """How many subscriptions there are."""
+        return len(self._subscriptions)
+
     def matching(self, facts: Mapping[str, str]) -> Iterator[Subscription]:
         """The subscriptions of a client; `facts` by the names that patterns use."""
         return (found for found in self._subscriptions.values() if found.matches(facts))

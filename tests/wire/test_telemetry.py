@@ -5,16 +5,19 @@ Holds for a real broker too (GROUPD_PEER=kafka), but for what says so.
 
 from __future__ import annotations
 
+import io
+import logging
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
 from groupd.protocol.errors import ErrorCode
 from tests.support.admin import create_topics, produce
-from tests.support.daemon import Daemon
+from tests.support.daemon import Daemon, ends_well
 from tests.support.peer import Peer
 from tests.support.process import wait_until
 from tests.support.raw_member import admin_json
@@ -202,17 +205,45 @@ def test_librdkafka_pushes(peer: Peer, client: WireClient) -> None:
     assert alter(client, name, metrics=None, interval_ms=None) == (0, None)
 
 
-def test_telemetry_can_be_hidden_from_clients(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, settings={"groupd.telemetry.enable": "false"})
+def shown_apis(port: int) -> set[int]:
+    """The keys that ApiVersions names to a new client."""
+    with WireClient("127.0.0.1", port) as client:
+        reply = client.call(
+            "ApiVersions", 3, client_software_name="wire", client_software_version="1"
+        )
+        keys: set[int] = {found["api_key"] for found in reply["api_keys"]}
+    assert 74 in keys
+    return keys & {71, 72}
+
+
+def test_clients_hear_of_telemetry_while_there_is_a_subscription(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    daemon.start()
+    with ends_well(daemon), WireClient(daemon.host, daemon.port) as client:
+        assert shown_apis(daemon.port) == set()
+        name = subscribe(client)
+        assert shown_apis(daemon.port) == {71, 72}
+        assert alter(client, name, metrics=None, interval_ms=None, match=None) == (0, None)
+        assert shown_apis(daemon.port) == set()
+
+
+def test_telemetry_can_be_shown_always(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, settings={"groupd.telemetry.enable": "true"})
+    daemon.start()
+    with ends_well(daemon):
+        assert shown_apis(daemon.port) == {71, 72}
+
+
+def test_the_log_of_librdkafka_is_silent_about_telemetry(peer: Peer) -> None:
+    said = io.StringIO()
+    log = logging.Logger("librdkafka")
+    log.addHandler(logging.StreamHandler(said))
+    consumer = Consumer(
+        {"bootstrap.servers": peer.bootstrap, "group.id": "silent", "log_level": 7}, logger=log
+    )
     try:
-        daemon.start()
-        with WireClient(daemon.host, daemon.port) as client:
-            reply = client.call(
-                "ApiVersions", 3, client_software_name="wire", client_software_version="1"
-            )
-            keys = {found["api_key"] for found in reply["api_keys"]}
-            assert keys.isdisjoint({71, 72})
-            assert 74 in keys
-        daemon.stop()
+        consumer.list_topics(timeout=10)
+        consumer.poll(0.5)
     finally:
-        daemon.close()
+        consumer.close()
+    assert "GETSUBSCRIPTIONS" not in said.getvalue()
