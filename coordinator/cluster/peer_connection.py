@@ -133,7 +133,8 @@ class PeerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for frame in self._splitter.feed(data):
+            self._splitter.feed(data)
+            for frame in iter(self._splitter.next, None):
                 self._take(frame)
         except FrameError as error:
             self.close(f"does not speak Kafka's protocol: {error}")

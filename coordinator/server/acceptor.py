@@ -58,7 +58,7 @@ class Acceptor:
         connections: OpenConnections[Connection],
         stats: ConnectionStats,
         make: Callable[[], Connection],
-        wrap: Callable[[Connection], asyncio.Protocol],
+        wrap: Callable[[Connection], asyncio.BaseProtocol],
     ) -> None:
         self._listening = listening
         self._listener = listener

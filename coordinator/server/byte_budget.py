@@ -1,8 +1,8 @@
 """One bound for the memory that all connections hold, and a share of it for each.
 
 What counts: a large frame from the moment that it may come in, requests under way with an estimate
-of what their items take, replies that are not sent yet. What one read of a socket brings does not
-count, because a connection is not read again before that is worked on.
+of what their items take, replies that are not sent yet. What one read of a socket brings is no more
+than is free (`receiving`), and a connection is not read again before that is worked on.
 
 - The first `FREE_BYTES` of each connection do not count either, so small requests need no room.
 - A connection may hold an eighth of what is left. So one that wants much leaves enough for others,
@@ -74,6 +74,8 @@ class ByteBudget:
     def __init__(self, limit: int, clock: Clock) -> None:
         self.limit = limit
         self.used = 0
+        self.most = 0
+        """The most that was used since somebody has set this back."""
         self._clock = clock
         self._holding: dict[Account, int] = {}
         """The accounts that count bytes, and when each count has last changed."""
@@ -135,6 +137,7 @@ class ByteBudget:
     def changed(self, account: Account, by: int) -> None:
         """The connection counts `by` bytes more or less."""
         self.used += by
+        self.most = max(self.most, self.used)
         if account.counted:
             self._holding[account] = self._clock.monotonic_ms()
         else:

@@ -1,4 +1,4 @@
-"""The socket of a connection: whether it is read, what it holds in memory, and how it ends."""
+"""The socket of a connection: what comes from it and when, what it holds in memory, how it ends."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.server.byte_budget import Account, ByteBudget
+from groupd.coordinator.server.byte_budget import Account
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.outgoing import Outgoing
+from groupd.coordinator.server.receiving import READ_BYTES, Receiver
+from groupd.protocol.wire.framing import FrameSplitter
 
 log = structlog.get_logger("groupd.connection")
 
 
-class ClientSocket(asyncio.Protocol):
-    """`budget`: the memory that all connections hold."""
+class ClientSocket(Receiver):
+    """`fairness`: what it shares with all other sockets."""
 
     def __init__(
-        self, config: CoordinatorConfig, clock: Clock, stats: ConnectionStats, budget: ByteBudget
+        self, config: CoordinatorConfig, clock: Clock, stats: ConnectionStats, fairness: Fairness
     ) -> None:
+        self.read_buffer = fairness.read_buffer
+        self._turns = fairness.turns
+        self._in_line = False
+        """It has received more than its share, and waits for its turn. It is not read."""
         self._stats = stats
         self._transport: asyncio.Transport | None = None
-        self.account = Account(budget, self._soon, self._overdue)
+        self.account = Account(fairness.budget, self._soon, self._overdue)
         self._out = Outgoing(config, clock, stats, self.account, self._stalled)
+        self._splitter = FrameSplitter(config.socket_request_max_bytes)
+        self._frame: bytes | None = None
+        """The first frame that has not started."""
         self._reading = True
         self._mute: Mute | None = None
         """Set while the client has to wait."""
@@ -38,8 +48,35 @@ class ClientSocket(asyncio.Protocol):
     def _soon(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._splitter.missing > READ_BYTES and self.account.incoming:
+            return self.read_buffer.large[: self._splitter.missing]
+        return self.read_buffer.usual
+
+    def _forget_frames(self) -> None:
+        self._splitter.clear()
+        self._frame = None
+
+    def limit_frames(self, most: int) -> None:
+        """From now on a frame may have at most `most` bytes."""
+        self._splitter.max_frame_bytes = most
+
+    def _line_up(self) -> None:
+        """Work on, and read on, when it is this connection's turn in the line."""
+        self._in_line = True
+        self._read(False)
+        self._turns.line_up(self)
+
     def start_some(self) -> None:
-        """Start some of the requests that have come."""
+        """It is this connection's turn in the line: start some of the requests that have come."""
+        self._in_line = False
+        if self.closed:
+            self._read(True)  # what comes is dropped
+        else:
+            self._pump(True)
+
+    def _pump(self, in_turn: bool = False) -> None:
+        """Start the requests that may start."""
         raise NotImplementedError
 
     def _wait(self, clock: Clock, wait_ms: int) -> None:
@@ -50,7 +87,7 @@ class ClientSocket(asyncio.Protocol):
 
     def _waited(self) -> None:
         self._mute = None
-        self._soon(self.start_some)
+        self._soon(self._pump)
 
     def hold_back(self, clock: Clock, wait_ms: int) -> None:
         """Read nothing for so long."""
@@ -86,12 +123,15 @@ class ClientSocket(asyncio.Protocol):
         self.closed = True
         self._quiet = False
         if self._transport is not None:
-            if not self._reading:
-                self._transport.resume_reading()
+            self._read(not self._in_line)
             self._out.finish()
 
     def _set_reading(self, reading: bool) -> None:
-        if reading == self._reading or self.closed or self._transport is None:
+        if reading != self._reading and not self.closed:
+            self._read(reading)
+
+    def _read(self, reading: bool) -> None:
+        if reading == self._reading or self._transport is None or self._transport.is_closing():
             return
         self._reading = reading
         if reading:

@@ -4,9 +4,11 @@ Rules:
 - A request gets a slot when it starts. Replies are sent from the front of the queue of slots.
 - A request starts when every request before it has been answered or is of the same lane (`lanes`),
   so that it sees their effects. No request starts while one is worked on in slices.
-- Connections take turns in starting requests (`turns`).
-- With too many slots or too many unsent bytes, the socket is not read any further. A client that
-  takes less than a quarter of them within `write_stall_timeout_ms` is disconnected.
+- Connections take turns in starting requests (`turns`). A frame is cut out of what has come when
+  the one before it has started.
+- With too many slots or too many unsent bytes, or while a whole frame waits, the socket is not read
+  any further. A client that takes less than a quarter of the bytes within `write_stall_timeout_ms`
+  is disconnected.
 - Large frames are only read, and requests only started, as long as there is room for what the
   connection holds (`byte_budget`).
 - A malformed frame or an unsupported request closes this connection and logs one line.
@@ -35,13 +37,14 @@ from groupd.coordinator.server.decoding import AT_ONCE, Decoded
 from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.lanes import lane_of
 from groupd.coordinator.server.open_connections import OpenConnections
+from groupd.coordinator.server.receiving import READ_BYTES
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_gate import SaslGate
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.protocol.wire.framing import FrameError, FrameSplitter
+from groupd.protocol.wire.framing import FrameError
 from groupd.protocol.wire.header import RequestHeader, parse_request_header
 from groupd.protocol.wire.registry import Api, LongRequest, MalformedRequest
 
@@ -58,19 +61,15 @@ class Connection(ClientSocket):
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: OpenConnections[Connection],
                  fairness: Fairness, endpoint: KafkaEndpoint = PLAINTEXT) -> None:  # fmt: skip
-        super().__init__(config, clock, stats, fairness.budget)
+        super().__init__(config, clock, stats, fairness)
         self._config = config
         self._requests = requests
         self._registry = registry
         self._endpoint = endpoint
         self._metering = endpoint.metering
         self._quotas = endpoint.metering.quotas
-        self._turns = fairness.turns
         self._decoder = fairness.decoder
         self.long_work = fairness.work
-        self._splitter = FrameSplitter(config.socket_request_max_bytes)
-        self._partial = self._splitter.buffer
-        self._frames: deque[bytes] = deque()
         self._slots: deque[Slot] = deque()
         self._unanswered = 0
         self._held = 0
@@ -87,7 +86,8 @@ class Connection(ClientSocket):
     @property
     def idle(self) -> bool:
         """Whether no request is under way."""
-        return not (self._unanswered or self._slots or self._frames or self._mute)
+        frame = self._frame is not None
+        return not (self._unanswered or self._slots or frame or self._mute)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -121,9 +121,8 @@ class Connection(ClientSocket):
             self._requests.forget(slot)
         self.account.close(sum(slot.size for slot in under_way))
         self._slots.clear()
-        self._splitter.clear()
+        self._forget_frames()
         self._decoder.forget(self)
-        self._frames.clear()
         self._turns.leave(self)
         if self._gate is not None:
             self._gate.close()
@@ -143,20 +142,15 @@ class Connection(ClientSocket):
                 self._stats.bytes_in += len(data)
                 self._out.write(reply)
                 return
+        if len(data) >= READ_BYTES and self._turns.used_up():
+            self._line_up()  # more is there, most likely
         if self.closed or self._stopped:
             return
         self._quiet = False
         self._stats.bytes_in += len(data)
-        try:
-            self._frames.extend(self._splitter.feed(data))
-            if self.account.incoming and self._frames:
-                self.account.arrived()
-        except FrameError as error:
-            self._frames.extend(error.frames)
-            self._pump()
-            if not (self.closed or self._stopped):
-                self._refuse(str(error))
-            return
+        self._splitter.feed(data)
+        if self.account.incoming and not self._splitter.missing:
+            self.account.arrived()
         self._pump()
 
     def pause_writing(self) -> None:
@@ -171,7 +165,7 @@ class Connection(ClientSocket):
         """Takes no new requests, but still answers those under way. Called at shutdown."""
         self._stopped = True
         self._quiet = False
-        self._frames.clear()
+        self._forget_frames()
         self._set_reading(False)
 
     def slot_done(self, slot: Slot) -> None:
@@ -189,7 +183,7 @@ class Connection(ClientSocket):
         if self._pumping:
             return
         self._send_ready()
-        if self._frames:
+        if self._frame is not None:
             self._soon(self._pump)
 
     @property
@@ -217,44 +211,40 @@ class Connection(ClientSocket):
         """The client has said who it is."""
         self.session.access = self._endpoint.access(principal, self.host)
 
-    def limit_frames(self, most: int) -> None:
-        """From now on a frame may have at most `most` bytes."""
-        self._splitter.max_frame_bytes = most
-
-    def start_some(self) -> None:
-        """It is this connection's turn in the line: starts some of its requests."""
-        self._pump(True)
-
-    def _pump(self, from_line: bool = False) -> None:
+    def _pump(self, in_turn: bool = False) -> None:
         """Starts the requests that may start and writes the replies that became ready in one go.
         Repeats this if the writing made room, since requests answered at once leave no other event
-        to continue. Gets in line when it has had its share of this turn of the loop."""
+        to continue. Gets in line if it has more requests than this turn of the loop has time for,
+        or a step of a login, which takes as long as a dozen heartbeats."""
         elapsed, until_ns = self._turns.elapsed, 0
-        if len(self._frames) > 1:
-            until_ns = self._turns.until()
-        in_line, gate = False, self._gate
-        login = gate is not None and gate.login
-        if login and self._frames and not from_line and self._turns.used_up():
-            self._turns.line_up(self)
+        if self._in_line:
+            self._send_ready()
             return
         try:
             while not self.closed:
                 started = False
                 self._pumping = True
-                while self._frames and self._may_start():
-                    if started and elapsed() > until_ns:
-                        self._turns.line_up(self)
-                        in_line = True
+                while self._may_start():
+                    gate = self._gate
+                    if not until_ns and (self._splitter.rest or (gate and gate.login)):
+                        until_ns = self._turns.until(in_turn)
+                    if until_ns and elapsed() > until_ns:
+                        self._line_up()
                         break
-                    frame = self._frames.popleft()
-                    if self._gate is None or not self._gate.takes(frame):
+                    frame, self._frame = self._frame, None
+                    assert frame is not None
+                    if gate is None or not gate.takes(frame):
                         self._start(frame)
                     started = True
+                    if not until_ns:
+                        break  # it was the only one
                 self._pumping = False
                 if not self.closed:
                     self._send_ready()
-                if in_line or not (started and self._frames):
+                if self._in_line or not (started and self._frame is not None):
                     return
+        except FrameError as error:
+            self._refuse(str(error))
         except Exception:  # noqa: BLE001 - logged there
             self._give_up()
         finally:
@@ -267,10 +257,12 @@ class Connection(ClientSocket):
         self.abort()
 
     def _may_start(self) -> bool:
-        """Whether the next frame may start."""
-        if self._out.draining or self._held or self.closed or self._mute is not None:
+        """Whether the next frame is there and may start."""
+        frame, splitter = self._frame, self._splitter
+        if frame is None and not self.closed and (splitter.rest or splitter.announced):
+            frame = self._frame = splitter.next()
+        if frame is None or self._out.draining or self._held or self.closed or self._mute:
             return False
-        frame = self._frames[0]
         if self._unanswered:
             # All unanswered requests are of one lane, so the newest one tells it.
             lane, newest = lane_of(frame), self._slots[-1]
@@ -385,13 +377,13 @@ class Connection(ClientSocket):
             self._out.write(data)
         if last:
             self.close()
-        announced = self._splitter.announced
-        waits = self._unanswered or self._frames or self._partial or announced or self._mute
+        frame, announced = self._frame is not None, self._splitter.announced
+        waits = self._unanswered or frame or self._splitter.rest or announced or self._mute
         self._quiet = not (waits or self._stopped or self.closed)
         if self._quiet and self._reading and not self._out.draining:
             return
         room = len(slots) < self._config.queued_max_requests
-        if self._out.draining or self._frames or self._stopped or self.closed or self._mute:
+        if self._out.draining or frame or self._in_line or self._stopped or self._mute:
             room = False
         if room and announced:
             room = self.account.may_come_in(announced, self._pump)

@@ -105,7 +105,11 @@ class KafkaPorts:
                     ConnectionRates(config, self._clock, self._metering.quotas, rates),
                 ),
                 self._of_all,
-                None if tls is None else partial(TlsConnection, endpoint=tls, handshakes=tls.line),
+                None
+                if tls is None
+                else partial(
+                    TlsConnection, endpoint=tls, handshakes=tls.line, fairness=self._fairness
+                ),
             )
             self._listeners.append(opened)
             flag = "listeners" if self._config.listeners else "--listen"

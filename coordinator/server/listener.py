@@ -52,7 +52,7 @@ class KafkaListener:
         make: Callable[..., Connection] = Connection,
         endpoint: KafkaEndpoint = PLAINTEXT,
         of_all: OpenConnections[Connection] | None = None,
-        wrap: Callable[[Connection], asyncio.Protocol] | None = None,
+        wrap: Callable[[Connection], asyncio.BaseProtocol] | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -163,6 +163,7 @@ class KafkaListener:
                     connection.abort()  # closed before, but the client has not read its last reply
                 else:
                     connection.close()
+        self._fairness.crowds.look(self._stats.accepted, self._stats.open)
         self._arm_sweep()
 
 
@@ -176,5 +177,5 @@ async def _bound(host: str, port: int) -> list[socket]:
         server.close()
 
 
-def _unwrapped(connection: Connection) -> asyncio.Protocol:
+def _unwrapped(connection: Connection) -> asyncio.BaseProtocol:
     return connection

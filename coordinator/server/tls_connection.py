@@ -15,7 +15,9 @@ from typing import Any, Protocol, cast
 
 import structlog
 
+from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.handshakes import Handshakes
+from groupd.coordinator.server.receiving import READ_BYTES, Receiver
 from groupd.coordinator.server.tls_records import HEADER, RECORD_MAX, Records
 
 log = structlog.get_logger("groupd.tls")
@@ -40,6 +42,7 @@ class Inner(Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
     def connection_lost(self, exc: Exception | None) -> None: ...
     def data_received(self, data: bytes) -> None: ...
+    def get_buffer(self, sizehint: int) -> memoryview: ...
     def pause_writing(self) -> None: ...
     def resume_writing(self) -> None: ...
 
@@ -61,41 +64,34 @@ class ClientRefused(Exception):
     """The client may not connect; `str()` says why."""
 
 
-class TlsConnection(asyncio.Transport, asyncio.Protocol):
-    """The protocol of a socket, and the transport of the connection inside."""
+class TlsConnection(asyncio.Transport, Receiver):
+    """The protocol of a socket, and the transport of the connection inside. `fairness`: what it
+    shares with all other sockets."""
 
     __slots__ = (
-        "_closing",
-        "_endpoint",
-        "_full",
-        "_handshakes",
-        "_hello",
-        "_incoming",
-        "_inner",
-        "_open",
-        "_outgoing",
-        "_paused",
-        "_queue",
-        "_raw",
-        "_reading",
-        "_records",
-        "_silent",
-        "_tls",
-        "_writes_no_more",
-    )
+        "_closing", "_endpoint", "_full", "_handshakes", "_hello", "_in_line", "_incoming",
+        "_inner", "_open", "_outgoing", "_paused", "_queue", "_raw", "_reading", "_records",
+        "_silent", "_tls", "_turns", "_writes_no_more", "read_buffer",
+    )  # fmt: skip
 
     _raw: asyncio.Transport
     _incoming: ssl.MemoryBIO
     _outgoing: ssl.MemoryBIO
 
-    def __init__(self, inner: Inner, endpoint: TlsServer, handshakes: Handshakes) -> None:
+    def __init__(
+        self, inner: Inner, endpoint: TlsServer, handshakes: Handshakes, fairness: Fairness
+    ) -> None:
         super().__init__()
+        self.read_buffer = fairness.read_buffer
+        self._turns = fairness.turns
         self._inner = inner
         self._endpoint = endpoint
         self._handshakes = handshakes
         self._hello = b""
         """The bytes that came before the handshake began."""
         self._records = Records()
+        self._in_line = False
+        """It has received more than its share, and waits for its turn. It is not read."""
         self._silent = 0
         """Records that have brought no data."""
         self._tls: ssl.SSLObject | None = None
@@ -124,6 +120,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._handshakes.ended(self, False)
+        self._turns.leave(self)
         self._inner.connection_lost(exc)
         self._closing = True
         self._queue.clear()
@@ -132,8 +129,15 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._tls is None:
             self._gather(data)
+            return
+        self._records.feed(data)
+        if len(data) >= READ_BYTES and self._turns.used_up():
+            self._line_up()  # more is there, most likely
         else:
-            self._take_in(data)
+            self._take_in()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inner.get_buffer(sizehint)
 
     def pause_writing(self) -> None:
         self._full = True
@@ -167,9 +171,9 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._tls = self._endpoint.context.wrap_bio(
             self._incoming, self._outgoing, server_side=True
         )
-        hello, self._hello = self._hello, b""
-        self._read(not self._paused)
-        self._take_in(hello)
+        self._records.feed(self._hello)
+        self._hello = b""
+        self._take_in(True)
 
     def too_late(self) -> None:
         """The handshake has had its time."""
@@ -211,11 +215,32 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     # Data ---------------------------------------------------------------------------------
 
-    def _take_in(self, data: bytes) -> None:
-        """Gives the connection inside everything that has come, as one piece. OpenSSL gets one
-        record at a time, because in one call it would go over all records that bring no data."""
+    def _line_up(self) -> None:
+        self._in_line = True
+        self._read(False)
+        self._turns.line_up(self)
+
+    def start_some(self) -> None:
+        """It is this connection's turn in the line."""
+        self._in_line = False
+        if not self._raw.is_closing():
+            self._take_in(True)
+
+    def _take_in(self, in_turn: bool = False) -> None:
+        """Gives the connection inside what has come, as one piece. Gets in line if that is more
+        than this turn of the loop has time for, or a step of a handshake. OpenSSL gets one record
+        at a time, because in one call it would go over all records that bring no data."""
+        turns, records = self._turns, self._records
         parts, part = [], None
-        for record in self._records.whole(data):
+        until_ns = turns.until(in_turn) if records.several or not self._open else 0
+        while not (self._open and self._paused):
+            more = records.several or (records.rest and not self._open)
+            if until_ns and more and turns.elapsed() > until_ns:
+                self._line_up()
+                break
+            record = records.next()
+            if record is None:
+                break
             self._incoming.write(record)
             try:
                 part = self._data_of(len(record))
@@ -234,6 +259,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             self._inner.data_received(parts[0] if len(parts) == 1 else b"".join(parts))
         if part == b"":
             self.close()
+        self._read(not (self._paused or self._in_line))
 
     def _data_of(self, size: int) -> bytes | None:
         """The data in the record of `size` bytes. None if it brings none; empty if the client says
@@ -324,7 +350,9 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._paused = False
         if not (self._open or self.is_closing()):
             self._handshakes.opened(self)
-        self._read(True)
+        if self._records.rest and not self._in_line:
+            self._line_up()
+        self._read(not self._in_line)
 
     def _read(self, reading: bool) -> None:
         if reading == self._reading or self._raw.is_closing():

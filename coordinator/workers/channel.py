@@ -80,7 +80,8 @@ class Channel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for frame in self._splitter.feed(data):
+            self._splitter.feed(data)
+            for frame in iter(self._splitter.next, None):
                 self._received(frame)
         except FrameError as error:
             self._cut_off(str(error))

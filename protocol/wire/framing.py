@@ -1,8 +1,9 @@
 """Cuts a byte stream into frames: a 4-byte length, then that many bytes.
 
-It does no I/O: the connection passes in what it received. So a frame that arrives in many pieces
-costs linear time, and memory grows with what has arrived, never with an announced length. A large
-frame is gathered in a `BytesIO`, which hands its bytes over without copying them again.
+It does no I/O: the connection passes in what it received, and takes a frame at a time. So what has
+come costs nothing before it is taken, however many frames it is. A frame that arrives in many
+pieces costs linear time, and memory grows with what has arrived, never with an announced length. A
+large frame is gathered in a `BytesIO`, which hands its bytes over without copying them again.
 """
 
 from __future__ import annotations
@@ -13,19 +14,12 @@ from struct import Struct
 _LENGTH = Struct(">i")
 _TLS_HELLO = 0x1603
 """The first two bytes of a TLS client's first message, as a number."""
-LARGE = 64 * 1024
+LARGE = 16 * 1024
 """From this length on, an unfinished frame is large."""
 
 
 class FrameError(Exception):
-    """The stream cannot be cut any further; the connection has to be closed.
-
-    `frames`: the whole frames before the bad one in the same chunk.
-    """
-
-    def __init__(self, reason: str, frames: list[bytes]) -> None:
-        super().__init__(reason)
-        self.frames = frames
+    """The stream cannot be cut any further; the connection has to be closed."""
 
 
 class FrameTooLarge(FrameError):
@@ -38,83 +32,81 @@ class MalformedFrame(FrameError):
 
 class FrameSplitter:
     """Cuts one direction of one connection. `max_frame_bytes` does not count the length field.
-    `buffer`: the beginning of an unfinished frame that is not large, always the same object.
-    `announced`: the length of the unfinished frame if it is large, else 0."""
+    `rest`: what has come and may not be cut yet; empty once all of it is. `announced`: the length
+    of a large frame that has not been taken, else 0; `missing`: the bytes of it that have not come.
+    """
 
-    __slots__ = ("_large", "_missing", "announced", "buffer", "max_frame_bytes")
+    __slots__ = ("_at", "_large", "announced", "max_frame_bytes", "missing", "rest")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
-        self.buffer = bytearray()
-        self.announced = 0
+        self.rest: bytes | bytearray = b""
+        self._at = 0
+        """How many bytes of `rest` are cut."""
+        self.announced = self.missing = 0
         self._large = BytesIO()
-        self._missing = 0
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Returns the frames that `data` completes, without their length fields, possibly none.
+    def feed(self, data: bytes) -> None:
+        """Keeps what has come."""
+        if self.announced:
+            with memoryview(data) as view:
+                taken = self._large.write(view[: self.missing])
+            self.missing -= taken
+            data = data[taken:]
+        if not self.rest:
+            self.rest = data
+        elif data:
+            if not isinstance(self.rest, bytearray):
+                self.rest = bytearray(self.rest)
+            del self.rest[: self._at]
+            self._at = 0
+            self.rest += data
+
+    def next(self) -> bytes | None:
+        """The next frame, without its length field; None until it is there as a whole.
 
         Raises FrameTooLarge or MalformedFrame; after that no further call makes sense.
         """
-        frames: list[bytes] = []
         if self.announced:
-            if len(data) < self._missing:
-                self._large.write(data)
-                self._missing -= len(data)
-                return frames
-            with memoryview(data) as view:
-                self._large.write(view[: self._missing])
-            frames.append(self._large.getvalue())
-            data = data[self._missing :]
-            self.clear()
-        buffer = self.buffer
-        if not buffer:
-            consumed = self._cut(data, frames)
-            if consumed < len(data):
-                self._keep(data, consumed)
-            return frames
-        buffer += data
-        consumed = self._cut(buffer, frames)
-        if consumed:
-            del buffer[:consumed]
-        if len(buffer) >= LARGE:
-            rest = bytes(buffer)
-            buffer.clear()
-            self._keep(rest, 0)
-        return frames
+            if self.missing:
+                return None
+            frame = self._large.getvalue()
+            self._forget_large()
+            return frame
+        rest, at = self.rest, self._at
+        if len(rest) - at < 4:
+            return None
+        length: int = _LENGTH.unpack_from(rest, at)[0]
+        if not 0 <= length <= self.max_frame_bytes:
+            raise self._error(length)
+        at += 4
+        end = at + length
+        if end > len(rest):
+            if length >= LARGE:
+                with memoryview(rest) as view:
+                    self.missing = length - self._large.write(view[at:])
+                self.announced = length
+                self.rest, self._at = b"", 0
+            return None
+        if end == len(rest):
+            self.rest, self._at = b"", 0
+        else:
+            self._at = end
+        return bytes(rest[at:end])
 
     def clear(self) -> None:
-        """Forgets the unfinished frame."""
-        self.buffer.clear()
-        self.announced = self._missing = 0
+        """Forgets what has come."""
+        self.rest, self._at = b"", 0
+        self._forget_large()
+
+    def _forget_large(self) -> None:
+        self.announced = self.missing = 0
         self._large = BytesIO()
 
-    def _keep(self, data: bytes, at: int) -> None:
-        """Keeps what stands behind `at`: the beginning of a frame."""
-        if len(data) - at >= 4:
-            length: int = _LENGTH.unpack_from(data, at)[0]
-            if length >= LARGE:
-                with memoryview(data) as view:
-                    got = self._large.write(view[at + 4 :])
-                self.announced, self._missing = length, length - got
-                return
-        self.buffer += data[at:]
-
-    def _cut(self, data: bytes | bytearray, frames: list[bytes]) -> int:
-        """Adds the whole frames in `data` to `frames`. Returns how many bytes they take."""
-        at = 0
-        available = len(data)
-        while available - at >= 4:
-            length: int = _LENGTH.unpack_from(data, at)[0]
-            if length < 0:
-                raise MalformedFrame(f"frame of {length} bytes", frames)
-            if length > self.max_frame_bytes:
-                reason = f"frame of {length} bytes, the limit is {self.max_frame_bytes}"
-                if length >> 16 == _TLS_HELLO:
-                    reason += "; a TLS client on a plaintext listener?"
-                raise FrameTooLarge(reason, frames)
-            end = at + 4 + length
-            if end > available:
-                break
-            frames.append(bytes(data[at + 4 : end]))
-            at = end
-        return at
+    def _error(self, length: int) -> FrameError:
+        if length < 0:
+            return MalformedFrame(f"frame of {length} bytes")
+        reason = f"frame of {length} bytes, the limit is {self.max_frame_bytes}"
+        if length >> 16 == _TLS_HELLO:
+            reason += "; a TLS client on a plaintext listener?"
+        return FrameTooLarge(reason)

@@ -109,7 +109,8 @@ class FakeTransport:
         self._splitter = FrameSplitter(1 << 20)
 
     def write(self, data: bytes) -> None:
-        for frame in self._splitter.feed(bytes(data)):
+        self._splitter.feed(bytes(data))
+        for frame in iter(self._splitter.next, None):
             self.node.take(self, frame)
 
     def answer(self, frame: bytes | bytearray) -> None:

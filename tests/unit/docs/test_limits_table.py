@@ -17,8 +17,10 @@ from groupd.coordinator.server import (
     admin_kinds,
     http_body,
     log_limits,
+    receiving,
     recent_failures,
     tls_connection,
+    turns,
 )
 from groupd.protocol.errors import ErrorCode
 
@@ -34,6 +36,12 @@ PLACES = admin_kinds.PLACES.values()
 CONSTANTS = {
     "TLS records without data, such as those with new keys": (
         f"{tls_connection.SILENT_MAX} of a connection"
+    ),
+    "work on the frames and TLS records of a connection while the event loop is busy": (
+        f"{turns.SHARE_NS // 1000} microseconds of a turn"
+    ),
+    "bytes that are read before there is room for them": (
+        f"{receiving.READ_BYTES // 1024} KiB of a connection"
     ),
     "connections to it without a request": (
         f"{admin_http.UNASKED_MAX}, for {admin_http.REQUEST_TIMEOUT_S:.0f} s each"

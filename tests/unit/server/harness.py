@@ -6,6 +6,8 @@ import asyncio
 import struct
 from typing import Any
 
+from msgspec import structs
+
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
@@ -14,6 +16,7 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.fairness import Fairness, fairness
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.server.turns import RequestTurns
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
 from groupd.protocol.wire.registry import Api
@@ -117,22 +120,26 @@ def a_fairness(
     config: CoordinatorConfig | None = None,
     work: LongWork | None = None,
     clock: ManualClock | None = None,
+    turns: RequestTurns | None = None,
 ) -> Fairness:
     """The fairness of a process of its own."""
-    return fairness(
+    made = fairness(
         config or CoordinatorConfig(), LoopStalls(), work or LongWork(), clock or ManualClock()
     )
+    return made if turns is None else structs.replace(made, turns=turns)
 
 
 class Client:
     """The test's side of one connection. `slots`: what reached the broker, oldest first."""
 
-    def __init__(self, work: LongWork | None = None, **config: Any) -> None:
+    def __init__(
+        self, work: LongWork | None = None, turns: RequestTurns | None = None, **config: Any
+    ) -> None:
         self.clock = ManualClock()
         self.stats = ConnectionStats()
         self.config = CoordinatorConfig(**config)
         self.registry: OpenConnections[Connection] = OpenConnections(self.config)
-        self.fairness = a_fairness(self.config, work, self.clock)
+        self.fairness = a_fairness(self.config, work, self.clock, turns)
         self.slots: list[Slot] = []
         self.forgotten: list[Slot] = []
         self.at_once = False

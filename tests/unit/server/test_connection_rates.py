@@ -32,7 +32,13 @@ class Ports:
         of_all = ConnectionRates(self.config, self.clock, self.quotas)
         config = CoordinatorConfig(max_connection_creation_rate=of_listener or rate)
         self.handshakes = Handshakes(self.config, self.clock)
-        wrap = partial(TlsConnection, endpoint=cast(Any, None), handshakes=self.handshakes)
+        fairness = a_fairness(self.config)
+        wrap = partial(
+            TlsConnection,
+            endpoint=cast(Any, None),
+            handshakes=self.handshakes,
+            fairness=fairness,
+        )
         self._wrap = wrap if tls else None
         self.listeners = [
             KafkaListener(
@@ -40,7 +46,7 @@ class Ports:
                 self.clock,
                 cast(Any, None),
                 ConnectionStats(),
-                a_fairness(self.config),
+                fairness,
                 endpoint=KafkaEndpoint(
                     rates=ConnectionRates(each, self.clock, self.quotas, of_all)
                 ),

@@ -13,9 +13,12 @@ import trustme
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.server.handshakes import Handshakes
+from groupd.coordinator.server.receiving import READ_BYTES
 from groupd.coordinator.server.tls_connection import SLICE, ClientRefused, TlsConnection
+from groupd.coordinator.server.turns import RequestTurns
 from groupd.testing.clock import ManualClock
 from tests.support.certificates import client_context
+from tests.unit.server.harness import a_fairness
 
 CA = trustme.CA()
 SERVER = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -97,6 +100,9 @@ class Inside:
     def data_received(self, data: bytes) -> None:
         self.got.append(data)
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(bytearray(READ_BYTES))
+
     def pause_writing(self) -> None:
         self.paused = True
 
@@ -116,9 +122,15 @@ class Listener:
 class Peer:
     """One connection with its client."""
 
-    def __init__(self, handshakes: Handshakes, listener: Listener | None = None) -> None:
+    def __init__(
+        self,
+        handshakes: Handshakes,
+        listener: Listener | None = None,
+        turns: RequestTurns | None = None,
+    ) -> None:
         self.inside, self.socket = Inside(), Socket()
-        self.tls = TlsConnection(self.inside, listener or Listener(), handshakes)
+        fairness = a_fairness(turns=turns)
+        self.tls = TlsConnection(self.inside, listener or Listener(), handshakes, fairness)
         self.socket.protocol = self.tls
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = CLIENT.wrap_bio(self._in, self._out, server_hostname="127.0.0.1")
@@ -161,8 +173,8 @@ class Setting:
         config = CoordinatorConfig(tls_handshakes_max=most, tls_handshake_timeout_ms=TIMEOUT_MS)
         self.handshakes = Handshakes(config, self.clock, elapsed or (lambda: 0))
 
-    def peer(self, listener: Listener | None = None) -> Peer:
-        return Peer(self.handshakes, listener)
+    def peer(self, listener: Listener | None = None, turns: RequestTurns | None = None) -> Peer:
+        return Peer(self.handshakes, listener, turns)
 
 
 async def test_data_goes_both_ways_once_the_handshake_is_over() -> None:

@@ -25,20 +25,41 @@ def record(body: bytes, kind: int = 23) -> bytes:
 WHOLE = [record(b"one"), record(b""), record(bytes(RECORD_MAX)), record(b"four", 21)]
 
 
+def whole(records: Records, data: bytes) -> list[bytes]:
+    """The records that `data` completes."""
+    records.feed(data)
+    return list(iter(records.next, None))
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 7, 16_000, 1 << 20])
 def test_records_come_out_as_a_whole(size: int) -> None:
     data = b"".join(WHOLE) + b"\x17\x03"
     records = Records()
-    found = [one for at in range(0, len(data), size) for one in records.whole(data[at : at + size])]
+    found = [
+        one for at in range(0, len(data), size) for one in whole(records, data[at : at + size])
+    ]
     assert found == WHOLE
-    assert records.whole(b"\x03\x00\x01x") == [record(b"x")]
+    assert not records.several
+    assert whole(records, b"\x03\x00\x01x") == [record(b"x")]
+    assert records.rest == b""
+
+
+def test_records_are_taken_one_by_one() -> None:
+    records = Records()
+    records.feed(record(b"one") + record(b"two")[:-1])
+    assert records.several
+    assert records.next() == record(b"one")
+    assert not records.several
+    assert records.next() is None
+    records.feed(b"o" + record(b"three"))
+    assert (records.several, records.next(), records.several) == (True, record(b"two"), False)
 
 
 @pytest.mark.parametrize("junk", [b"GET / HTTP/1.1", b"\x17\x03\x03\xff\xff", bytes(9)])
 def test_what_can_be_no_record_does_not_wait(junk: bytes) -> None:
     records = Records()
-    assert records.whole(record(b"one") + junk) == [record(b"one"), junk]
-    assert records.whole(b"") == []
+    assert whole(records, record(b"one") + junk) == [record(b"one"), junk]
+    assert whole(records, b"") == []
 
 
 async def opened(tmp_path: Path) -> tuple[Peer, ClientKeys]:

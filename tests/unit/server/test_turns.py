@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from groupd.coordinator.runtime.loop_stalls import INTERVAL_S, LoopStalls
-from groupd.coordinator.server.fairness import Fairness
-from groupd.coordinator.server.turns import BUDGET_NS, SHARE_NS, RequestTurns
+from groupd.coordinator.server.receiving import READ_BYTES
+from groupd.coordinator.server.turns import BUDGET_NS, LIGHT, SHARE_NS, RequestTurns
+from groupd.protocol.wire.framing import FrameSplitter
+from tests.support.raw import api_versions, frame
 from tests.unit.server.harness import Client, heartbeat
 
 INTERVAL_NS = int(INTERVAL_S * 1e9)
@@ -26,19 +30,19 @@ class Loop:
         self.turns = RequestTurns(self.stalls, self._look)
 
     def _look(self) -> int:
-        self.now_ns += SHARE_NS // EACH + 1
+        self.now_ns += SHARE_NS // EACH
         return self.now_ns
+
+    def begins_a_turn(self) -> None:
+        self.stalls.rang_ns = self.now_ns
 
     def grows_old(self) -> None:
         self.now_ns = self.stalls.rang_ns + INTERVAL_NS + BUDGET_NS + 1
 
 
 def client_of(loop: Loop) -> Client:
-    client = Client()
-    shared = client.fairness
-    client.fairness = Fairness(loop.turns, shared.decoder, shared.work, shared.budget)
+    client = Client(turns=loop.turns)
     client.at_once = True
-    client.transport, client.connection = client.connect()
     return client
 
 
@@ -54,28 +58,77 @@ async def test_as_long_as_a_turn_is_young_requests_start_as_they_come() -> None:
     assert client.received() == list(range(100))
 
 
+async def test_when_a_turn_grows_old_who_is_at_work_gets_in_line() -> None:
+    loop = Loop()
+    client = client_of(loop)
+    client.send(many(1000))
+    assert len(client.received()) == (INTERVAL_NS + BUDGET_NS) // (SHARE_NS // EACH) - 1
+    assert not client.transport.reading, "what has come must start before more is read"
+
+
 async def test_when_a_turn_is_old_each_connection_starts_its_share_in_each_turn() -> None:
     loop = Loop()
     greedy, modest = client_of(loop), client_of(loop)
     loop.grows_old()
     greedy.send(many(100))
-    assert greedy.received() == list(range(EACH))
-    assert not greedy.transport.reading, "what has come must start before more is read"
-    modest.send(many(2))
-    assert modest.received() == [0, 1], "a few requests never wait for those of others"
-    modest.send(many(EACH + 2))
-    assert len(modest.received()) == 2 + EACH
+    assert greedy.received() == []
+    assert not greedy.transport.reading
+    modest.send(many(1))
+    assert modest.received() == [0], "a single request never waits for those of others"
     await asyncio.sleep(0)
-    assert len(greedy.received()) == 2 * EACH
-    assert len(modest.received()) == 2 + EACH, "the line goes on in the next turn"
-    await asyncio.sleep(0)
-    assert len(modest.received()) == 2 + EACH + 2
-    assert len(greedy.received()) == 2 * EACH
+    assert len(greedy.received()) == EACH
+    modest.send(many(2 * EACH))
+    assert len(modest.received()) == 1
+    shares = []
+    for _ in range(5):
+        await asyncio.sleep(0)
+        shares.append((len(greedy.received()) + len(modest.received()) - 1) // EACH)
+    assert shares == [2, 3, 4, 5, 6], "one share in each turn"
+    assert len(modest.received()) == 1 + 2 * EACH
     while len(greedy.received()) < 100:
         await asyncio.sleep(0)
     assert greedy.received() == list(range(100))
     assert greedy.connection.idle
     assert greedy.transport.reading
+
+
+async def test_a_thousand_greedy_connections_take_no_longer_of_a_turn_than_one() -> None:
+    loop = Loop()
+    crowd = [client_of(loop) for _ in range(1000)]
+    loop.grows_old()
+    for client in crowd:
+        client.send(many(100))
+    assert not any(client.received() for client in crowd)
+    loop.begins_a_turn()
+    began_ns = loop.now_ns
+    await asyncio.sleep(0)
+    served = [len(client.received()) for client in crowd if client.received()]
+    assert served == [EACH] * len(served)
+    assert 5 <= len(served) <= 20
+    assert loop.now_ns - began_ns <= INTERVAL_NS + BUDGET_NS
+
+
+async def test_who_needs_few_shares_does_not_wait_behind_those_who_need_many() -> None:
+    loop = Loop()
+    crowd = [client_of(loop) for _ in range(20)]
+    loop.grows_old()
+    for client in crowd:
+        client.send(many(1000))
+    for _ in range(20 * (LIGHT + 1)):
+        await asyncio.sleep(0)
+    before = sum(len(client.received()) for client in crowd)
+    crowd += [client_of(loop) for _ in range(20)]
+    for client in crowd[20:]:
+        client.send(many(LIGHT * EACH))
+    modest = client_of(loop)
+    modest.send(many(LIGHT * EACH))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(modest.received()) >= EACH, "nor behind those who came before it"
+    for _ in range(9):
+        await asyncio.sleep(0)
+    served = sum(len(client.received()) for client in crowd[:20]) - before
+    assert served >= 4 * EACH, "meanwhile those who need many get on"
 
 
 async def test_who_is_alone_in_the_line_has_one_share_in_each_turn_too() -> None:
@@ -87,19 +140,20 @@ async def test_who_is_alone_in_the_line_has_one_share_in_each_turn_too() -> None
     for _ in range(6):
         await asyncio.sleep(0)
         started.append(len(greedy.received()))
-    assert started == [EACH * turn for turn in range(2, 8)]
+    assert started == [EACH * turn for turn in range(1, 7)]
 
 
-async def test_a_young_turn_serves_the_whole_line() -> None:
+async def test_those_in_line_divide_the_time_of_a_young_turn() -> None:
     loop = Loop()
     clients = [client_of(loop) for _ in range(3)]
     loop.grows_old()
     for client in clients:
-        client.send(many(EACH + 1))
-    assert [len(client.received()) for client in clients] == [EACH] * 3
-    loop.stalls.rang_ns = 1 << 62
+        client.send(many(100))
+    loop.begins_a_turn()
     await asyncio.sleep(0)
-    assert [len(client.received()) for client in clients] == [EACH + 1] * 3
+    served = [len(client.received()) for client in clients]
+    assert min(served) > 4 * EACH
+    assert max(served) - min(served) <= 1
 
 
 async def test_a_connection_that_is_gone_leaves_the_line() -> None:
@@ -111,16 +165,65 @@ async def test_a_connection_that_is_gone_leaves_the_line() -> None:
     gone.connection.abort()
     gone.connection.connection_lost(None)
     await asyncio.sleep(0)
-    assert len(gone.received()) == EACH
-    assert len(other.received()) == EACH + 1
+    assert len(gone.received()) == 0
+    assert len(other.received()) == EACH
 
 
 async def test_without_the_timer_nobody_waits() -> None:
     client = Client()
     client.at_once = True
-    assert client.fairness.turns.until() > 1 << 61
+    assert client.fairness.turns.until(False) > 1 << 61
     client.send(many(1000))
     assert len(client.received()) == 1000
+
+
+async def test_frames_are_cut_when_they_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty frames: one read may bring thousands of them."""
+    loop = Loop()
+    cut = []
+    following = FrameSplitter.next
+    monkeypatch.setattr(FrameSplitter, "next", lambda one: (cut.append(one), following(one))[1])
+    loop.grows_old()
+    client = client_of(loop)
+    client.send(bytes(READ_BYTES))
+    assert cut == []
+    assert not client.transport.reading
+    await asyncio.sleep(0)
+    assert len(cut) == 1
+    assert client.transport.aborted
+    assert client.stats.malformed == 1
+
+
+async def test_who_fills_a_read_has_more_most_likely_and_gets_in_line() -> None:
+    loop = Loop()
+    client = client_of(loop)
+    client.at_once = False
+    request = api_versions(1)
+    loop.grows_old()
+    client.send(frame(request[4:] + bytes(READ_BYTES - len(request))))
+    assert client.pending() == []
+    assert not client.transport.reading
+    await asyncio.sleep(0)
+    assert client.pending() == [1]
+    assert client.transport.reading
+
+
+async def test_what_comes_after_the_end_is_dropped_in_turns_too() -> None:
+    loop = Loop()
+    client = client_of(loop)
+    client.transport.write_eof = lambda: None  # type: ignore[method-assign]
+    client.transport.can_write_eof = lambda: True  # type: ignore[method-assign]
+    client.connection.finish()
+    loop.grows_old()
+    client.send(bytes(READ_BYTES))
+    assert not client.transport.reading
+    await asyncio.sleep(0)
+    assert client.transport.reading
+    client.send(bytes(READ_BYTES))
+    client.connection.abort()
+    await asyncio.sleep(0)
+    assert not client.transport.reading
+    assert client.stats.malformed == 0
 
 
 class Steps:

@@ -23,21 +23,27 @@ def framed(*frames: bytes) -> bytes:
     return b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
 
 
+def cut(splitter: FrameSplitter, data: bytes) -> list[bytes]:
+    """The frames that `data` completes."""
+    splitter.feed(data)
+    return list(iter(splitter.next, None))
+
+
 def test_whole_frame_comes_out_without_its_length() -> None:
-    assert FrameSplitter(100).feed(framed(b"hello")) == [b"hello"]
+    assert cut(FrameSplitter(100), framed(b"hello")) == [b"hello"]
 
 
 def test_several_frames_and_the_start_of_one_in_a_chunk() -> None:
     splitter = FrameSplitter(100)
     stream = framed(b"one", b"", b"three", b"four")
-    assert splitter.feed(stream[:-2]) == [b"one", b"", b"three"]
-    assert splitter.feed(stream[-2:]) == [b"four"]
+    assert cut(splitter, stream[:-2]) == [b"one", b"", b"three"]
+    assert cut(splitter, stream[-2:]) == [b"four"]
 
 
 def test_byte_by_byte() -> None:
     splitter = FrameSplitter(100)
     stream = framed(b"one", b"", b"three")
-    arrived = [(at, splitter.feed(stream[at : at + 1])) for at in range(len(stream))]
+    arrived = [(at, cut(splitter, stream[at : at + 1])) for at in range(len(stream))]
     assert [(at, frames) for at, frames in arrived if frames] == [
         (6, [b"one"]),
         (10, [b""]),
@@ -53,46 +59,70 @@ def test_any_cut_gives_the_same_frames(frames: list[bytes], data: st.DataObject)
     splitter = FrameSplitter(100)
     got: list[bytes] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        got += splitter.feed(stream[start:end])
+        got += cut(splitter, stream[start:end])
     assert got == frames
     assert all(type(frame) is bytes for frame in got)
 
 
 def test_frame_at_the_limit_passes_and_one_above_is_refused() -> None:
     splitter = FrameSplitter(5)
-    assert splitter.feed(framed(b"12345")) == [b"12345"]
+    assert cut(splitter, framed(b"12345")) == [b"12345"]
     with pytest.raises(FrameTooLarge):
-        splitter.feed(framed(b"123456"))
+        cut(splitter, framed(b"123456"))
 
 
 def test_too_large_a_length_is_refused_before_the_frame_arrives() -> None:
     splitter = FrameSplitter(1000)
-    assert splitter.feed(b"\x7f\xff\xff") == []
+    assert cut(splitter, b"\x7f\xff\xff") == []
     with pytest.raises(FrameTooLarge):
-        splitter.feed(b"\xff")
+        cut(splitter, b"\xff")
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31)])
 def test_negative_length_is_malformed(length: int) -> None:
     with pytest.raises(MalformedFrame):
-        FrameSplitter(1000).feed(length.to_bytes(4, "big", signed=True))
+        cut(FrameSplitter(1000), length.to_bytes(4, "big", signed=True))
 
 
 def test_whole_frames_before_a_bad_one_are_not_lost() -> None:
     splitter = FrameSplitter(10)
-    splitter.feed(framed(b"first")[:6])
-    with pytest.raises(FrameTooLarge) as raised:
-        splitter.feed(framed(b"first")[6:] + framed(b"second") + pack(">i", 11))
-    assert raised.value.frames == [b"first", b"second"]
+    assert cut(splitter, framed(b"first")[:6]) == []
+    splitter.feed(framed(b"first")[6:] + framed(b"second") + pack(">i", 11))
+    assert (splitter.next(), splitter.next()) == (b"first", b"second")
+    with pytest.raises(FrameTooLarge):
+        splitter.next()
+
+
+def test_what_has_come_is_not_looked_at_before_it_is_taken() -> None:
+    splitter = FrameSplitter(10)
+    splitter.feed(framed(b"good") + pack(">i", -1))
+    assert splitter.next() == b"good"
+    assert splitter.rest
+    splitter.feed(bytes(1 << 20))
+    with pytest.raises(MalformedFrame):
+        splitter.next()
+
+
+@pytest.mark.parametrize("size", [0, 10])
+def test_many_tiny_frames_are_cut_in_linear_time(size: int) -> None:
+    """Copying what is left at each of them would move more than 20 GiB."""
+    splitter = FrameSplitter(10)
+    stream = framed(bytes(size)) * 100_000
+    splitter.feed(stream[:2])
+    assert splitter.next() is None
+    splitter.feed(stream[2:])
+    started = time.process_time()
+    assert sum(1 for _ in iter(splitter.next, None)) == 100_000
+    assert time.process_time() - started < 2
 
 
 def test_a_refused_stream_stays_refused() -> None:
     splitter = FrameSplitter(1000)
-    splitter.feed(b"\xff")
+    cut(splitter, b"\xff")
     with pytest.raises(FrameError):
-        splitter.feed(b"\xff\xff\xff")
+        cut(splitter, b"\xff\xff\xff")
     with pytest.raises(FrameError):
-        splitter.feed(framed(b"good"))
+        cut(splitter, framed(b"good"))
 
 
 def test_an_announced_length_reserves_nothing() -> None:
@@ -100,7 +130,7 @@ def test_an_announced_length_reserves_nothing() -> None:
     try:
         splitters = [FrameSplitter(2**31 - 1) for _ in range(10)]
         for splitter in splitters:
-            splitter.feed(b"\x7f\xff\xff\xff and a little")
+            cut(splitter, b"\x7f\xff\xff\xff and a little")
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
@@ -114,7 +144,7 @@ def test_large_frame_in_small_pieces_costs_linear_time() -> None:
     frames: list[bytes] = []
     started = time.process_time()
     for at in range(0, len(stream), 4096):
-        frames += splitter.feed(stream[at : at + 4096])
+        frames += cut(splitter, stream[at : at + 4096])
     assert time.process_time() - started < 2
     assert frames == [payload]
 
@@ -126,29 +156,43 @@ def test_large_frames_between_small_ones(step: int) -> None:
     splitter = FrameSplitter(4 * LARGE)
     found = []
     for at in range(0, len(stream), step):
-        found += splitter.feed(stream[at : at + step])
+        found += cut(splitter, stream[at : at + step])
     assert found == frames
-    assert (splitter.announced, splitter.buffer) == (0, b"")
+    assert (splitter.announced, splitter.rest) == (0, b"")
 
 
-def test_a_large_frame_is_announced_until_it_is_there() -> None:
+def test_a_large_frame_is_announced_until_it_is_taken() -> None:
     splitter = FrameSplitter(4 * LARGE)
     stream = framed(bytes(LARGE), b"x")
-    assert splitter.feed(stream[:100]) == []
-    assert splitter.announced == LARGE
-    splitter.feed(stream[100:])
-    assert splitter.announced == 0
+    assert cut(splitter, stream[:100]) == []
+    assert (splitter.announced, splitter.missing) == (LARGE, LARGE - 96)
+    splitter.feed(stream[100:-1])
+    assert (splitter.announced, splitter.missing) == (LARGE, 0)
+    splitter.feed(stream[-1:])
+    assert splitter.next() == bytes(LARGE)
+    assert (splitter.announced, splitter.missing) == (0, 0)
+    assert splitter.next() == b"x"
+
+
+def test_what_is_forgotten_does_not_come_back() -> None:
+    splitter = FrameSplitter(4 * LARGE)
+    for begun in (framed(b"one") + b"\0", framed(b"one", bytes(LARGE))[:-1]):
+        splitter.feed(begun)
+        assert splitter.next() == b"one"
+        assert splitter.next() is None
+        splitter.clear()
+        assert cut(splitter, framed(b"two")) == [b"two"]
 
 
 def test_a_large_frame_is_there_once() -> None:
     splitter = FrameSplitter(64 << 20)
     stream = framed(bytes(32 << 20))
-    splitter.feed(stream[:1000])
+    cut(splitter, stream[:1000])
     found = []
     tracemalloc.start()
     try:
         for at in range(1000, len(stream), 1 << 18):
-            found += splitter.feed(stream[at : at + (1 << 18)])
+            found += cut(splitter, stream[at : at + (1 << 18)])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -1,0 +1,101 @@
+"""Memory is given back to the system after a crowd of clients."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime import allocator
+from groupd.coordinator.server.byte_budget import FREE_BYTES, Account, ByteBudget
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.crowds import MUCH, Crowds
+from groupd.coordinator.server.listener import KafkaListener
+from groupd.testing.clock import ManualClock
+from tests.unit.server.harness import Client, FakeTransport, a_fairness
+
+CROWD = MUCH // FREE_BYTES
+
+
+class Setting:
+    def __init__(self) -> None:
+        self.budget = ByteBudget(1 << 30, ManualClock())
+        self.account = Account(self.budget, lambda callback: None, lambda: None)
+        self.given_back = 0
+        self.crowds = Crowds(self.budget, self._gone)
+
+    def _gone(self) -> None:
+        self.given_back += 1
+
+    def look(self, accepted: int = 0, opened: int = 0) -> int:
+        """How often memory has been given back, after a look."""
+        self.crowds.look(accepted, opened)
+        return self.given_back
+
+
+def test_a_crowd_that_comes_and_goes_between_two_looks_is_noticed_once() -> None:
+    setting = Setting()
+    assert setting.look(CROWD - 1, 0) == 0
+    assert setting.look(3 * CROWD, 5) == 1
+    assert setting.look(3 * CROWD, 5) == 1
+
+
+def test_a_crowd_counts_until_it_has_gone() -> None:
+    setting = Setting()
+    assert setting.look(2 * CROWD, 2 * CROWD) == 0
+    assert setting.look(2 * CROWD, 2 * CROWD) == 0
+    assert setting.look(2 * CROWD, CROWD + 1) == 0
+    assert setting.look(2 * CROWD, CROWD) == 1
+    assert setting.look(2 * CROWD, 1) == 1
+    assert setting.look(2 * CROWD, 0) == 2
+
+
+def test_large_frames_and_replies_count() -> None:
+    setting = Setting()
+    setting.account.grow(MUCH + FREE_BYTES)
+    assert setting.look() == 0
+    setting.account.grow(-MUCH)
+    assert setting.look() == 1
+    setting.account.grow(MUCH)
+    setting.account.grow(-MUCH)
+    assert setting.look() == 2
+    assert setting.look() == 2
+
+
+async def test_the_sweep_of_the_connections_looks() -> None:
+    clock, stats, fairness = ManualClock(), ConnectionStats(), a_fairness()
+    listener = KafkaListener(CoordinatorConfig(), clock, Client(), stats, fairness)
+    await listener.start("127.0.0.1", 0)
+    looks: list[tuple[int, int]] = []
+    fairness.crowds.look = lambda *seen: looks.append(seen)  # type: ignore[method-assign]
+    connection = listener._connection()
+    connection.connection_made(FakeTransport())
+    clock.advance(60_000)
+    connection.connection_lost(None)
+    clock.advance(30_000)
+    listener.close_listener()
+    assert looks == [(1, 1), (1, 1), (1, 0)]
+
+
+def test_only_a_process_of_our_own_gives_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed: list[int] = []
+    over = threading.Event()
+
+    def trim(pad: int) -> None:
+        trimmed.append(pad)
+        over.set()
+
+    library = SimpleNamespace(malloc_trim=trim, mallopt=lambda option, value: 1)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(allocator, "_ours", False)
+    allocator.give_back_small_blocks()
+    assert trimmed == []
+    allocator.give_back_large_blocks()
+    allocator.give_back_small_blocks()
+    assert over.wait(10)
+    assert trimmed == [0]
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    allocator.give_back_small_blocks()
