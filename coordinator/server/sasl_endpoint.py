@@ -18,7 +18,7 @@ from groupd.coordinator.security.sasl.enabled import (
     enabled_mechanisms,
 )
 from groupd.coordinator.security.sasl.mechanism import Rejected, Step
-from groupd.coordinator.security.sasl.scram import FindCredential
+from groupd.coordinator.security.sasl.scram import Credentials
 from groupd.coordinator.server.connection_stats import SaslStats
 from groupd.coordinator.server.recent_failures import RecentFailures
 
@@ -98,7 +98,7 @@ class SaslEndpoint:
 
 
 class SaslEndpoints:
-    """The endpoints of all SASL listeners of a broker. `credential`: finds those of SCRAM users.
+    """The endpoints of all SASL listeners of a broker. `credentials`: those of SCRAM users.
     `secret`: for the salts of unknown ones. Raises ConfigError for a listener that cannot be
     served."""
 
@@ -106,7 +106,7 @@ class SaslEndpoints:
         self,
         config: CoordinatorConfig,
         listeners: Iterable[Listener],
-        credential: FindCredential,
+        credentials: Credentials,
         secret: bytes,
         versions: AnswerVersions,
         clock: Clock,
@@ -114,7 +114,7 @@ class SaslEndpoints:
     ) -> None:
         self._judge = Judge()
         self._by_listener: dict[str, SaslEndpoint] = {}
-        sources = Sources(credential, secret, lambda: clock.now().wall_ms)
+        sources = Sources(credentials, secret, lambda: clock.now().wall_ms)
         failures = RecentFailures(
             config.authentication_failures_per_ip,
             ADDRESSES_MAX,
