@@ -120,7 +120,8 @@ class DaemonAdmin:
         self._add_console(parts, others, routes, groups, not_ready, work)
         if member is not None:
             actions |= _add_cluster(member, routes, scrapes)
-        server = AdminServer(routes, self._control, self._names(), self._access, self._tls, actions)
+        names = self._names(parts.broker.node.host)
+        server = AdminServer(routes, self._control, names, self._access, self._tls, actions)
         try:
             self.address = await server.start(*self._wanted)
         except OSError as error:
@@ -182,9 +183,9 @@ class DaemonAdmin:
             return ""
         return f"{'http' if self._tls is None else 'https'}://{address_text(host, port)}"
 
-    def _names(self) -> tuple[str, ...]:
-        advertised = self._options.advertised
-        return (self._wanted[0], *(advertised or ())[:1], *self._options.config.admin_hosts)
+    def _names(self, node_host: str) -> tuple[str, ...]:
+        """Other nodes send callers to `node_host`, as clients are told."""
+        return (self._wanted[0], node_host, *self._options.config.admin_hosts)
 
     def _shown(self, parts: DaemonParts, kafka: Addresses) -> dict[str, Any]:
         options, node = self._options, parts.broker.node
