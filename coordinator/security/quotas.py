@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import sha256
 
 from msgspec import Struct
 
@@ -30,7 +29,7 @@ from groupd.coordinator.security.quota_entities import (
     levels,
 )
 from groupd.coordinator.security.quota_rates import Rate, TokenBucket, Windows
-from groupd.coordinator.security.recent import Recent
+from groupd.coordinator.security.recent import Recent, short
 from groupd.protocol.errors import ApiError, ErrorCode
 
 IDLE_MS = 3_600_000
@@ -39,13 +38,10 @@ IDLE_MS = 3_600_000
 CLIENTS_MAX = 10_000
 """What so many clients have used is remembered."""
 
-NAME_MAX = 256
-"""Characters of a name that is kept as it is; of a longer one its hash is kept."""
-
 _PERCENT_PER_NS = 100 / 1e9
 
 SensorKey = tuple[str, str | None, str | None]
-"""The quota, and the user and the client id that it counts for (see `_short`); None where one of
+"""The quota, and the user and the client id that it counts for (see `short`); None where one of
 them does not matter."""
 
 
@@ -127,7 +123,7 @@ class Quotas:
         """What bounds a client; None if no quota does. `principal`: "User:alice"."""
         if not self.active:
             return None
-        key = (_short(principal), _short(client_id))
+        key = (short(principal), short(client_id))
         try:
             return self._found[key]
         except KeyError:
@@ -160,8 +156,8 @@ class Quotas:
             values = self._entries.get(entity)
             if values is not None and quota in values:
                 types = {entity_type for entity_type, _ in entity}
-                shared = (quota, _short(user) if USER in types else None)
-                sensor = (*shared, _short(client_id) if CLIENT_ID in types else None)
+                shared = (quota, short(user) if USER in types else None)
+                sensor = (*shared, short(client_id) if CLIENT_ID in types else None)
                 return Limit(sensor, values[quota])
         return None
 
@@ -226,11 +222,6 @@ class Quotas:
         """A client is slowed down."""
         self.throttled[quota] += 1
         self.throttled_ms[quota] += throttle_ms
-
-
-def _short(name: str) -> str:
-    """Clients choose their names, which may be 32 KB long, and thousands of them are kept."""
-    return name if len(name) <= NAME_MAX else sha256(name.encode()).hexdigest()
 
 
 class Mutations:

@@ -13,6 +13,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from math import ceil
 from pathlib import Path
 
 import structlog
@@ -21,6 +22,7 @@ from msgspec import Struct
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.server.admin_hosts import is_loopback
 from groupd.coordinator.server.admin_tokens import VARIABLE, Role, Tokens
+from groupd.coordinator.server.by_network import network_of
 from groupd.coordinator.server.recent_failures import RecentFailures
 from groupd.coordinator.settings import ConfigError
 
@@ -96,11 +98,12 @@ class AdminAccess:
         return Refused(403, f"needs the role {needed.name.lower()}", _challenge(_TOO_LITTLE))
 
     def _wrong(self, address: str) -> Refused:
-        waits_s = self._failures.waits_s(address)
-        if waits_s:
-            retry = (("Retry-After", str(waits_s)),)
+        network = network_of(address)
+        wait_s = self._failures.wait_s(network)
+        if wait_s:
+            retry = (("Retry-After", str(ceil(wait_s))),)
             return Refused(429, "too many wrong credentials from this address", retry)
-        self._failures.add(address)
+        self._failures.add(network)
         log.warning("wrong credentials on the admin port", client=address)
         return _unauthorized(', error="invalid_token"')
 

@@ -95,7 +95,7 @@ class Connection(ClientSocket):
         self.host = f"/{peer[0]}" if peer else "/unknown"
         self.session = self._endpoint.session(self.host)
         sasl = self._endpoint.sasl
-        limit = self._registry.limit_reached(self.host) or (sasl and sasl.limit_reached(self.host))
+        limit = self._registry.limit_reached(self.host)
         if limit is not None:
             self._stats.refused += 1
             log.warning("connection refused", client=self.host, limit=limit)

@@ -171,7 +171,7 @@ class ScramExchange:
         right = self._proves(proof, hmac.digest(credential.stored_key, signed, self._hash))
         signature = hmac.digest(credential.server_key, signed, self._hash)
         if not (right and self._known):
-            return self._invalid("unknown user or wrong password")
+            return self._invalid("unknown user or wrong password", user)
         return Authenticated(b"v=" + b64encode(signature), user)
 
     def _proves(self, proof: bytes, signature: bytes) -> bool:
@@ -182,8 +182,8 @@ class ScramExchange:
         stored = hashlib.new(self._hash, key).digest()
         return hmac.compare_digest(stored, self._credential.stored_key)
 
-    def _invalid(self, reason: str) -> Rejected:
-        return invalid_credentials(self._name, reason)
+    def _invalid(self, reason: str, guessed: str | None = None) -> Rejected:
+        return invalid_credentials(self._name, reason, guessed)
 
 
 def _unescaped(name: str) -> str:

@@ -141,8 +141,10 @@ def test_an_unknown_user_looks_like_a_wrong_password(monkeypatch: pytest.MonkeyP
     of_wrong = run(wrong, mechanism.begin())
     calls_of_wrong, calls = calls, Counter()
     of_unknown = run(unknown, mechanism.begin())
-    assert of_wrong == of_unknown
     assert isinstance(of_wrong, Rejected)
+    assert isinstance(of_unknown, Rejected)
+    assert (of_wrong.message, of_wrong.reason) == (of_unknown.message, of_unknown.reason)
+    assert (of_wrong.guessed, of_unknown.guessed) == ("alice", "mabel")
     assert calls_of_wrong == calls
     assert sum(calls.values()) == 7
 
