@@ -120,8 +120,9 @@ class SecuritySettings:
     tls_handshakes_max: int = setting(
         "groupd.tls.handshakes.max",
         500,
-        "Most TLS handshakes under way at once. Further clients wait; while they do, a handshake "
-        "may last a tenth of its time.",
+        "Most TLS handshakes under way at once. Further clients wait; while they do, the oldest "
+        "handshake of the address with most makes room for those of other addresses at once, and "
+        "for those of its own when it has lasted a fortieth of its time.",
         low=1,
     )
     tls_handshake_timeout_ms: int = setting(

@@ -18,11 +18,11 @@ from groupd.coordinator.runtime.clock import TimerHandle
 from groupd.coordinator.security.sasl.authenticator import (
     Action,
     Authenticator,
+    Claimed,
     Complete,
     Drop,
     Identity,
     InThread,
-    Judged,
     Proceed,
     Refuse,
 )
@@ -183,7 +183,7 @@ class SaslGate:
                 connection.account.grow(size)
                 network, told = network_of(connection.host), partial(self._of_thread, size)
                 self._endpoint.judge.run(self, network, size, work, told)
-            case Judged(user, step):
+            case Claimed(user, step):
                 self._slow_down(user, step)
             case Refuse(frame, reason):
                 self._failed(reason)

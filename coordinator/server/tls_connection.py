@@ -113,6 +113,10 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._closing = False
         self._writes_no_more = False
 
+    @property
+    def host(self) -> str:
+        return self._inner.host
+
     # The protocol of the socket -----------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

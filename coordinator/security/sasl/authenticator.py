@@ -98,7 +98,7 @@ class InThread(Struct, frozen=True):
     size: int
 
 
-class Judged(Struct, frozen=True):
+class Claimed(Struct, frozen=True):
     """The client has sent the password of `user`, right or wrong; nothing has been told it. Give
     `step` to `Authenticator.judged`, now or later."""
 
@@ -106,7 +106,7 @@ class Judged(Struct, frozen=True):
     step: Step
 
 
-Action = Proceed | Complete | Refuse | Drop | InThread | Judged
+Action = Proceed | Complete | Refuse | Drop | InThread | Claimed
 
 AnswerVersions = Callable[[int, ApiVersionsRequest], ApiVersionsReply]
 """(version, request) -> reply. A reply with an error leaves the exchange where it is."""
@@ -169,7 +169,7 @@ class Authenticator:
             return self._drop("malformed request")
 
     def judged(self, step: Step) -> Action:
-        """Takes the result of `InThread`, or the step of `Judged`."""
+        """Takes the result of `InThread`, or the step of `Claimed`."""
         match step:
             case Challenge(token):
                 return Proceed(self._with_token(token, 0))
@@ -244,7 +244,7 @@ class Authenticator:
             case Later():
                 return InThread(step.work, len(token))
             case Authenticated(user=user) | Rejected(guessed=str(user)):
-                return Judged(user, step)
+                return Claimed(user, step)
         return self.judged(step)
 
     def _succeeded(self, success: Authenticated) -> Action:

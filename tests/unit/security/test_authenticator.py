@@ -12,12 +12,12 @@ from groupd.coordinator.security.sasl.authenticator import (
     TOKENS_MAX,
     Action,
     Authenticator,
+    Claimed,
     Complete,
     Drop,
     Enabled,
     Identity,
     InThread,
-    Judged,
     Proceed,
     Refuse,
 )
@@ -76,7 +76,7 @@ class AtOnce(Authenticator):
 
     def frame(self, frame: bytes) -> Action:
         action = super().frame(frame)
-        return self.judged(action.step) if isinstance(action, Judged) else action
+        return self.judged(action.step) if isinstance(action, Claimed) else action
 
 
 def begin(before: Identity | None = None, max_reauth_ms: int = 0) -> Authenticator:
