@@ -83,6 +83,8 @@ class Quotas:
         self._mutation_windows = Windows(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         )
+        self._owed_until_ms: Recent[list[int]] = Recent(lambda: [0], IDLE_MS, CLIENTS_MAX)
+        """The time until which clients of a sensor have been told to be quiet."""
         self._rates = Recent(lambda: Rate(self._windows), IDLE_MS, CLIENTS_MAX)
         self._buckets = Recent(lambda: TokenBucket(self._mutation_windows), IDLE_MS, CLIENTS_MAX)
 
@@ -217,6 +219,20 @@ class Quotas:
         """The bucket with what is left to create and delete, and the time."""
         now_ms = self._now_ms()
         return self._buckets.of(limit.sensor, now_ms), now_ms
+
+    def owes(self, limit: Limit, throttle_ms: int) -> None:
+        """A client is told to be quiet for so long."""
+        now_ms = self._now_ms()
+        until = self._owed_until_ms.of(limit.sensor, now_ms)
+        until[0] = max(until[0], now_ms + throttle_ms)
+
+    def owed_ms(self, limit: Limit) -> int:
+        """How long clients of this sensor still have to be quiet. It is the same for a client that
+        has connected again."""
+        if limit.sensor not in self._owed_until_ms:
+            return 0
+        now_ms = self._now_ms()
+        return max(0, self._owed_until_ms.of(limit.sensor, now_ms)[0] - now_ms)
 
     def count(self, quota: str, throttle_ms: int) -> None:
         """A client is slowed down."""
