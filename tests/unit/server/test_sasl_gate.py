@@ -176,6 +176,20 @@ async def test_frames_wait_while_a_token_is_judged() -> None:
     client.judge.close()
 
 
+async def test_a_token_that_waits_counts_and_goes_with_its_connection() -> None:
+    client = SaslClient()
+    first, second = client.connect()[1], client.connect()[1]
+    token = b"in-thread" + b" " * 50_000
+    for connection in (first, second):
+        connection.data_received(frame(handshake("TEST")) + frame(authenticate(token)))
+    assert client.judge.waiting == 1
+    assert client.fairness.budget.used > 2 * 30_000
+    second.connection_lost(None)
+    assert client.judge.waiting == 0
+    assert client.fairness.budget.used < 50_000
+    client.judge.close()
+
+
 async def test_a_bug_in_a_mechanism_is_a_failed_login() -> None:
     client = SaslClient(connection_failed_authentication_delay_ms=0)
     client.login(b"bug")
