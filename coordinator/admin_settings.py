@@ -15,9 +15,10 @@ class AdminSettings:
     admin_hosts: tuple[str, ...] = setting(
         "groupd.admin.hosts",
         (),
-        "Host names by which the admin port is reached, besides localhost and those in --admin and "
-        "--advertised. IP addresses need no entry, and /healthz, /readyz and /metrics answer by "
-        "any name.",
+        "Host names by which the admin port is reached, such as the one by which Prometheus asks, "
+        "besides localhost, the one in --admin and the one that clients are told (--advertised, or "
+        "the first of advertised.listeners). IP addresses need no entry, and /healthz and "
+        "/readyz answer by any name.",
     )
     admin_authentication: str = setting(
         "groupd.admin.authentication",

@@ -249,7 +249,7 @@ class Daemon:
         sasl = SaslEndpoints(
             parts.config,
             listeners,
-            parts.security.users.credential,
+            parts.security.users,
             secret,
             parts.versions.reply,
             clock,

@@ -120,7 +120,7 @@ class DaemonAdmin:
         self._add_console(parts, others, routes, groups, not_ready, work)
         if member is not None:
             actions |= _add_cluster(member, routes, scrapes)
-        server = AdminServer(routes, self._control, self._names(), self._access, self._tls, actions)
+        server = self._made(routes, actions, parts.broker.node.host)
         try:
             self.address = await server.start(*self._wanted)
         except OSError as error:
@@ -182,9 +182,12 @@ class DaemonAdmin:
             return ""
         return f"{'http' if self._tls is None else 'https'}://{address_text(host, port)}"
 
-    def _names(self) -> tuple[str, ...]:
-        advertised = self._options.advertised
-        return (self._wanted[0], *(advertised or ())[:1], *self._options.config.admin_hosts)
+    def _made(
+        self, routes: AdminRoutes, actions: Mapping[str, ControlHandler], node_host: str
+    ) -> AdminServer:
+        """The server. `node_host`: what clients are told, where other nodes send callers, too."""
+        names = (self._wanted[0], node_host, *self._options.config.admin_hosts)
+        return AdminServer(routes, self._control, names, self._access, self._tls, actions)
 
     def _shown(self, parts: DaemonParts, kafka: Addresses) -> dict[str, Any]:
         options, node = self._options, parts.broker.node

@@ -120,8 +120,9 @@ class SecuritySettings:
     tls_handshakes_max: int = setting(
         "groupd.tls.handshakes.max",
         500,
-        "Most TLS handshakes under way at once. Further clients wait; while they do, a handshake "
-        "may last a tenth of its time.",
+        "Most TLS handshakes under way at once. Further clients wait; while they do, the oldest "
+        "handshake of the address with most makes room for those of other addresses at once, and "
+        "for those of its own when it has lasted a fortieth of its time.",
         low=1,
     )
     tls_handshake_timeout_ms: int = setting(
@@ -186,9 +187,17 @@ class SecuritySettings:
     authentication_failures_per_ip: int = setting(
         "groupd.authentication.failures.per.ip",
         500,
-        "Failed authentications of one address, or of one /64 subnet of IPv6, in ten seconds. "
-        "Beyond that its connections to SASL "
-        "listeners are closed when they come, until the ten seconds are over; 0: no limit.",
+        "Wrong passwords of one address, or of one /64 subnet of IPv6, in ten seconds. Beyond "
+        "that, users that have not logged in from there in the last seven days wait for the answer "
+        "to a login; if that would take more than three seconds, they are closed without one. 0: "
+        "no limit.",
+        low=0,
+    )
+    authentication_failures_per_user: int = setting(
+        "groupd.authentication.failures.per.user",
+        20,
+        "Wrong passwords for one user of one address, or of one /64 subnet of IPv6, in ten "
+        "seconds. Beyond that, logins from there as this user wait in the same way. 0: no limit.",
         low=0,
     )
     oauthbearer_jwks_endpoint_url: str = setting(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import sha256
 
 from msgspec import Struct
 
@@ -30,7 +29,7 @@ from groupd.coordinator.security.quota_entities import (
     levels,
 )
 from groupd.coordinator.security.quota_rates import Rate, TokenBucket, Windows
-from groupd.coordinator.security.recent import Recent
+from groupd.coordinator.security.recent import Recent, short
 from groupd.protocol.errors import ApiError, ErrorCode
 
 IDLE_MS = 3_600_000
@@ -39,13 +38,10 @@ IDLE_MS = 3_600_000
 CLIENTS_MAX = 10_000
 """What so many clients have used is remembered."""
 
-NAME_MAX = 256
-"""Characters of a name that is kept as it is; of a longer one its hash is kept."""
-
 _PERCENT_PER_NS = 100 / 1e9
 
 SensorKey = tuple[str, str | None, str | None]
-"""The quota, and the user and the client id that it counts for (see `_short`); None where one of
+"""The quota, and the user and the client id that it counts for (see `short`); None where one of
 them does not matter."""
 
 
@@ -87,6 +83,8 @@ class Quotas:
         self._mutation_windows = Windows(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         )
+        self._owed_until_ms: Recent[list[int]] = Recent(lambda: [0], IDLE_MS, CLIENTS_MAX)
+        """The time until which clients of a sensor have been told to be quiet."""
         self._rates = Recent(lambda: Rate(self._windows), IDLE_MS, CLIENTS_MAX)
         self._buckets = Recent(lambda: TokenBucket(self._mutation_windows), IDLE_MS, CLIENTS_MAX)
 
@@ -127,7 +125,7 @@ class Quotas:
         """What bounds a client; None if no quota does. `principal`: "User:alice"."""
         if not self.active:
             return None
-        key = (_short(principal), _short(client_id))
+        key = (short(principal), short(client_id))
         try:
             return self._found[key]
         except KeyError:
@@ -160,8 +158,8 @@ class Quotas:
             values = self._entries.get(entity)
             if values is not None and quota in values:
                 types = {entity_type for entity_type, _ in entity}
-                shared = (quota, _short(user) if USER in types else None)
-                sensor = (*shared, _short(client_id) if CLIENT_ID in types else None)
+                shared = (quota, short(user) if USER in types else None)
+                sensor = (*shared, short(client_id) if CLIENT_ID in types else None)
                 return Limit(sensor, values[quota])
         return None
 
@@ -222,15 +220,24 @@ class Quotas:
         now_ms = self._now_ms()
         return self._buckets.of(limit.sensor, now_ms), now_ms
 
+    def owes(self, limit: Limit, throttle_ms: int) -> None:
+        """A client is told to be quiet for so long."""
+        now_ms = self._now_ms()
+        until = self._owed_until_ms.of(limit.sensor, now_ms)
+        until[0] = max(until[0], now_ms + throttle_ms)
+
+    def owed_ms(self, limit: Limit) -> int:
+        """How long clients of this sensor still have to be quiet. It is the same for a client that
+        has connected again."""
+        if limit.sensor not in self._owed_until_ms:
+            return 0
+        now_ms = self._now_ms()
+        return max(0, self._owed_until_ms.of(limit.sensor, now_ms)[0] - now_ms)
+
     def count(self, quota: str, throttle_ms: int) -> None:
         """A client is slowed down."""
         self.throttled[quota] += 1
         self.throttled_ms[quota] += throttle_ms
-
-
-def _short(name: str) -> str:
-    """Clients choose their names, which may be 32 KB long, and thousands of them are kept."""
-    return name if len(name) <= NAME_MAX else sha256(name.encode()).hexdigest()
 
 
 class Mutations:

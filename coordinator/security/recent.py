@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from hashlib import sha256
 from typing import Generic, TypeVar
 
+NAME_MAX = 256
+"""Characters of a name that is kept as it is; of a longer one its hash is kept."""
+
 T = TypeVar("T")
+
+
+def short(name: str) -> str:
+    """Clients choose their names, which may be 32 KB long, and thousands of them are kept."""
+    return name if len(name) <= NAME_MAX else sha256(name.encode()).hexdigest()
 
 
 class Recent(Generic[T]):
@@ -21,6 +30,9 @@ class Recent(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values
 
     def of(self, key: Hashable, now_ms: int) -> T:
         known = self._values.pop(key, None)

@@ -5,12 +5,14 @@ A change counts from the next login on. Connections that are open stay open.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges, security_of
 from groupd.coordinator.core.slices import Turn, Work
 from groupd.coordinator.security.scram_credentials import (
+    ITERATIONS_DEFAULT,
     MECHANISMS,
     ScramCredential,
     from_text,
@@ -37,6 +39,8 @@ class Users:
         self._turn = turn
         self._users: dict[str, Mapping[str, ScramCredential]] = {}
         """Name -> name of the mechanism -> credential. The inner tables never change."""
+        self._iterations = _no_iterations()
+        """How many credentials have so many iterations, by name of the mechanism."""
         changes.follow(security_of(KIND), self)
 
     async def load(self) -> None:
@@ -46,13 +50,14 @@ class Users:
     async def read_all(self) -> None:
         """See `catalogue_changes.Keeper`; so is `read`."""
         found: dict[str, dict[str, ScramCredential]] = {}
-        work = Work()
+        iterations, work = _no_iterations(), Work()
         for key, value in await self._store.security_entries(KIND):
             if work.enough(USER_WEIGHT):
                 await self._turn()
             user, mechanism, stored = _entry(key, value)
             found.setdefault(user, {})[mechanism] = stored
-        self._users = dict(found)
+            iterations[mechanism][stored.iterations] += 1
+        self._users, self._iterations = dict(found), iterations
 
     async def read(self, names: Sequence[str]) -> None:
         work = Work()
@@ -75,6 +80,16 @@ class Users:
     def credentials(self, user: str) -> Mapping[str, ScramCredential]:
         """The user's credentials by name of the mechanism; empty for an unknown user."""
         return self._users.get(user, {})
+
+    def some_iterations(self, mechanism: str, share: float) -> int:
+        """See `scram.Credentials`. A change of one user changes it for few shares."""
+        counts = self._iterations[mechanism]
+        place = int(share * counts.total())
+        for iterations in sorted(counts):
+            place -= counts[iterations]
+            if place < 0:
+                return iterations
+        return ITERATIONS_DEFAULT
 
     def names(self) -> list[str]:
         return list(self._users)
@@ -115,15 +130,22 @@ class Users:
             self._set(user, mechanism, new)
 
     def _set(self, user: str, mechanism: str, new: ScramCredential | None) -> None:
-        now = dict(self.credentials(user))
-        if new is None:
-            now.pop(mechanism, None)
-        else:
+        now, counts = dict(self.credentials(user)), self._iterations[mechanism]
+        before = now.pop(mechanism, None)
+        if before is not None:
+            counts[before.iterations] -= 1
+            counts += Counter()  # without those that nobody has
+        if new is not None:
             now[mechanism] = new
+            counts[new.iterations] += 1
         if now:
             self._users[user] = now
         else:
             self._users.pop(user, None)
+
+
+def _no_iterations() -> dict[str, Counter[int]]:
+    return {name: Counter() for name in MECHANISMS}
 
 
 def _key(user: str, mechanism: str) -> str:

@@ -13,6 +13,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from math import ceil
 from pathlib import Path
 
 import structlog
@@ -21,13 +22,15 @@ from msgspec import Struct
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.server.admin_hosts import is_loopback
 from groupd.coordinator.server.admin_tokens import VARIABLE, Role, Tokens
+from groupd.coordinator.server.by_network import network_of
 from groupd.coordinator.server.recent_failures import RecentFailures
 from groupd.coordinator.settings import ConfigError
 
 log = structlog.get_logger("groupd.admin")
 
 FAILURES_MAX = 10
-"""Wrong credentials of one address in a window; then it has to wait for the window's end."""
+"""So many wrong credentials of one address in a window are logged and answered 401; more are
+answered 429."""
 ADDRESSES_MAX = 1000
 """Addresses whose failures are remembered."""
 
@@ -78,18 +81,14 @@ class AdminAccess:
         self._failures = RecentFailures(FAILURES_MAX, ADDRESSES_MAX, elapsed)
 
     async def refusal(self, caller: Caller, needed: Role) -> Refused | None:
-        """The refusal of a request that needs the role `needed`; None: it may be answered."""
-        waits_s = self._failures.waits_s(caller.address)
-        if waits_s and caller.authorization is not None:
-            retry = (("Retry-After", str(waits_s)),)
-            return Refused(429, "too many wrong credentials from this address", retry)
+        """The refusal of a request that needs the role `needed`; None: it may be answered. A right
+        token always comes in, because behind a proxy everybody has one address. So what keeps
+        guessers out is the length of tokens, not the limit (docs/threat-model.md)."""
         role = self._roles.get(caller.subject or "")
         if caller.authorization is not None:
             of_token = await self._role_of(caller.authorization)
             if of_token is None:
-                self._failures.add(caller.address)
-                log.warning("wrong credentials on the admin port", client=caller.address)
-                return _unauthorized(', error="invalid_token"')
+                return self._wrong(caller.address)
             role = max(of_token, role or of_token)
         if max(role or 0, self._anonymous or 0) >= needed:
             return None
@@ -97,6 +96,16 @@ class AdminAccess:
             return _unauthorized()
         log.warning("refused on the admin port", client=caller.address, subject=caller.subject)
         return Refused(403, f"needs the role {needed.name.lower()}", _challenge(_TOO_LITTLE))
+
+    def _wrong(self, address: str) -> Refused:
+        network = network_of(address)
+        wait_s = self._failures.wait_s(network)
+        if wait_s:
+            retry = (("Retry-After", str(ceil(wait_s))),)
+            return Refused(429, "too many wrong credentials from this address", retry)
+        self._failures.add(network)
+        log.warning("wrong credentials on the admin port", client=address)
+        return _unauthorized(', error="invalid_token"')
 
     async def _role_of(self, authorization: str) -> Role | None:
         scheme, _, token = authorization.strip().partition(" ")

@@ -292,15 +292,14 @@ class AdminServer:
     async def _refusal(
         self, request: HttpRequest, kind: str, writer: asyncio.StreamWriter
     ) -> HttpReply | None:
-        """The reply that refuses the request; None: it may be answered. Probes and metrics come by
-        names that the daemon does not know, such as those of services, and have nothing to hide
-        from a web page. The files of the console are the same everywhere, and ask for a token."""
-        open_kinds = (PROBES, METRICS) if self._access.metrics_open else (PROBES,)
-        if kind in open_kinds:
+        """The reply that refuses the request; None: it may be answered. Probes come by names that
+        the daemon does not know, such as those of services, and have nothing to hide from a web
+        page. The files of the console are the same everywhere, and ask for a token."""
+        if kind == PROBES:
             return None
-        if kind != METRICS and not self._hosts.allow(request.headers.get("host")):
+        if not self._hosts.allow(request.headers.get("host")):
             return text("not a name of this port; see groupd.admin.hosts", 421)
-        if kind == FILES:
+        if kind == FILES or (kind == METRICS and self._access.metrics_open):
             return None
         caller = _caller(request, writer)
         needed = Role.ADMIN if kind in (CONTROL, ACTIONS) else Role.READ

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from groupd.coordinator.core.types import ANONYMOUS, UNRESTRICTED, Access
+from groupd.coordinator.security.quotas import Limit
 from groupd.coordinator.server.connection_rates import ConnectionRates
 from groupd.coordinator.server.metering import UNMETERED, Metering
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
+from groupd.protocol.wire.header import RequestHeader
 
 FindAccess = Callable[[str, str], Access]
 """(principal, host) -> what it may do."""
@@ -35,6 +37,9 @@ class KafkaEndpoint(Struct, frozen=True):
         return ClientSession(self.listener, self.access(ANONYMOUS, host))
 
 
+ASKED_MAX = 16
+"""Quotas of one connection that are asked once. Whoever uses more is asked again."""
+
 PLAINTEXT = KafkaEndpoint()
 """The endpoint of a listener where nobody says who is there, and everybody may do everything."""
 
@@ -43,8 +48,15 @@ class ClientSession:
     """Who the client of one connection is. `access` is replaced when the client has
     authenticated."""
 
-    __slots__ = ("access", "listener")
+    __slots__ = ("_asked", "access", "listener")
 
     def __init__(self, listener: str, access: Access) -> None:
         self.listener = listener
         self.access = access
+        self._asked: set[Limit] | None = None
+
+    def owed_ms(self, metering: Metering, header: RequestHeader) -> int:
+        """See `Metering.owed_ms`. Clients choose their client ids, so not all are remembered."""
+        if self._asked is None or len(self._asked) >= ASKED_MAX:
+            self._asked = set()
+        return metering.owed_ms(self.access.principal, header, self._asked)

@@ -94,9 +94,7 @@ class Connection(ClientSocket):
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/unknown"
         self.session = self._endpoint.session(self.host)
-        sasl = self._endpoint.sasl
-        limit = self._registry.limit_reached(self.host) or (sasl and sasl.limit_reached(self.host))
-        if limit is not None:
+        if (limit := self._registry.limit_reached(self.host)) is not None:
             self._stats.refused += 1
             log.warning("connection refused", client=self.host, limit=limit)
             self.abort()
@@ -107,7 +105,7 @@ class Connection(ClientSocket):
         self._out.open(self._transport)
         if self._endpoint.rates is not None:
             self._endpoint.rates.admit(self)
-        if sasl is not None and not self.closed:
+        if (sasl := self._endpoint.sasl) is not None and not self.closed:
             self._gate = SaslGate(sasl, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -276,11 +274,15 @@ class Connection(ClientSocket):
         return len(self._slots) < self._config.queued_max_requests
 
     def _start(self, frame: bytes) -> None:
-        self._unanswered += 1
-        if self.account.incoming == len(frame):
-            self.account.started()
         try:
             header = parse_request_header(frame, API_BY_KEY)
+            if self._quotas.active and (owed_ms := self.session.owed_ms(self._metering, header)):
+                self._frames.appendleft(frame)
+                self._wait(self._metering.clock, owed_ms)
+                return
+            self._unanswered += 1
+            if self.account.incoming == len(frame):
+                self.account.started()
             api = API_BY_KEY.get(header.api_key)
             if api is None or not api.min_version <= header.api_version <= api.max_version:
                 if header.api_key != API_VERSIONS_KEY:

@@ -2,8 +2,9 @@
 (docs/spec/security.md#5.1).
 
 A reply leaves at once and says how long its client is to wait (KIP-219). For so long the connection
-is muted: it is not read, and requests that have come are not started. So a client that does not
-wait by itself gains nothing.
+is muted: it is not read, and requests that have come are not started. A new connection also waits
+for what its client was told on another one (`owed_ms`). So a client that does not wait by itself,
+or connects again, gains nothing.
 
 Time is that of the broker, so a test that stops it also stops the waiting. How long a request has
 been worked on is measured by another clock, `elapsed_ns`, which stands still in recordings.
@@ -23,14 +24,24 @@ from groupd.coordinator.security.quota_entities import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
-from groupd.coordinator.security.quotas import ClientQuotas, Quotas
+from groupd.coordinator.security.quotas import ClientQuotas, Limit, Quotas
 from groupd.protocol.messages.data import FetchReply
 from groupd.protocol.messages.throttled import Throttled
-from groupd.protocol.wire.api import add_partitions_to_txn, produce, write_txn_markers
+from groupd.protocol.wire.api import (
+    add_partitions_to_txn,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    fetch,
+    produce,
+    write_txn_markers,
+)
 from groupd.protocol.wire.header import RequestHeader
 
 _BETWEEN_BROKERS = ((write_txn_markers.API.key, 0), (add_partitions_to_txn.API.key, 4))
 """Keys of APIs, and the version from which on only brokers use them. They cost no time."""
+
+_MUTATIONS = (create_topics.API.key, delete_topics.API.key, create_partitions.API.key)
 
 
 class Metering:
@@ -47,6 +58,27 @@ class Metering:
         """The meter of a request of `size` bytes that begins now; None: its client has no quota."""
         limits = self.quotas.of(principal, header.client_id or "")
         return None if limits is None else RequestMeter(self, limits, header, size)
+
+    def owed_ms(self, principal: str, header: RequestHeader, asked: set[Limit]) -> int:
+        """How long the client of a new connection has to wait before this request is taken. Each
+        quota is asked once, and then is in `asked`: what is used afterwards the connection is told
+        itself. So others of the same quota cannot keep it waiting."""
+        limits = self.quotas.of(principal, header.client_id or "")
+        if limits is None:
+            return 0
+        key = header.api_key
+        new = {
+            limit
+            for limit, counts in (
+                (limits.produce, key == produce.API.key),
+                (limits.fetch, key == fetch.API.key),
+                (limits.mutation, key in _MUTATIONS),
+                (limits.request, not between_brokers(header)),
+            )
+            if limit is not None and counts and limit not in asked
+        }
+        asked |= new
+        return max(map(self.quotas.owed_ms, new), default=0)
 
 
 class RequestMeter:
@@ -102,30 +134,30 @@ class RequestMeter:
         """The request is about to be answered with `reply`; None: it has no reply. Returns how long
         its client has to wait, in ms: the longest of what its quotas say."""
         quotas, limits = self._metering.quotas, self._limits
-        waits = []
+        waits: list[tuple[int, str, Limit | None]] = []
         if isinstance(reply, Throttled):
             fetched = isinstance(reply, FetchReply)
             quota = CONSUMER_BYTE_RATE if fetched else CONTROLLER_MUTATION_RATE
-            waits.append((reply.throttle_ms, quota))
+            limit = limits.fetch if fetched else limits.mutation
+            waits.append((reply.throttle_ms, quota, limit))
         if limits.produce is not None and self._header.api_key == produce.API.key:
-            waits.append((quotas.produced(limits.produce, self._size), PRODUCER_BYTE_RATE))
-        if limits.request is not None and reply is not None and not self._between_brokers():
+            wait_ms = quotas.produced(limits.produce, self._size)
+            waits.append((wait_ms, PRODUCER_BYTE_RATE, limits.produce))
+        if limits.request is not None and reply is not None and not between_brokers(self._header):
             working = self._since_ns is not None
             self.stop()
-            waits.append((quotas.worked(limits.request, self._used_ns), REQUEST_PERCENTAGE))
+            wait_ms = quotas.worked(limits.request, self._used_ns)
+            waits.append((wait_ms, REQUEST_PERCENTAGE, limits.request))
             self._used_ns = 0
             if working:
                 self.start()
-        throttle_ms, quota = max(waits, default=(0, ""))
+        for wait_ms, _, limit in waits:
+            if wait_ms and limit is not None:
+                quotas.owes(limit, wait_ms)
+        throttle_ms, quota, _ = max(waits, default=(0, "", None), key=lambda wait: wait[:2])
         if throttle_ms:
             quotas.count(quota, throttle_ms)
         return throttle_ms
-
-    def _between_brokers(self) -> bool:
-        header = self._header
-        return any(
-            header.api_key == key and header.api_version >= since for key, since in _BETWEEN_BROKERS
-        )
 
     def framed(self, reply: Any, size: int) -> None:
         """The reply has `size` bytes. They count if it answers a Fetch that has not been refused;
@@ -133,6 +165,13 @@ class RequestMeter:
         limit = self._limits.fetch
         if limit is not None and isinstance(reply, FetchReply) and not reply.throttle_ms:
             self._metering.quotas.sent(limit, size - reply.counted)
+
+
+def between_brokers(header: RequestHeader) -> bool:
+    """Whether only brokers send such a request."""
+    return any(
+        header.api_key == key and header.api_version >= since for key, since in _BETWEEN_BROKERS
+    )
 
 
 class Mute:

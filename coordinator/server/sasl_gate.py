@@ -18,6 +18,7 @@ from groupd.coordinator.runtime.clock import TimerHandle
 from groupd.coordinator.security.sasl.authenticator import (
     Action,
     Authenticator,
+    Claimed,
     Complete,
     Drop,
     Identity,
@@ -25,7 +26,8 @@ from groupd.coordinator.security.sasl.authenticator import (
     Proceed,
     Refuse,
 )
-from groupd.coordinator.security.sasl.mechanism import Step
+from groupd.coordinator.security.sasl.mechanism import Rejected, Step
+from groupd.coordinator.server.by_network import network_of
 from groupd.coordinator.server.byte_budget import Account
 from groupd.coordinator.server.client_session import ClientSession
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
@@ -34,6 +36,9 @@ from groupd.protocol.wire.api import sasl_handshake
 
 REAUTHENTICATION_PAUSE_MS = 1000
 """A client that began to authenticate again may do so once more after this time."""
+
+SLOWED_MAX_MS = 3000
+"""Who guesses passwords waits so long for an answer at most; then it gets none."""
 
 _HANDSHAKE = sasl_handshake.API.key.to_bytes(2, "big")
 
@@ -143,9 +148,7 @@ class SaslGate:
 
     def close(self) -> None:
         """The connection has ended."""
-        if self._authenticator is not None and self._authenticator.tokens:
-            # The client left in the middle: it may have learned that its guess was wrong.
-            self._endpoint.count_failure(self._connection.host)
+        self._endpoint.judge.leave(self)
         for timer in (self._deadline, self._delay, self._expiry):
             if timer is not None:
                 timer.cancel()
@@ -161,9 +164,8 @@ class SaslGate:
 
     def _begin(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
-        at_ms = self._endpoint.clock.monotonic_ms()
-        at_ms += self._endpoint.config.authentication_timeout_ms
-        self._deadline = self._endpoint.clock.call_at(at_ms, self._too_late)
+        timeout_ms = self._endpoint.config.authentication_timeout_ms
+        self._deadline = self._later(timeout_ms, self._too_late)
 
     def _act(self, action: Action) -> None:
         connection, authenticator = self._connection, self._authenticator
@@ -178,33 +180,65 @@ class SaslGate:
                 connection.write(frame)
             case InThread(work, size):
                 connection.hold()
-                self._run(work, size)
+                connection.account.grow(size)
+                network, told = network_of(connection.host), partial(self._of_thread, size)
+                self._endpoint.judge.run(self, network, size, work, told)
+            case Claimed(user, step):
+                self._slow_down(user, step)
             case Refuse(frame, reason):
                 self._failed(reason)
                 connection.hold()
                 connection.stop_reading()
-                at_ms = self._endpoint.clock.monotonic_ms()
-                at_ms += self._endpoint.config.connection_failed_authentication_delay_ms
-                self._delay = self._endpoint.clock.call_at(at_ms, partial(self._part, frame))
+                delay_ms = self._endpoint.config.connection_failed_authentication_delay_ms
+                self._delay = self._later(delay_ms, partial(self._part, frame))
             case Drop(reason):
                 self._failed(reason)
                 connection.abort()
 
-    def _run(self, work: Callable[[], Step], size: int) -> None:
-        """Runs `work` in a thread, once there is room for the `size` bytes that it holds."""
-        connection = self._connection
-        if connection.closed:
-            return
-        if connection.account.may_go_on(size, partial(self._run, work, size)):
-            connection.account.grow(size)
-            self._endpoint.judge.run(work, partial(self._judged, size))
-
-    def _judged(self, size: int, step: Step) -> None:
+    def _of_thread(self, size: int, step: Step | None) -> None:
+        """Takes what the thread has found; None: too many tokens wait for it."""
         if self._connection.closed or self._authenticator is None:
             return
         self._connection.account.grow(-size)
-        self._act(self._authenticator.judged(step))
-        self._connection.release()
+        if step is None:
+            self._act(Drop("too many tokens wait"))
+        else:
+            self._go_on(step)
+
+    def _slow_down(self, user: str, step: Step) -> None:
+        """Goes on with `step`, later if too many passwords were wrong: then a guesser waits whether
+        it is right or wrong, or gets no answer. Who authenticates again as itself learns nothing
+        new."""
+        guesses, host = self._endpoint.guesses, self._connection.host
+        if self._identity is not None and self._identity.principal == f"User:{user}":
+            self._act(self._judged(step))
+            return
+        wait_ms = guesses.wait_ms(host, user)
+        if wait_ms > SLOWED_MAX_MS:
+            self._act(Refuse(None, "not judged: too many wrong passwords"))
+            return
+        if isinstance(step, Rejected):
+            guesses.wrong(host, user)
+        else:
+            guesses.right(host, user)
+        if wait_ms:
+            self._connection.hold()
+            self._delay = self._later(wait_ms, partial(self._go_on, step))
+        else:
+            self._act(self._judged(step))
+
+    def _judged(self, step: Step) -> Action:
+        assert self._authenticator is not None
+        return self._authenticator.judged(step)
+
+    def _go_on(self, step: Step) -> None:
+        """Ends a `hold` with `step`."""
+        if not (self._connection.closed or self._authenticator is None):
+            self._act(self._judged(step))
+            self._connection.release()
+
+    def _later(self, wait_ms: int, go: Callable[[], None]) -> TimerHandle:
+        return self._endpoint.clock.call_at(self._endpoint.clock.monotonic_ms() + wait_ms, go)
 
     def _completed(self, identity: Identity) -> None:
         self._end_login()
@@ -247,7 +281,6 @@ class SaslGate:
         assert self._authenticator is not None
         self._end_login()
         self._count(succeeded=False)
-        self._endpoint.count_failure(self._connection.host)
         log.info(
             "authentication failed",
             client=self._connection.host,

@@ -109,6 +109,10 @@ class TlsConnection(asyncio.Transport, Receiver):
         self._closing = False
         self._writes_no_more = False
 
+    @property
+    def host(self) -> str:
+        return self._inner.host
+
     # The protocol of the socket -----------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

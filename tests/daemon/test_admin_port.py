@@ -44,9 +44,10 @@ def commit_all(port: int, groups: list[str]) -> None:
                 assert client.reply()[1].endswith(b"\0\0"), "no error"
 
 
-def get(daemon: Daemon, path: str) -> int:
+def get(daemon: Daemon, path: str, host: str = "localhost") -> int:
+    asked = urllib.request.Request(daemon.admin_url + path, headers={"Host": host})
     try:
-        with urllib.request.urlopen(daemon.admin_url + path, timeout=TIMEOUT_S) as answer:
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
             answer.read()
             return int(answer.status)
     except urllib.error.HTTPError as error:
@@ -76,6 +77,19 @@ def unread(daemon: Daemon, data: bytes) -> socket.socket:
     made.connect((daemon.host, daemon.admin_port))
     made.sendall(data)
     return made
+
+
+@pytest.mark.parametrize("open_metrics", ["true", "false"])
+def test_metrics_are_not_for_pages_from_elsewhere(tmp_path: Path, open_metrics: str) -> None:
+    """A name that leads here by DNS rebinding shows no names of groups; one of a scraper does."""
+    settings = {
+        "groupd.admin.hosts": "groupd.monitoring.svc",
+        "groupd.admin.metrics.open": open_metrics,
+    }
+    with running(Daemon(tmp_path, settings=settings)) as daemon:
+        for host, status in (("evil.example", 421), ("GROUPD.monitoring.svc:9644", 200)):
+            assert get(daemon, "/metrics", host) == status, host
+            assert get(daemon, "/healthz", host) == 200, host
 
 
 def test_who_reads_nothing_and_who_says_nothing_keep_nobody_out(daemon: Daemon) -> None:

@@ -50,6 +50,7 @@ def settings(directory: Path) -> dict[str, str]:
         "sasl.oauthbearer.expected.issuer": ISSUER,
         # All connections come from one address, and many logins fail.
         "groupd.authentication.failures.per.ip": "0",
+        "groupd.authentication.failures.per.user": "0",
         # It holds a connection; that it is kept is shown elsewhere.
         "connection.failed.authentication.delay.ms": "10",
         "connections.max.reauth.ms": str(int(SESSION_S * 1000)),

@@ -13,6 +13,7 @@ import yaml
 
 from tests.monitoring.dashboards import FOLDER, NAMES, dashboard, panels, queries, variables
 from tests.monitoring.names import TYPES, known
+from tests.support.deployment import serve_flags
 from tests.support.toolchain import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -141,6 +142,14 @@ def test_the_containers_have_the_files_where_they_look_for_them() -> None:
     settings = loaded("prometheus.yml")
     assert source["jsonData"]["timeInterval"] == settings["global"]["scrape_interval"]
     assert [job["job_name"] for job in settings["scrape_configs"]] == ["groupd"]
+
+    # Prometheus asks by a name that the admin port knows.
+    flags, config = serve_flags(loaded("compose.yaml")["services"]["groupd"]["command"], {})
+    (targets,) = (job["static_configs"] for job in settings["scrape_configs"])
+    assert flags.admin is not None
+    asked = [target.partition(":")[0] for one in targets for target in one["targets"]]
+    assert set(asked) == set(config.admin_hosts)
+    assert config.admin_metrics_open
 
     # Prometheus finds its rules beside its own file.
     places = mounts("prometheus")

@@ -101,6 +101,7 @@ def sasl_settings(directory: Path) -> dict[str, str]:
         "sasl.oauthbearer.expected.audience": AUDIENCE,
         "sasl.oauthbearer.expected.issuer": ISSUER,
         "groupd.authentication.failures.per.ip": "0",
+        "groupd.authentication.failures.per.user": "0",
     }
 
 

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 
 from groupd.coordinator.security.scram_credentials import ScramCredential
 from groupd.protocol.messages.secret import Secret
@@ -30,6 +31,20 @@ def credential(
 def _salted(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
     """The salted password. It takes a millisecond, and the same users come again and again."""
     return hashlib.pbkdf2_hmac(name, password, salt, iterations)
+
+
+class KnownUsers:
+    """The credentials of users: the name of a user -> its credential, of any mechanism."""
+
+    def __init__(self, by_user: Mapping[str, ScramCredential] | None = None) -> None:
+        self._by_user = by_user or {}
+
+    def credential(self, user: str, mechanism: str) -> ScramCredential | None:
+        return self._by_user.get(user)
+
+    def some_iterations(self, mechanism: str, share: float) -> int:
+        of_all = sorted(one.iterations for one in self._by_user.values())
+        return of_all[int(share * len(of_all))]
 
 
 class ScramClient:

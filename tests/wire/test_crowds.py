@@ -59,6 +59,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         "groupd.tls.handshake.timeout.ms": str(DEADLINE_MS),
         "groupd.authentication.timeout.ms": str(DEADLINE_MS),
         "groupd.authentication.failures.per.ip": "0",
+        "groupd.authentication.failures.per.user": "0",
     }
     with running(Daemon(directory, settings=settings, topics={"orders": 1})) as made:
         yield made

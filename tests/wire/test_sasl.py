@@ -292,7 +292,7 @@ def test_a_token_that_has_just_expired(connection: SaslConnection) -> None:
 def test_long_tokens(daemon: Daemon, connection: SaslConnection) -> None:
     """SE-41."""
     connection.handshake("OAUTHBEARER")
-    assert connection.authenticate(message("a." + "b" * 400_000 + ".c")).error == 0
+    assert connection.authenticate(message("a." + "b" * 60_000 + ".c")).error == 0
     with SaslConnection(daemon.ports["sasl_plaintext"]) as other:
         other.handshake("OAUTHBEARER")
         with contextlib.suppress(ConnectionError):

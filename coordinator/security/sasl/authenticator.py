@@ -98,7 +98,15 @@ class InThread(Struct, frozen=True):
     size: int
 
 
-Action = Proceed | Complete | Refuse | Drop | InThread
+class Claimed(Struct, frozen=True):
+    """The client has sent the password of `user`, right or wrong; nothing has been told it. Give
+    `step` to `Authenticator.judged`, now or later."""
+
+    user: str
+    step: Step
+
+
+Action = Proceed | Complete | Refuse | Drop | InThread | Claimed
 
 AnswerVersions = Callable[[int, ApiVersionsRequest], ApiVersionsReply]
 """(version, request) -> reply. A reply with an error leaves the exchange where it is."""
@@ -161,7 +169,7 @@ class Authenticator:
             return self._drop("malformed request")
 
     def judged(self, step: Step) -> Action:
-        """Takes the result of `InThread`."""
+        """Takes the result of `InThread`, or the step of `Claimed`."""
         match step:
             case Challenge(token):
                 return Proceed(self._with_token(token, 0))
@@ -232,7 +240,12 @@ class Authenticator:
         if self.tokens > TOKENS_MAX:
             return self._fail("Authentication failed: too many messages", "too many messages")
         step = self._exchange.respond(token)
-        return InThread(step.work, 2 * len(token)) if isinstance(step, Later) else self.judged(step)
+        match step:
+            case Later():
+                return InThread(step.work, len(token))
+            case Authenticated(user=user) | Rejected(guessed=str(user)):
+                return Claimed(user, step)
+        return self.judged(step)
 
     def _succeeded(self, success: Authenticated) -> Action:
         principal, before = f"User:{success.user}", self._before

@@ -16,7 +16,7 @@ from groupd.coordinator.security.sasl.authenticator import Enabled
 from groupd.coordinator.security.sasl.mechanism import Mechanism
 from groupd.coordinator.security.sasl.plain import NAME as PLAIN
 from groupd.coordinator.security.sasl.plain import PlainMechanism
-from groupd.coordinator.security.sasl.scram import FindCredential, ScramServer
+from groupd.coordinator.security.sasl.scram import Credentials, ScramServer
 from groupd.coordinator.security.scram_credentials import MECHANISMS as SCRAM_MECHANISMS
 
 OAUTHBEARER = "OAUTHBEARER"
@@ -31,10 +31,10 @@ log = structlog.get_logger("groupd.sasl")
 
 
 class Sources(Struct, frozen=True):
-    """What mechanisms need beside settings. `credential`: finds those of SCRAM users. `secret`: see
+    """What mechanisms need beside settings. `credentials`: those of SCRAM users. `secret`: see
     `ScramServer`. `wall_ms()`: the time now."""
 
-    credential: FindCredential
+    credentials: Credentials
     secret: bytes
     wall_ms: Callable[[], int]
 
@@ -109,7 +109,7 @@ def _mechanism(
         return PlainMechanism(users), _nothing
     if name == OAUTHBEARER:
         return _oauthbearer(config, sources.wall_ms)
-    return ScramServer(name, sources.credential, sources.secret), _nothing
+    return ScramServer(name, sources.credentials, sources.secret), _nothing
 
 
 def _oauthbearer(

@@ -25,10 +25,12 @@ class Authenticated(Struct, frozen=True):
 
 class Rejected(Struct, frozen=True):
     """The client has proved nothing. `message`: what it is told. `reason`: what the log says; it
-    never holds a part of the client's message."""
+    never holds a part of the client's message. `guessed`: the user for whom it has sent a password,
+    or the proof of one."""
 
     message: str
     reason: str
+    guessed: str | None = None
 
 
 Step = Challenge | Authenticated | Rejected
@@ -56,15 +58,19 @@ class Mechanism(Protocol):
     def begin(self) -> Exchange: ...
 
 
-def invalid_credentials(mechanism: str, reason: str) -> Rejected:
+def invalid_credentials(mechanism: str, reason: str, guessed: str | None = None) -> Rejected:
     """The failure that looks the same whatever is wrong with the client's message, so that nobody
     learns which users there are (`docs/spec/security.md#2.2`)."""
     return Rejected(
-        f"Authentication failed: invalid credentials for SASL mechanism {mechanism}", reason
+        f"Authentication failed: invalid credentials for SASL mechanism {mechanism}",
+        reason,
+        guessed,
     )
 
 
-def other_authorization_id(mechanism: str) -> Rejected:
-    """The client proved who it is, but wants to act as somebody else."""
+def other_authorization_id(mechanism: str, guessed: str | None = None) -> Rejected:
+    """The client proved who it is, but wants to act as somebody else. `guessed`: see `Rejected`;
+    this answer tells that the password is right."""
     message = "Authentication failed: the authorization id differs from the user name"
-    return Rejected(message, f"{mechanism} with the authorization id of somebody else")
+    reason = f"{mechanism} with the authorization id of somebody else"
+    return Rejected(message, reason, guessed)

@@ -25,6 +25,10 @@ NAME = "OAUTHBEARER"
 _ACKNOWLEDGED = b"\x01"
 _REFUSED = b'{"status":"invalid_token"}'
 
+MESSAGE_MAX = 64 * 1024
+"""Bytes of a client's message. Identity providers give tokens of one or two thousand, and few HTTP
+servers, for which such tokens are made, take headers of more than 8 to 64 thousand."""
+
 PAIRS_MAX = 100
 """Key=value pairs in a message: the token and extensions, of which most clients send none."""
 
@@ -59,6 +63,8 @@ class OAuthBearerExchange:
         if self._refused and token == _ACKNOWLEDGED:
             return Rejected(_REFUSED.decode(), "invalid token")
         self._refused = False
+        if len(token) > MESSAGE_MAX:
+            return invalid_credentials(NAME, "message too long")
         return Later(partial(self._look_at, token))
 
     def _look_at(self, message: bytes) -> Step:

@@ -14,6 +14,9 @@ from groupd.coordinator.security.sasl.mechanism import (
 )
 
 NAME = "PLAIN"
+MESSAGE_MAX = 16 * 1024
+"""Bytes of a client's message."""
+
 _PARTS = 3
 
 
@@ -32,6 +35,8 @@ class PlainMechanism:
         return self
 
     def respond(self, token: bytes) -> Step:
+        if len(token) > MESSAGE_MAX:
+            return _malformed("too long")
         try:
             parts = token.decode().split("\0")
         except UnicodeDecodeError:
@@ -47,9 +52,10 @@ class PlainMechanism:
             return Rejected(
                 "Authentication failed: Invalid username or password",
                 "unknown user or wrong password",
+                user,
             )
         if authorization_id not in ("", user):
-            return other_authorization_id(NAME)
+            return other_authorization_id(NAME, user)
         return Authenticated(b"", user)
 
 

@@ -1,7 +1,8 @@
 """SASL/SCRAM-SHA-256 and -512, the server's side (RFC 5802, RFC 7677; `docs/spec/security.md#2.3`).
 
 The grammar is Kafka's. An unknown user gets an answer as a known one does, with a salt that does
-not change, and fails at the end, with the same amount of hashing. There is no channel binding.
+not change and with iterations that known users have, and fails at the end, with the same amount of
+hashing. There is no channel binding.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from typing import Protocol
 
 from groupd.coordinator.security.sasl.mechanism import (
     Authenticated,
@@ -23,7 +25,6 @@ from groupd.coordinator.security.sasl.mechanism import (
     other_authorization_id,
 )
 from groupd.coordinator.security.scram_credentials import (
-    ITERATIONS_DEFAULT,
     MECHANISMS,
     SALT_BITS,
     ScramCredential,
@@ -50,8 +51,14 @@ _NO_BINDING = "biws"
 """Base64 of the shortest GS2 header, "n,,". Some clients send it whatever their header was."""
 
 
-FindCredential = Callable[[str, str], ScramCredential | None]
-"""(user, mechanism) -> credential."""
+class Credentials(Protocol):
+    """Those of the users. `mechanism`: the name of one."""
+
+    def credential(self, user: str, mechanism: str) -> ScramCredential | None: ...
+
+    def some_iterations(self, mechanism: str, share: float) -> int:
+        """The iterations of one of the users; `share`, from 0 to 1, chooses whose."""
+        ...
 
 
 def new_nonce() -> str:
@@ -66,13 +73,13 @@ class ScramServer:
     def __init__(
         self,
         name: str,
-        find: FindCredential,
+        credentials: Credentials,
         secret: bytes,
         nonce: Callable[[], str] = new_nonce,
     ) -> None:
         self.name = name
         self._hash = MECHANISMS[name].hash_name
-        self._find = find
+        self._credentials = credentials
         self._secret = secret
         self._nonce = nonce
 
@@ -81,13 +88,20 @@ class ScramServer:
 
     def _credential(self, user: str, with_token: bool) -> tuple[ScramCredential, bool]:
         """The credential, and whether there is such a user. Both ways do the same work."""
-        digest = hashlib.sha512(f"{self.name}\0{user}".encode()).digest()
-        unknown = hmac.digest(self._secret, digest, self._hash)
-        salt = salt_of(int.from_bytes(unknown, "big") >> (8 * len(unknown) - SALT_BITS))
-        key = Secret(unknown)  # no proof fits it
-        nobody = ScramCredential(salt, key, key, ITERATIONS_DEFAULT)
-        known = None if with_token else self._find(user, self.name)
+        share = self._drawn(user) / (1 << SALT_BITS)
+        iterations = self._credentials.some_iterations(self.name, share)
+        # Other iterations come with another salt, as they do when a password is set.
+        salt = salt_of(self._drawn(f"{user}\0{iterations}"))
+        key = Secret(bytes(MECHANISMS[self.name].size))  # no proof fits it
+        nobody = ScramCredential(salt, key, key, iterations)
+        known = None if with_token else self._credentials.credential(user, self.name)
         return (nobody, False) if known is None else (known, True)
+
+    def _drawn(self, text: str) -> int:
+        """A number of `SALT_BITS` bits that looks random, the same each time for a text."""
+        digest = hashlib.sha512(f"{self.name}\0{text}".encode()).digest()
+        drawn = hmac.digest(self._secret, digest, self._hash)
+        return int.from_bytes(drawn, "big") >> (8 * len(drawn) - SALT_BITS)
 
 
 class ScramExchange:
@@ -157,7 +171,7 @@ class ScramExchange:
         right = self._proves(proof, hmac.digest(credential.stored_key, signed, self._hash))
         signature = hmac.digest(credential.server_key, signed, self._hash)
         if not (right and self._known):
-            return self._invalid("unknown user or wrong password")
+            return self._invalid("unknown user or wrong password", user)
         return Authenticated(b"v=" + b64encode(signature), user)
 
     def _proves(self, proof: bytes, signature: bytes) -> bool:
@@ -168,8 +182,8 @@ class ScramExchange:
         stored = hashlib.new(self._hash, key).digest()
         return hmac.compare_digest(stored, self._credential.stored_key)
 
-    def _invalid(self, reason: str) -> Rejected:
-        return invalid_credentials(self._name, reason)
+    def _invalid(self, reason: str, guessed: str | None = None) -> Rejected:
+        return invalid_credentials(self._name, reason, guessed)
 
 
 def _unescaped(name: str) -> str:

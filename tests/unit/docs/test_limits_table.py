@@ -11,14 +11,17 @@ from msgspec import Struct
 
 from groupd.coordinator.config import FIELDS_BY_KEY
 from groupd.coordinator.security import audit, quota_entities
+from groupd.coordinator.security.sasl import oauthbearer, plain, scram
 from groupd.coordinator.server import (
     admin_access,
     admin_http,
     admin_kinds,
     http_body,
+    judge,
     log_limits,
     receiving,
     recent_failures,
+    sasl_gate,
     tls_connection,
     turns,
 )
@@ -47,6 +50,12 @@ CONSTANTS = {
         f"{admin_http.UNASKED_MAX}, for {admin_http.REQUEST_TIMEOUT_S:.0f} s each"
     ),
     "head of a request to it": f"{http_body.READ_BYTES // 1024} KiB",
+    "a message of OAUTHBEARER; of PLAIN and SCRAM": (
+        f"{oauthbearer.MESSAGE_MAX // 1024} KiB; {plain.MESSAGE_MAX // 1024} KiB"
+    ),
+    "tokens that wait for the check of their signature": (
+        f"{judge.WAITING_BYTES_MAX // 1024**2} MiB"
+    ),
     "wrong tokens of one address there": (
         f"{admin_access.FAILURES_MAX} in {recent_failures.WINDOW_S:.0f} s"
     ),
@@ -120,6 +129,10 @@ def test_every_limit_is_in_the_table() -> None:
 
 
 def test_other_numbers_of_the_page() -> None:
-    failures = next(limit for limit in table() if "failures.per.ip" in limit.name)
-    assert failures.default.endswith(f" in {recent_failures.WINDOW_S:.0f} s")
+    failures = [limit.default for limit in table() if "authentication.failures" in limit.name]
+    assert len(failures) == 2
+    assert all(one.endswith(f" in {recent_failures.WINDOW_S:.0f} s") for one in failures)
+    assert plain.MESSAGE_MAX == scram.MESSAGE_MAX
+    page = (ROOT / "docs" / "security.md").read_text()
+    assert f"would take more than {sasl_gate.SLOWED_MAX_MS // 1000} seconds" in page
     assert (audit.WINDOW_S, audit.LINES_MAX) == (10, 100), "the section on the audit log"

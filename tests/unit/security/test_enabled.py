@@ -15,8 +15,9 @@ from groupd.coordinator.security.sasl.enabled import (
     enabled_mechanisms,
 )
 from tests.support.sasl_client import ALL_MECHANISMS, plain_config, sasl_settings
+from tests.support.scram_client import KnownUsers
 
-SOURCES = Sources(lambda user, mechanism: None, b"secret", lambda: 0)
+SOURCES = Sources(KnownUsers(), b"secret", lambda: 0)
 PLAIN_KEY = "listener.name.short.plain.sasl.jaas.config"
 
 

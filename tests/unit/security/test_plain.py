@@ -41,6 +41,7 @@ def test_right_passwords(token: bytes, user: str) -> None:
         b"\0Alice\0pw",
         b"",
         b"\0\xff\0pw",
+        b"\0alice\0" + b"p" * 16384,
     ],
 )
 def test_everything_else_fails(token: bytes) -> None:
@@ -70,7 +71,10 @@ def test_an_unknown_user_costs_and_looks_like_a_wrong_password(
     wrong = mechanism.respond(b"\0alice\0no")
     of_wrong, calls = calls, Counter()
     unknown = mechanism.respond(b"\0nobody\0no")
-    assert wrong == unknown
+    assert isinstance(wrong, Rejected)
+    assert isinstance(unknown, Rejected)
+    assert (wrong.message, wrong.reason) == (unknown.message, unknown.reason)
+    assert (wrong.guessed, unknown.guessed) == ("alice", "nobody")
     assert of_wrong == calls
     assert sum(calls.values()) == 2
 

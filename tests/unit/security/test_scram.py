@@ -14,7 +14,7 @@ from groupd.coordinator.security.sasl import scram
 from groupd.coordinator.security.sasl.mechanism import Authenticated, Challenge, Rejected, Step
 from groupd.coordinator.security.sasl.scram import ScramExchange, ScramServer
 from groupd.coordinator.security.scram_credentials import ScramCredential
-from tests.support.scram_client import ScramClient, credential
+from tests.support.scram_client import KnownUsers, ScramClient, credential
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
 SHA_256 = MECHANISMS[0]
@@ -22,7 +22,7 @@ SHA_256 = MECHANISMS[0]
 
 def server(name: str = SHA_256, users: dict[str, str] | None = None, **more: Any) -> ScramServer:
     found = {user: credential(name, pw) for user, pw in (users or {"alice": "pw"}).items()}
-    return ScramServer(name, lambda user, mechanism: found.get(user), b"secret", **more)
+    return ScramServer(name, KnownUsers(found), b"secret", **more)
 
 
 def challenge(step: Step) -> bytes:
@@ -45,8 +45,8 @@ def test_both_sides_prove_that_they_know_the_password(name: str) -> None:
 
 def test_the_example_of_rfc_7677() -> None:
     salt = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
-    kept = credential(SHA_256, "pencil", salt)
-    mechanism = ScramServer(SHA_256, lambda *_: kept, b"", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    kept = KnownUsers({"user": credential(SHA_256, "pencil", salt)})
+    mechanism = ScramServer(SHA_256, kept, b"", lambda: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     exchange = mechanism.begin()
     first = challenge(exchange.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"))
     assert first == (
@@ -141,10 +141,12 @@ def test_an_unknown_user_looks_like_a_wrong_password(monkeypatch: pytest.MonkeyP
     of_wrong = run(wrong, mechanism.begin())
     calls_of_wrong, calls = calls, Counter()
     of_unknown = run(unknown, mechanism.begin())
-    assert of_wrong == of_unknown
     assert isinstance(of_wrong, Rejected)
+    assert isinstance(of_unknown, Rejected)
+    assert (of_wrong.message, of_wrong.reason) == (of_unknown.message, of_unknown.reason)
+    assert (of_wrong.guessed, of_unknown.guessed) == ("alice", "mabel")
     assert calls_of_wrong == calls
-    assert sum(calls.values()) == 5
+    assert sum(calls.values()) == 7
 
 
 def test_the_salt_of_an_unknown_user_stays() -> None:
@@ -160,6 +162,32 @@ def test_the_salt_of_an_unknown_user_stays() -> None:
     assert salt(b"nobody")[1] == salt(b"alice")[1] == b"i=4096"
     # As Kafka's tools make them: 130 bits in base 36.
     assert b64decode(salt(b"nobody")[0][2:]).decode().isalnum()
+
+
+def test_unknown_users_have_the_iterations_that_known_ones_have() -> None:
+    known = {f"user-{number}": credential(SHA_256, "pw", iterations=4096) for number in range(5)}
+    more = {f"more-{number}": credential(SHA_256, "pw", iterations=16384) for number in range(15)}
+
+    def shown(users: dict[str, ScramCredential]) -> list[tuple[bytes, bytes]]:
+        """Salt and iterations of many unknown users."""
+        mechanism = ScramServer(SHA_256, KnownUsers(users), b"secret")
+        firsts = (
+            challenge(mechanism.begin().respond(b"n,,n=nobody-%d,r=x" % number))
+            for number in range(400)
+        )
+        return [tuple(first.split(b",")[1:]) for first in firsts]  # type: ignore[misc]
+
+    before, after = shown(known), shown(known | more)
+    assert {iterations for _, iterations in before} == {b"i=4096"}
+    counts = Counter(iterations for _, iterations in after)
+    assert counts.keys() == {b"i=4096", b"i=16384"}
+    assert 250 < counts[b"i=16384"] < 350, "in proportion"
+    # The salt of a user changes when its password is set, and only then.
+    for (salt, iterations), (new_salt, new_iterations) in zip(before, after, strict=True):
+        assert (salt == new_salt) == (iterations == new_iterations)
+    one_more = {"new": credential(SHA_256, "pw", iterations=16384)}
+    changed = zip(after, shown(known | more | one_more), strict=True)
+    assert sum(old != new for old, new in changed) < 20
 
 
 @pytest.mark.parametrize(
@@ -214,7 +242,7 @@ def test_extensions() -> None:
 def test_the_credential_is_read_once() -> None:
     """SE-34."""
     kept: dict[str, ScramCredential] = {"alice": credential(SHA_256, "pw")}
-    exchange = ScramServer(SHA_256, lambda user, _: kept.get(user), b"").begin()
+    exchange = ScramServer(SHA_256, KnownUsers(kept), b"").begin()
     client = ScramClient(SHA_256, "alice", "pw")
     first = challenge(exchange.respond(client.first()))
     kept["alice"] = credential(SHA_256, "other")

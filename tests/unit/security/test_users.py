@@ -117,6 +117,23 @@ def drop(user: str, mechanism: int = SHA_256) -> ScramDeletion:
     return ScramDeletion(user, mechanism)
 
 
+async def test_the_iterations_of_the_users_there_are(bench: Bench) -> None:
+    def shown(users: Users) -> list[int]:
+        return [users.some_iterations("SCRAM-SHA-256", tenth / 10) for tenth in range(10)]
+
+    assert shown(bench.users) == [4096] * 10, "nobody is there"
+    await bench.alter(put("alice", iterations=8192), put("bob", SHA_512, 5000))
+    assert shown(bench.users) == [8192] * 10
+    await bench.alter(put("carol", iterations=4096))
+    assert shown(bench.users) == [4096] * 5 + [8192] * 5
+    await bench.alter(put("alice", iterations=16384))
+    assert shown(bench.users) == [4096] * 5 + [16384] * 5
+    again = await Bench(bench.store).start()
+    assert shown(again.users) == shown(bench.users)
+    await bench.alter(drop("carol"))
+    assert shown(bench.users) == [16384] * 10
+
+
 async def test_made_changed_and_deleted(bench: Bench) -> None:
     assert await bench.alter(put("alice"), put("bob", SHA_512, 8192)) == {
         "alice": NONE,

@@ -24,11 +24,9 @@ from groupd.coordinator.security.sasl.mechanism import (
 )
 from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
-from groupd.coordinator.server.recent_failures import WINDOW_S, RecentFailures
-from groupd.coordinator.server.sasl_endpoint import (
-    Judge,
-    SaslEndpoint,
-)
+from groupd.coordinator.server.guesses import Guesses
+from groupd.coordinator.server.judge import Judge
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
 from groupd.coordinator.server.slot import Slot
 from groupd.protocol.messages.cluster import ApiVersionsReply
 from tests.support.raw import api_versions, frame
@@ -57,6 +55,8 @@ class Scripted:
                 return Later(lambda: Rejected(*[]))
             case [b"as", name]:
                 return Authenticated(b"", name.decode())
+            case [b"guess", name]:
+                return Rejected("told to the client", "wrong password", name.decode())
         return Rejected("told to the client", "wrong password")
 
 
@@ -84,17 +84,13 @@ class SaslClient(Client):
     def __init__(self, reauth_ms: int = 0, **config: Any) -> None:
         self.reauth_ms = reauth_ms
         self.judge = Judge()
-        self.failures: RecentFailures | None = None
+        self.guesses: Guesses | None = None
         super().__init__(**config)
         self.at_once = True
 
     def connect(self) -> tuple[Transport, Connection]:
-        if self.failures is None:
-            self.failures = RecentFailures(
-                self.config.authentication_failures_per_ip,
-                10,
-                lambda: self.clock.monotonic_ms() / 1000,
-            )
+        if self.guesses is None:
+            self.guesses = Guesses(self.config, self.clock.monotonic_ms)
         mechanisms = {"TEST": Enabled(Scripted(), self.reauth_ms)}
         endpoint = SaslEndpoint(
             "EXTERNAL",
@@ -103,7 +99,7 @@ class SaslClient(Client):
             lambda version, request: ApiVersionsReply(api_keys=()),
             self.clock,
             self.stats.sasl,
-            self.failures,
+            self.guesses,
             self.judge,
         )
         kafka = KafkaEndpoint("EXTERNAL", lambda principal, host: Named(principal), endpoint)
@@ -177,6 +173,20 @@ async def test_frames_wait_while_a_token_is_judged() -> None:
             break
     assert client.pending() == [3]
     assert client.principal == ALICE
+    client.judge.close()
+
+
+async def test_a_token_that_waits_counts_and_goes_with_its_connection() -> None:
+    client = SaslClient()
+    first, second = client.connect()[1], client.connect()[1]
+    token = b"in-thread" + b" " * 50_000
+    for connection in (first, second):
+        connection.data_received(frame(handshake("TEST")) + frame(authenticate(token)))
+    assert client.judge.waiting == 1
+    assert client.fairness.budget.used > 2 * 30_000
+    second.connection_lost(None)
+    assert client.judge.waiting == 0
+    assert client.fairness.budget.used < 50_000
     client.judge.close()
 
 
@@ -465,31 +475,101 @@ async def test_clients_that_cannot_authenticate_again_are_counted() -> None:
     assert client.pending() == []
 
 
-async def test_an_address_that_fails_too_often_is_kept_out_for_a_while() -> None:
-    """SE-91."""
-    client = SaslClient(authentication_failures_per_ip=3)
-    for _ in range(3):
-        assert not client.transport.aborted
-        client.login(b"wrong")
-        client.transport, client.connection = client.connect()
-    assert client.transport.aborted
-    assert client.stats.refused == 1
-    client.clock.advance(int(WINDOW_S * 1000))
-    client.transport, client.connection = client.connect()
+class Guesser(SaslClient):
+    """Each login has a connection of its own, from `host`."""
+
+    def attempt(self, token: bytes, host: str = "10.0.0.7") -> tuple[Transport, Connection]:
+        made = _, connection = self.connect()
+        connection.host = f"/{host}"
+        connection.data_received(frame(handshake("TEST")) + frame(authenticate(token)))
+        return made
+
+    def logs_in(self, token: bytes, host: str = "10.0.0.7", wait_ms: int = 0) -> bool:
+        """Whether the client of a new connection is known, at once or after some time."""
+        _, connection = self.attempt(token, host)
+        self.clock.advance(wait_ms)
+        return connection.session.access.principal == f"User:{token.split()[1].decode()}"
+
+
+def answered(transport: Transport) -> bool:
+    """Whether the client has got the answer to its password, behind that to the handshake."""
+    return len(transport.sent) > 50
+
+
+async def test_connections_made_before_do_not_help_a_guesser() -> None:
+    client = Guesser(authentication_failures_per_user=5)
+    connections = [client.connect() for _ in range(300)]
+    for _, connection in connections:
+        connection.data_received(frame(handshake("TEST")) + frame(authenticate(b"guess alice")))
+    transport, right = client.attempt(b"as alice")
+    client.clock.advance(101)
+    assert sum(answered(one) for one, _ in connections) == 5
+    assert isinstance(transport, Transport)
+    assert not answered(transport)
+    client.clock.advance(4_000)
+    # One more each two seconds. The others got no answer, right or wrong.
+    assert sum(answered(one) for one, _ in connections) == 6
+    assert right.session.access.principal == "User:ANONYMOUS"
+    assert transport.ended
+
+
+async def test_a_guesser_at_one_user_keeps_no_other_user_out() -> None:
+    client = Guesser(authentication_failures_per_user=5, authentication_failures_per_ip=50)
+    for _ in range(550):
+        client.attempt(b"guess alice")
+    assert client.logs_in(b"as bob")
+    assert client.logs_in(b"as alice", "10.0.0.8")
+    assert not client.logs_in(b"as alice")
+    client.clock.advance(10_000)
+    assert client.logs_in(b"as alice"), "when nobody guesses any more"
+
+
+async def test_who_is_right_and_who_is_wrong_wait_equally_long() -> None:
+    client = Guesser(authentication_failures_per_user=20)
+    for _ in range(20):
+        client.attempt(b"guess alice")
+    assert not client.logs_in(b"as alice", wait_ms=499)
+    client.clock.advance(2)
+    assert client.logs_in(b"as alice", wait_ms=1_000)
+    wrong, _ = client.attempt(b"guess alice")
+    client.clock.advance(101)
+    assert answered(wrong)
+
+
+async def test_many_users_of_one_address_keep_out_nobody_who_was_there_before() -> None:
+    client = Guesser(authentication_failures_per_ip=50)
+    assert client.logs_in(b"as bob")
+    for number in range(550):
+        client.attempt(b"guess user-%d" % number)
+    assert client.logs_in(b"as bob")
+    assert not client.logs_in(b"as carol")
+    assert client.logs_in(b"as carol", "10.0.0.8")
+    client.clock.advance(10_000)
+    assert client.logs_in(b"as carol")
+
+
+async def test_who_authenticates_again_as_itself_is_not_slowed_down() -> None:
+    client = Guesser(reauth_ms=60_000, authentication_failures_per_user=1)
     client.login()
-    assert client.principal == ALICE
+    for number in range(10):
+        client.attempt(b"guess alice")
+        client.attempt(b"guess user-%d" % number)
+    client.clock.advance(2_000)
+    client.login()
+    assert client.counted()["TEST", True, True] == 1
+    client.clock.advance(2_000)
+    client.attempt(b"guess bob")
+    client.login(b"as bob")
+    assert len(client.replies()) == 5, "whether that was the password of bob is not told"
 
 
-async def test_who_leaves_in_the_middle_has_failed() -> None:
-    client = SaslClient(authentication_failures_per_ip=1)
-    client.send(frame(handshake("TEST")))
-    client.connection.connection_lost(None)
-    client.transport, client.connection = client.connect()
-    assert not client.transport.aborted, "without a guess nothing is learned"
-    client.login(b"more")
-    client.connection.connection_lost(None)
-    client.transport, client.connection = client.connect()
-    assert client.transport.aborted
+async def test_what_is_no_password_counts_for_nobody() -> None:
+    client = Guesser(authentication_failures_per_ip=1, authentication_failures_per_user=1)
+    for token in (b"wrong", b"more", b"bug"):
+        _, connection = client.attempt(token)
+        connection.connection_lost(None)
+    assert client.logs_in(b"as alice")
+    client.judge.close()
 
 
 def test_the_defaults() -> None:

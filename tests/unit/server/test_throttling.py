@@ -14,7 +14,7 @@ import pytest
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.host import Host
-from groupd.coordinator.server.client_session import KafkaEndpoint
+from groupd.coordinator.server.client_session import ASKED_MAX, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.listener import KafkaListener
@@ -220,7 +220,90 @@ async def test_other_clients_are_not_slowed_down(server: Server) -> None:
     await server.quota(producer_byte_rate=1000)
     assert await Client(server, "one").produce(50_000)
     assert await Client(server, "other").produce(10) == 0
-    assert await Client(server, "one").produce(10)
+    client = Client(server, "one")
+    client.send("Produce", 9, **produce_fields(10))
+    assert await client.receive() == []
+
+
+async def test_what_a_client_owes_outlives_its_connection(server: Server) -> None:
+    await server.quota(producer_byte_rate=10_000)
+    client = Client(server)
+    throttle_ms = await client.produce(200_000)
+    client.connection.connection_lost(None)
+    again = Client(server)
+    assert (await again.call("ApiVersions", 0))["error_code"] == 0, "that costs nothing"
+    assert await again.heartbeat() == 0
+    again.send("Produce", 9, **produce_fields(10))
+    again.send("ApiVersions", 0)
+    await server.advance(throttle_ms - 1)
+    assert await again.receive() == []
+    assert not again.transport.reading
+    assert not again.connection.idle
+    await server.advance(1)
+    (reply,) = await again.receive()  # 200,000 bytes still count
+    assert reply["throttle_time"] > 0
+    assert server.parts.security.quotas.owed_ms(only_limit(server)) > 0
+    await server.advance(reply["throttle_time"])
+    assert len(await again.receive()) == 1
+    assert await Client(server).produce(10) == 0, "nothing is owed any more"
+
+
+def only_limit(server: Server) -> Any:
+    limits = server.parts.security.quotas.of("User:ANONYMOUS", "c")
+    assert limits is not None
+    return limits.produce
+
+
+async def test_who_connects_again_and_again_has_no_more_than_the_quota(server: Server) -> None:
+    await server.quota(producer_byte_rate=20_000)
+    clients, sent = [Client(server) for _ in range(8)], 0
+    for client in clients:
+        client.send("Produce", 9, **produce_fields(100_000))
+    for _ in range(600):
+        for number, client in enumerate(clients):
+            if await client.receive():
+                sent += 100_000
+                client.connection.connection_lost(None)
+                clients[number] = Client(server)
+                clients[number].send("Produce", 9, **produce_fields(100_000))
+        server.clock.advance(1000)
+    # All connections may produce once at the same time, and then owe all of it.
+    assert 0.5 < sent / 600 / 20_000 < 1.5
+
+
+async def test_a_new_connection_waits_once_however_much_others_use(server: Server) -> None:
+    await server.quota(producer_byte_rate=10_000)
+    busy = Client(server)
+    throttle_ms = await busy.produce(200_000)
+    newcomer = Client(server)
+    newcomer.send("Produce", 9, **produce_fields(10))
+    busy.send("Produce", 9, **produce_fields(200_000))
+    await server.advance(throttle_ms)
+    assert len(await busy.receive()) == 1
+    assert len(await newcomer.receive()) == 1
+
+
+async def test_time_for_requests_is_owed_by_all_requests_of_a_new_connection(
+    server: Server,
+) -> None:
+    await server.quota(request_percentage=1)
+    server.work.step_ns = 500_000_000
+    assert await Client(server).heartbeat() == 1000
+    again = Client(server)
+    again.send("Heartbeat", 4, **HEARTBEAT)
+    await server.advance(999)
+    assert await again.receive() == []
+    await server.advance(1)
+    assert len(await again.receive()) == 1
+
+
+async def test_one_connection_with_many_client_ids_is_remembered_in_little(server: Server) -> None:
+    await server.quota(producer_byte_rate=10_000)
+    client = Client(server)
+    for number in range(3 * ASKED_MAX):
+        client.client_id = f"c-{number}"
+        assert await client.produce(10) == 0
+    assert len(client.connection.session._asked or ()) <= ASKED_MAX
 
 
 async def fetch(client: Client, offset: int, **session: int) -> dict[str, Any]:
