@@ -20,6 +20,7 @@ from tests.attack.results import Row, load, save
 
 ALONE = ("groupd", "kafka", "kfake")
 TOGETHER = "all at once"
+BEFORE_LOGIN = "all before the login"
 AT_ONCE = (
     "DescribeGroups, 2 MB",
     "half frames",
@@ -32,6 +33,20 @@ AT_ONCE = (
     "metadata",
     "zstd bomb",
 )
+STRANGERS = (
+    "empty frames, before the login",
+    "zeros without end, before the login, TLS",
+    "frames of 10 bytes, before the login",
+    "unknown versions, before the login, TLS",
+    "unfinished frames, before the login",
+    "records of one byte, before the login, TLS",
+    "unfinished handshakes",
+    "large tokens",
+    "guesses of a neighbour",
+    "wrong admin tokens",
+    "foreign Host",
+)
+ROWS_OF_SEVERAL = {TOGETHER: AT_ONCE, BEFORE_LOGIN: STRANGERS}
 
 
 def chosen(only: Sequence[str], from_issue: bool) -> list[Attack]:
@@ -40,7 +55,7 @@ def chosen(only: Sequence[str], from_issue: bool) -> list[Attack]:
     if not only:
         return wanted
     found = [attack for attack in wanted if any(fnmatch(attack.name, one) for one in only)]
-    if not found and TOGETHER not in only:
+    if not found and not ROWS_OF_SEVERAL.keys() & set(only):
         raise SystemExit(f"no such attack: {', '.join(only)}; --list shows them")
     return found
 
@@ -49,17 +64,19 @@ def rows(
     setup: Setup, options: argparse.Namespace, directory: Path, stores: Stores
 ) -> Iterator[Row]:
     """The row of each attack, each on a fresh broker, so that none finds what another has left."""
-    plan = [[attack] for attack in chosen(options.only, options.issue)]
-    if not options.only or TOGETHER in options.only:
-        plan.append([ATTACKS[name] for name in AT_ONCE])
-    for number, attacks in enumerate(plan):
+    plan = [(attack.name, [attack]) for attack in chosen(options.only, options.issue)]
+    for name, names in ROWS_OF_SEVERAL.items():
+        if not options.only or name in options.only:
+            plan.append((name, [ATTACKS[one] for one in names]))
+    for number, (name, attacks) in enumerate(plan):
         if not all(setup.kind in attack.peers for attack in attacks):
             continue
-        name = "+".join(attack.name for attack in attacks) if len(attacks) == 1 else TOGETHER
+        if setup.workers > 1 and any(attack.doors for attack in attacks):
+            continue
         place = directory / f"{number}"
         least = [attack.at_least_s for attack in attacks]
         if options.quick:
-            least = [STOPPED_S for attack in attacks if attack.stands_still]
+            least = [STOPPED_S if one.stands_still else one.short_s for one in attacks]
         seconds = max(options.seconds, *least, 0.0)
         try:
             with running(setup, place, stores) as broker:
@@ -85,6 +102,7 @@ def main() -> None:
     parser.add_argument("--peer", choices=(*ALONE, "all"), default="groupd")
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=1, help="a cluster, over PostgreSQL")
     parser.add_argument("--watch", action="store_true", help="what keeps groupd's loop busy")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--json", type=Path, help="write the rows there; those in it stay")
@@ -112,12 +130,14 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="groupd-attack-") as directory:
         for kind in ALONE if options.peer == "all" else (options.peer,):
             ours = kind == "groupd"
+            cluster = options.nodes > 1
             setup = Setup(
                 kind,
-                options.store if ours else "sqlite",
+                ("postgres" if cluster else options.store) if ours else "sqlite",
                 options.workers if ours else 1,
                 settings if ours else {},
                 options.watch and ours,
+                options.nodes if ours else 1,
             )
             print(f"\n{setup.name}\n\n{table.HEAD}", flush=True)
             with store(setup.store) as stores:

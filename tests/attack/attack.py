@@ -26,5 +26,12 @@ class Attack:
     soils: bool = False
     stands_still: bool = False
     from_issue: bool = False
+    newcomers: bool = True
+    """Whether connections of honest clients that come anew are counted. Where there is no room for
+    any, they have to wait."""
+    doors: bool = False
+    """Whether it needs the listeners with TLS and logins, and the admin port."""
+    short_s: float = 0.0
+    """In the short form the attack lasts at least so many seconds."""
     at_least_s: float = 0.0
     """In the long form (without `--quick`) the attack lasts at least so many seconds."""

@@ -1,10 +1,12 @@
-"""A process that attacks: `python -m tests.attack.attacker NAME VICTIM`, told by lines of its
-standard input. It prepares, says "prepared", and waits for "begin SECONDS"; its answer is `Got`."""
+"""A process that attacks: `python -m tests.attack.attacker NAME VICTIM SECONDS`, told by lines of
+its standard input. It prepares, says "prepared", and waits for "begin SECONDS"; its answer is
+`Got`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import sys
 
 import msgspec
@@ -18,10 +20,12 @@ NICENESS = 5
 
 
 def main() -> None:
-    name, told = sys.argv[1:]
+    name, told, lasts = sys.argv[1:]
     os.nice(NICENESS)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     attack = ATTACKS[name]
-    scene = Scene(msgspec.json.decode(told.encode(), type=Victim))
+    scene = Scene(msgspec.json.decode(told.encode(), type=Victim), float(lasts))
     state = None
     with contextlib.suppress(Ended):
         state = attack.prepare(scene) if attack.prepare is not None else None

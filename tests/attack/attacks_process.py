@@ -85,6 +85,7 @@ ATTACKS = (
         "the process stands still (SIGSTOP)",
         stop,
         stands_still=True,
+        newcomers=False,
         at_least_s=STOPPED_S,
         from_issue=True,
     ),
@@ -93,6 +94,7 @@ ATTACKS = (
         "its address space may not grow; requests of 60 MB",
         no_memory,
         peers=("groupd",),
+        newcomers=False,
         soils=True,
         from_issue=True,
     ),
@@ -101,6 +103,7 @@ ATTACKS = (
         "its descriptors are limited; 500 connections at a time",
         no_descriptors,
         soils=True,
+        newcomers=False,
         from_issue=True,
     ),
 )

@@ -1,5 +1,6 @@
 """Honest clients on plain sockets, whose waits are measured: a classic group, sessions of 6 s, a
-KIP-848 group, a committer with a ledger and a producer.
+KIP-848 group, a committer with a ledger and a producer, half of them over TLS; and clients that
+come and log in anew each time (`tests.attack.newcomers`).
 
 `python -m tests.attack.honest VICTIM` answers lines of its standard input: "begin" and "end", whose
 answer is a `Report` of what came between. What a wait owes to this machine is taken off: time in
@@ -19,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from tests.attack.honest_clients import Client, Fenced, Lost, honest_clients
+from tests.attack.newcomers import newcomers
 from tests.attack.victim import Victim
 from tests.attack.waits import Lateness, Spread, Wait
 
@@ -49,7 +51,7 @@ class Honest:
     def __init__(self, victim: Victim) -> None:
         self._victim = victim
         self._lateness = Lateness(victim.pids)
-        self._clients = honest_clients(victim)
+        self._clients = [*honest_clients(victim), *newcomers(victim)]
         self._waits: list[Wait] = []
         self._since: dict[str, float] = {}
         """When each request under way was sent, by client."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from groupd.protocol.records.batch_builder import encode_batch
 from tests.attack.frames import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, produce, request
-from tests.attack.victim import Victim
+from tests.attack.victim import Address, Victim
 from tests.bench import frames as bench_frames
 from tests.crash.wire import Reader
 from tests.support.raw import string
@@ -57,19 +57,15 @@ class Client(ABC):
             await self._connect(await self._address())
             await self._join()
 
-    async def _address(self) -> tuple[str, int]:
+    async def _address(self) -> Address:
         return await asyncio.to_thread(self.victim.coordinator, self.name)
 
-    async def _connect(self, address: tuple[str, int]) -> None:
-        """Connects; if it is `secure`, to the one address with TLS: such a victim is a single
-        process."""
-        if self.secure:
-            assert self.victim.secure is not None
-            self._reader, self._writer = await asyncio.open_connection(
-                *self.victim.secure, ssl=self.victim.tls()
-            )
-        else:
-            self._reader, self._writer = await asyncio.open_connection(*address)
+    async def _connect(self, address: Address) -> None:
+        """Connects; if it is `secure`, to the listener with TLS of the same node."""
+        self._reader, self._writer = await asyncio.open_connection(
+            *(self.victim.secure(address) if self.secure else address),
+            ssl=self.victim.tls() if self.secure else None,
+        )
 
     @abstractmethod
     async def _join(self) -> None:
@@ -87,7 +83,7 @@ class Client(ABC):
         if self._writer is not None:
             self._writer.close()
 
-    async def _exchange(self, frame: bytes) -> bytes:
+    async def exchange(self, frame: bytes) -> bytes:
         """The reply."""
         assert self._reader is not None
         assert self._writer is not None
@@ -98,7 +94,7 @@ class Client(ABC):
 
     async def _read(self, frame: bytes) -> Reader:
         """The reply behind its correlation id."""
-        return Reader((await self._exchange(frame))[4:])
+        return Reader((await self.exchange(frame))[4:])
 
 
 def _verdict(error: int) -> None:
@@ -160,7 +156,7 @@ class ConsumerMember(Client):
         owned: bench_frames.Assigned | None = None,
     ) -> bench_frames.HeartbeatReply:
         asked = bench_frames.consumer_heartbeat(self.name, self._member, epoch, topics, owned)
-        reply = bench_frames.heartbeat_reply(await self._exchange(asked))
+        reply = bench_frames.heartbeat_reply(await self.exchange(asked))
         _verdict(reply.error)
         return reply
 
@@ -209,7 +205,10 @@ class Committer(Client):
             highest = self._sent
         finally:
             other.close()
-        reply.skip(4 + 4)
+        reply.skip(4)
+        if not reply.i32():
+            # Its shard is on its way to another node.
+            raise Lost(f"OffsetFetch: error {reply.i16()}")
         reply.string()
         wrong = []
         for _ in range(reply.i32()):
@@ -226,8 +225,10 @@ class Producer(Client):
 
     writes = True
 
-    async def _address(self) -> tuple[str, int]:
-        return self.victim.address
+    async def _address(self) -> Address:
+        if len(self.victim.doors) < 2:
+            return self.victim.address
+        return await asyncio.to_thread(self.victim.leader, TOPIC)
 
     async def _join(self) -> None:
         """Does nothing: a producer is no member of a group."""
@@ -251,6 +252,6 @@ KINDS: Sequence[tuple[type[Client], str]] = (
 def honest_clients(victim: Victim) -> list[Client]:
     """One of each kind, and another one of each over TLS if the victim has it."""
     made = [kind(victim, f"honest-{name}") for kind, name in KINDS]
-    if victim.secure is not None:
+    if victim.doors:
         made += [kind(victim, f"honest-{name}-tls", secure=True) for kind, name in KINDS]
     return made

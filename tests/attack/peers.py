@@ -3,20 +3,25 @@ with the same short sessions, and otherwise at its defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
 
+from tests.attack import doors
+from tests.attack.doors import limit
 from tests.attack.honest_clients import PARTITIONS, SESSION_MS, TOPIC
 from tests.attack.victim import Kind, Victim
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
 from tests.bench.proc import descendants
+from tests.support.cluster import ClusterOfDaemons
 from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KAFKA_JVM_FLAGS, KafkaBroker
+from tests.support.metrics import total
 from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.sasl_client import add_users
 from tests.support.toolchain import oracle_classpath
 
 TOPICS = {TOPIC: PARTITIONS}
@@ -31,14 +36,16 @@ SETTINGS: Mapping[str, str] = {
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """`store` and `workers` are groupd's; `settings` go over `SETTINGS`; `watched`: groupd notes
-    what keeps its loop busy, on the standard loop of asyncio."""
+    """`store`, `workers` and `nodes` are groupd's; with several nodes it is a cluster, which needs
+    PostgreSQL. `settings` go over `SETTINGS`; `watched`: groupd notes what keeps its loop busy, on
+    the standard loop of asyncio."""
 
     kind: Kind = "groupd"
     store: str = "sqlite"
     workers: int = 1
     settings: dict[str, str] = {}
     watched: bool = False
+    nodes: int = 1
 
     @property
     def name(self) -> str:
@@ -47,6 +54,8 @@ class Setup(msgspec.Struct, frozen=True):
         parts = ["groupd"]
         if self.workers > 1:
             parts.append(f"{self.workers} workers")
+        if self.nodes > 1:
+            parts.append(f"{self.nodes} nodes")
         if self.store == "postgres":
             parts.append("PostgreSQL")
         return ", ".join(parts)
@@ -54,22 +63,43 @@ class Setup(msgspec.Struct, frozen=True):
 
 class Running:
     """A broker under attack: `victim`, whether it still runs, what it has logged, and what has kept
-    its loop busy."""
+    its loop busy. `cluster`: if it is one."""
 
     def __init__(
         self,
         victim: Victim,
         alive: Callable[[], bool],
-        log: Path | None,
+        logs: Sequence[Path] = (),
         work: Path | None = None,
+        cluster: ClusterOfDaemons | None = None,
     ) -> None:
         self.victim = victim
         self.alive = alive
-        self._log = log
+        self.mains = victim.pids if cluster is not None else victim.pids[:1]
+        """The processes that no other one of them has started."""
+        self._logs = logs
         self._work = work
+        self._cluster = cluster
 
     def logged_bytes(self) -> int:
-        return self._log.stat().st_size if self._log is not None and self._log.exists() else 0
+        return sum(log.stat().st_size for log in self._logs if log.exists())
+
+    def leases(self) -> dict[str, object]:
+        """Who owns what in the cluster, as every node sees it, and how often each was fenced; empty
+        if it is none. An error of a node stands in its place."""
+        found: dict[str, object] = {}
+        for number, daemon in enumerate(self._cluster.daemons if self._cluster is not None else ()):
+            try:
+                page = self._cluster.page(daemon) if self._cluster is not None else {}
+                fenced = total(daemon.admin_url, "groupd_cluster_fenced_total")
+            except OSError as error:
+                found[f"node {number}"] = repr(error)
+                continue
+            found[f"node {number} was fenced"] = fenced
+            for unit in page["units"]:
+                name = f"{unit['kind']} {unit['number']} for node {number}"
+                found[name] = unit["owner"], unit["epoch"]
+        return found
 
     def pieces(self, since: float) -> list[tuple[float, float, str]]:
         """(when, milliseconds of processor, what) of long pieces of work in one go since then,
@@ -129,16 +159,56 @@ def _groupd(
     stack: ExitStack, directory: Path, settings: Mapping[str, str], setup: Setup, flags: list[str]
 ) -> Running:
     flags = [*flags, "--log-level", "warning"]
+    if setup.workers == 1:
+        settings = {**doors.attacked(directory / "keys"), **settings}
+    if setup.nodes > 1:
+        return _cluster(stack, directory, settings, setup, flags)
     daemon = (WatchedDaemon if setup.watched else Daemon)(
         directory, topics=TOPICS, settings=settings, arguments=flags, workers=setup.workers
     )
     stack.callback(daemon.close)
     daemon.start()
+    if setup.workers == 1:
+        add_users(daemon)
+        limit(daemon)
     nodes = [(daemon.host, int(node.rpartition(":")[2])) for node in daemon.nodes]
     pids = tuple(descendants(daemon.pid))
     victim = Victim("groupd", tuple(nodes), pids, daemon.admin_port)
+    if setup.workers == 1:
+        victim = _with_doors(victim, directory, [daemon])
     work = daemon.work if isinstance(daemon, WatchedDaemon) else None
-    return Running(victim, lambda: daemon.process.running, directory / "groupd.log", work)
+    return Running(victim, lambda: daemon.process.running, [directory / "groupd.log"], work)
+
+
+def _cluster(
+    stack: ExitStack, directory: Path, settings: Mapping[str, str], setup: Setup, flags: list[str]
+) -> Running:
+    cluster = ClusterOfDaemons(
+        directory, "", count=setup.nodes, topics=TOPICS, settings=settings, arguments=flags
+    )
+    stack.callback(cluster.close)
+    cluster.start()
+    add_users(cluster.daemons[0])
+    limit(cluster.daemons[0])
+    nodes = tuple((one.host, one.port) for one in cluster.daemons)
+    pids = tuple(one.pid for one in cluster.daemons)
+    victim = Victim("groupd", nodes, pids, cluster.daemons[0].admin_port)
+    return Running(
+        _with_doors(victim, directory, cluster.daemons),
+        lambda: all(one.process.running for one in cluster.daemons),
+        [one.directory / "groupd.log" for one in cluster.daemons],
+        cluster=cluster,
+    )
+
+
+def _with_doors(victim: Victim, directory: Path, daemons: Sequence[Daemon]) -> Victim:
+    return msgspec.structs.replace(
+        victim,
+        doors=doors.doors(daemons),
+        ca=str(directory / "keys" / "ca.pem"),
+        tokens=doors.tokens(),
+        admin_token=doors.ADMIN_TOKEN,
+    )
 
 
 def _kafka(stack: ExitStack, directory: Path, settings: Mapping[str, str]) -> Running:
@@ -147,7 +217,7 @@ def _kafka(stack: ExitStack, directory: Path, settings: Mapping[str, str]) -> Ru
     stack.callback(broker.close)
     broker.start()
     victim = Victim("kafka", ((broker.host, broker.port),), (broker.pid,))
-    return Running(victim, lambda: broker.process.running, directory / "kafka.log")
+    return Running(victim, lambda: broker.process.running, [directory / "kafka.log"])
 
 
 def _kfake(stack: ExitStack, settings: Mapping[str, str]) -> Running:
@@ -157,4 +227,4 @@ def _kfake(stack: ExitStack, settings: Mapping[str, str]) -> Running:
     stack.callback(process.close)
     host, _, port = process.ask("start").split()[1].rpartition(":")
     victim = Victim("kfake", ((host, int(port)),), (process.pid,))
-    return Running(victim, lambda: process.running, None)
+    return Running(victim, lambda: process.running)

@@ -1,6 +1,6 @@
 """Real consumers of librdkafka: two of a classic group with sessions of 6 s, two of a KIP-848
 group. `python -m tests.attack.readers BOOTSTRAP` answers lines of its standard input: "begin" and
-"end", whose answer is the members that lost their partitions in between."""
+"end" (or "end at once"), whose answer is the members that lost their partitions in between."""
 
 from __future__ import annotations
 
@@ -81,9 +81,10 @@ def main() -> None:
             for member in members:
                 member.lost = []
             print("begun", flush=True)
-        elif line == "end":
+        else:
             ended = time.monotonic()
-            while time.monotonic() - ended < LATEST_S:
+            latest_s = LATEST_S if line == "end" else 0.0
+            while time.monotonic() - ended < latest_s:
                 _poll(members)
             lost = [[member.name, why] for member in members for why in member.lost]
             print(json.dumps(lost), flush=True)

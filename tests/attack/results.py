@@ -13,15 +13,18 @@ WAIT_S = 0.25
 PEAK_BYTES = 512 << 20
 BACK_WITHIN = 1.2
 BACK_S = 60.0
-"""The bars of every row: these, and that no honest member is fenced."""
+"""The bars of every row: these, that no honest member is fenced, and that a cluster keeps its
+leases. A wait is compared with the longest one just before, when nobody attacked."""
 
 
 class Row(msgspec.Struct):
     """One attack on one broker. Bytes are resident ones: `before` and `after` of all its processes,
-    `peak` of the largest; `back_s`: until the memory was back (None: nobody waited for it).
-    `waits`: the longest ones of the honest clients. `pieces`: (milliseconds of processor, what) of
-    the longest pieces of work in one go, where groupd was watched. `failed`: why there is no more
-    to tell."""
+    `peak` of the largest; `back_s`: until the memory was back (None: nobody waited for it);
+    `over_time`: (seconds since the begin, bytes of all its processes). `processor_s`: what they
+    used during the attack. `waits`: the longest ones of the honest clients, `idle_s`: the longest
+    before the attack. `leases`: what has changed in a cluster. `pieces`: (milliseconds of
+    processor, what) of the longest pieces of work in one go, where groupd was watched. `failed`:
+    why there is no more to tell."""
 
     attack: str
     peer: str
@@ -41,6 +44,10 @@ class Row(msgspec.Struct):
     got: Got = msgspec.field(default_factory=Got)
     pieces: list[tuple[float, str]] = []
     failed: str = ""
+    idle_s: float = 0.0
+    processor_s: float = 0.0
+    over_time: list[tuple[float, int]] = []
+    leases: list[str] = []
     stands_still: bool = False
     """The attack stops the process itself, so long waits are no miss."""
 
@@ -58,7 +65,7 @@ class Row(msgspec.Struct):
         """What the attacker asked while honest requests waited for too long."""
         found: dict[str, None] = {}
         for wait in self.waits:
-            if wait.seconds > WAIT_S:
+            if wait.seconds - self.idle_s > WAIT_S:
                 during = [
                     what
                     for at, seconds, what in self.got.asked
@@ -85,8 +92,13 @@ class Row(msgspec.Struct):
         if self.ledger:
             missed.append(f"acknowledged commits: {'; '.join(self.ledger[:2])[:200]}")
         if self.lost:
-            missed.append(f"{len(self.lost)} connections of honest clients lost")
-        if self.wait_s > WAIT_S and not self.stands_still:
+            of = ", ".join(sorted({name.removeprefix("honest-") for name, _ in self.lost}))
+            why = self.lost[0][1]
+            missed.append(f"{len(self.lost)} connections of honest clients lost ({of}): {why}")
+        if self.leases:
+            missed.append(f"the cluster: {'; '.join(self.leases[:3])}")
+        missed += self.got.missed
+        if self.wait_s - self.idle_s > WAIT_S and not self.stands_still:
             during = f" during {', '.join(self.blamed[:8])}" if self.blamed else ""
             missed.append(f"an honest request waited {self.wait_s:.2f} s{during}")
         if self.peak > PEAK_BYTES:

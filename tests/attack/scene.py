@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +18,8 @@ _CHUNK = 1 << 18
 _LENGTH = struct.Struct(">i")
 PREPARE_S = 120.0
 NOTED_MAX = 5000
+SHORT_S = 5.0
+"""An attack that is to last for less is in its short form."""
 
 
 class Got(msgspec.Struct):
@@ -30,6 +33,8 @@ class Got(msgspec.Struct):
     refused: int = 0
     slowest: tuple[float, str] = (0.0, "")
     note: str = ""
+    missed: list[str] = []
+    """Bars of this attack that are no waits, in words."""
     asked: list[tuple[float, float, str]] = []
     """(when, seconds, what) of requests with a name, on the machine's monotonic clock."""
 
@@ -49,6 +54,7 @@ class Got(msgspec.Struct):
             self.refused + other.refused,
             max(self.slowest, other.slowest),
             "; ".join(note for note in (self.note, other.note) if note),
+            self.missed + other.missed,
             self.asked + other.asked,
         )
 
@@ -64,6 +70,8 @@ class Link:
         self, address: tuple[str, int], got: Got, until: float, receive_buffer: int | None = None
     ) -> None:
         self._got, self._until = got, until
+        if time.monotonic() >= until:
+            raise Ended
         self._socket = socket.socket()
         if receive_buffer is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -158,21 +166,41 @@ class Link:
         try:
             while data := self._socket.recv(_CHUNK):
                 self._got.received += len(data)
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantReadError):
             return False
         except OSError:
             return True
         return True
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Speaks TLS from now on."""
+        self._left()
+        host, _ = self._socket.getpeername()
+        try:
+            self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        except OSError as error:
+            self._got.closed += 1
+            self._socket.close()
+            raise Ended from error
+
+    def receive_some(self) -> bytes:
+        """The bytes that are there or come next. Raises Ended, at the end of the connection too."""
+        return self._receive(_CHUNK)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def close(self) -> None:
         self._socket.close()
 
 
 class Scene:
-    """One attacker at work: `go_on` is true until the attack is to end."""
+    """One attacker at work: `go_on` is true until the attack is to end. `lasts_s`: how long the
+    attack will last."""
 
-    def __init__(self, victim: Victim, seed: int = 1) -> None:
+    def __init__(self, victim: Victim, lasts_s: float, seed: int = 1) -> None:
         self.victim = victim
+        self._short = lasts_s < SHORT_S
         self.got = Got()
         self.random = random.Random(seed)
         self.seconds = 0.0
@@ -184,6 +212,10 @@ class Scene:
         self.got = Got()
         self.seconds = seconds
         self._until = time.monotonic() + seconds
+
+    def many(self, count: int) -> int:
+        """So many connections or tries; in the short form a tenth of them."""
+        return max(count // 10, 1) if self._short else count
 
     @property
     def left_s(self) -> float:

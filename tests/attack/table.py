@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from tests.attack.results import Row
 
 HEAD = (
-    "| attack | worst wait of the honest, ms | fenced | memory before, at most, after, MB "
-    "| what the attacker got | missed |\n|---|--:|--:|--:|---|---|"
+    "| attack | worst wait of the honest, ms | idle, ms | fenced "
+    "| memory before, at most, after, MB "
+    "| what the attacker got | missed |\n|---|--:|--:|--:|--:|---|---|"
 )
 
 
@@ -36,6 +37,7 @@ def got(row: Row) -> str:
         parts.append(f"{one.refused:,} refused")
     if row.logged > 100_000:
         parts.append(f"{_size(row.logged)} of log")
+    parts.append(f"{row.processor_s:.1f} s of processor")
     if one.note:
         parts.append(one.note)
     return "; ".join(parts)
@@ -52,7 +54,13 @@ def line(row: Row) -> str:
     memory = f"{megabytes(row.before)}, {megabytes(row.together)}, {megabytes(row.after)}"
     if row.back_s:
         memory += f" in {row.back_s:.0f} s"
-    cells = (milliseconds(row), str(row.members_fenced), memory, got(row))
+    cells = (
+        milliseconds(row),
+        f"{row.idle_s * 1000:,.0f}",
+        str(row.members_fenced),
+        memory,
+        got(row),
+    )
     return f"| {row.attack} | {' | '.join(cells)} | {'; '.join(row.misses())} |"
 
 

@@ -66,11 +66,32 @@ MEMORY = (
     "telemetry",
     "CreateTopics, 2,000,000 partitions",
 )
+# docs/threat-model.md#what-groupd-promises: what a stranger can do before a login, and behind one.
+DOOR = (
+    "empty frames, before the login",
+    "empty frames, logged in, TLS",
+    "zeros without end, before the login, TLS",
+    "frames of 10 bytes, before the login",
+    "unknown versions, before the login, TLS",
+    "unfinished frames, before the login",
+    "records of one byte, before the login, TLS",
+    "records of one byte, logged in, TLS",
+    "unfinished handshakes",
+    "large tokens",
+    "wrong admin tokens",
+    "foreign Host",
+    "producers in debt",
+    "guesses of a neighbour",
+    "guesses, connections first",
+)
 FEW = ("DescribeGroups, 2 MB", "every array, 4,000 items", "half frames", "many groups")
+IN_A_CLUSTER = (*FEW[:3], "empty frames, before the login", "unfinished handshakes")
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("names", [LISTS, WIRE, MEMORY], ids=["lists", "wire", "memory"])
+@pytest.mark.parametrize(
+    "names", [LISTS, WIRE, MEMORY, DOOR], ids=["lists", "wire", "memory", "door"]
+)
 def test_the_honest_notice_nothing(tmp_path: Path, names: Sequence[str]) -> None:
     _attacked(tmp_path, Setup(), names)
 
@@ -78,8 +99,11 @@ def test_the_honest_notice_nothing(tmp_path: Path, names: Sequence[str]) -> None
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("setup", "names"),
-    [(Setup(workers=2), (*FEW, "SIGSTOP")), (Setup(store="postgres"), FEW)],
-    ids=["workers", "PostgreSQL"],
+    [
+        (Setup(workers=2), (*FEW, "SIGSTOP")),
+        (Setup(store="postgres", nodes=3), IN_A_CLUSTER),
+    ],
+    ids=["workers", "a cluster over PostgreSQL"],
 )
 def test_nor_with(tmp_path: Path, setup: Setup, names: Sequence[str]) -> None:
     _attacked(tmp_path, setup, names)
@@ -101,6 +125,8 @@ def _attacked(directory: Path, setup: Setup, names: Sequence[str]) -> None:
     assert [(row.attack, row.fenced) for row in rows if row.fenced] == []
     assert [(row.attack, row.lost) for row in rows if row.lost] == []
     assert [(row.attack, row.ledger) for row in rows if row.ledger] == []
+    assert [(row.attack, row.got.missed) for row in rows if row.got.missed] == []
+    assert [(row.attack, row.leases) for row in rows if row.leases] == []
     assert [(row.attack, row.peak >> 20) for row in rows if row.peak > PEAK_BYTES] == []
     waited = [(row.attack, row.wait_s) for row in rows if not row.stands_still]
     assert [one for one in waited if one[1] > WAIT_S] == []

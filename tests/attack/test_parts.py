@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import struct
+import threading
 import time
 
 import pytest
@@ -12,8 +14,10 @@ import pytest
 from groupd.protocol.wire.apis import API_BY_KEY
 from tests.attack import table
 from tests.attack.attacks import ATTACKS
+from tests.attack.entries import pour
 from tests.attack.results import PEAK_BYTES, Row
-from tests.attack.scene import Got
+from tests.attack.scene import Got, Link, Scene
+from tests.attack.victim import Victim
 from tests.attack.waits import Lateness, Spread, Wait
 from tests.attack.widest import widest_frames
 
@@ -70,6 +74,73 @@ def test_what_misses_a_bar_is_said() -> None:
     assert Row("c", "groupd", 1).misses() == ["the honest had no answer at all"]
 
 
+def test_a_wait_is_compared_with_what_the_idle_wait() -> None:
+    waited = Row("a", "groupd", 1, [Wait(0.4, 0.4, "x", 1.0)], 10, idle_s=0.16)
+    assert waited.misses() == []
+    waited.idle_s = 0.14
+    assert waited.misses() == ["an honest request waited 0.40 s"]
+
+
+def test_an_attack_may_have_bars_of_its_own() -> None:
+    row = Row("a", "groupd", 1, requests=10, got=Got(missed=["shown"]).plus(Got(missed=["too"])))
+    row.leases = ["groups 1 for node 0: (1, 2), then (3, 4)"]
+    row.lost = [("newcomer-tls", "reset"), ("newcomer-tls", "reset"), ("honest-classic", "closed")]
+    assert row.misses() == [
+        "3 connections of honest clients lost (classic, newcomer-tls): reset",
+        "the cluster: groups 1 for node 0: (1, 2), then (3, 4)",
+        "shown",
+        "too",
+    ]
+
+
+def serve(listening: socket.socket, count: int, got: list[int]) -> None:
+    """Takes so many connections one after the other, and ends each once it has sent a megabyte."""
+    for _ in range(count):
+        connection, _ = listening.accept()
+        with connection:
+            size = 0
+            while size < 1 << 20 and (part := connection.recv(1 << 16)):
+                size += len(part)
+            got.append(size)
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_data_is_poured_over_all_links(endless: bool) -> None:
+    """Each gets all of it, if the broker takes it; or the next one gets it once one was ended."""
+    got: list[int] = []
+    count = 7 if endless else 3
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()
+        thread = threading.Thread(target=serve, args=(listening, count, got))
+        thread.start()
+        scene = Scene(Victim("groupd", (address,), ()), 1)
+        scene.begin(30)
+        links = scene.links(3)
+
+        def again() -> Link:
+            """The attack is over once five were ended."""
+            if scene.got.closed == 5:
+                scene.begin(0)
+            links.append(scene.link())
+            return links[-1]
+
+        if endless:
+            pour(scene, list(links), bytes(1000), again=again, endless=True)
+        else:
+            pour(scene, links, lambda link: bytes(100_000 * (1 + links.index(link))))
+            assert scene.got.sent == 600_000
+        for link in links:
+            link.close()
+        thread.join(10)
+    assert len(got) == len(links) == count
+    assert sum(got) == 600_000 if not endless else sum(got) >= 5 << 20
+
+
+def test_the_short_form_has_a_tenth() -> None:
+    victim = Victim("groupd", (("127.0.0.1", 1),), ())
+    assert [Scene(victim, lasts).many(1000) for lasts in (1, 10)] == [100, 1000]
+
+
 def test_brokers_side_by_side() -> None:
     rows = [
         Row("SIGSTOP", "groupd", 1, [Wait(0.01, 0.01, "x")], 1, peak=80 << 20, together=80 << 20),
@@ -83,7 +154,7 @@ def test_brokers_side_by_side() -> None:
 
 
 def test_every_attack_has_a_name_and_a_line() -> None:
-    assert len(ATTACKS) > 60
+    assert len(ATTACKS) > 80
     assert all(name == attack.name and attack.what for name, attack in ATTACKS.items())
 
 

@@ -9,25 +9,39 @@ from typing import Literal
 
 import msgspec
 
+from tests.crash.wire import Reader
 from tests.support.raw import frame, request, string
 
 Kind = Literal["groupd", "kafka", "kfake"]
-FIND_COORDINATOR = 10
+Address = tuple[str, int]
+METADATA, FIND_COORDINATOR = 3, 10
 TIMEOUT_S = 20.0
+
+
+class Door(msgspec.Struct, frozen=True):
+    """The other listeners of a node: with TLS, with a login, with both; and its admin port."""
+
+    secure: Address
+    login: Address
+    secure_login: Address
+    admin: Address
 
 
 class Victim(msgspec.Struct, frozen=True):
     """`nodes`: addresses of all nodes that clients see, the first one is the bootstrap. `admin`:
-    the admin port, 0 if it has none. `pids`: all its processes, the main one first. `secure`: the
-    address of a listener with TLS whose certificate the file `ca` vouches for, if there is one;
-    half of the honest clients go there."""
+    the admin port, 0 if it has none. `pids`: all its processes, the main one first. `doors`: of
+    each node, if it has any; half of the honest clients go there with TLS. `ca`: the file that
+    vouches for its certificates. `tokens`: of OAUTHBEARER, by user; `admin_token`: of the admin
+    port. If it has tokens, honest clients log in anew all the time."""
 
     kind: Kind
-    nodes: tuple[tuple[str, int], ...]
+    nodes: tuple[Address, ...]
     pids: tuple[int, ...]
     admin: int = 0
-    secure: tuple[str, int] | None = None
+    doors: tuple[Door, ...] = ()
     ca: str = ""
+    tokens: dict[str, str] = {}
+    admin_token: str = ""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -38,17 +52,45 @@ class Victim(msgspec.Struct, frozen=True):
         return f"{self.nodes[0][0]}:{self.nodes[0][1]}"
 
     def tls(self) -> ssl.SSLContext:
-        """The TLS context of a client that connects to `secure`."""
+        """The TLS context of a client."""
         return ssl.create_default_context(cafile=self.ca)
 
-    def coordinator(self, key: str, kind: int = 0) -> tuple[str, int]:
+    def secure(self, address: Address) -> Address:
+        """The listener with TLS of the node with this address."""
+        return self.doors[self.nodes.index(address)].secure
+
+    def leader(self, topic: str) -> Address:
+        """Where the leader of partition 0 of a topic is. Raises OSError."""
+        reply = Reader(self._asked(METADATA, struct.pack(">i", 1) + string(topic)))
+        reply.skip(4)
+        nodes = {}
+        for _ in range(reply.i32()):
+            node = reply.i32()
+            nodes[node] = reply.string(), reply.i32()
+            reply.string()
+        reply.skip(4 + 4 + 2)
+        reply.string()
+        reply.skip(1)
+        for _ in range(reply.i32()):
+            reply.skip(2)
+            partition, leader = reply.i32(), reply.i32()
+            if partition == 0 and leader in nodes:
+                return nodes[leader]
+            reply.skip(4 * reply.i32())
+            reply.skip(4 * reply.i32())
+        raise ConnectionError("no leader")
+
+    def _asked(self, key: int, body: bytes) -> bytes:
+        """The reply to a request of version 1."""
+        with socket.create_connection(self.address, TIMEOUT_S) as connection:
+            connection.sendall(frame(request(key, 1, 1, body)))
+            (size,) = struct.unpack(">i", _exactly(connection, 4))
+            return _exactly(connection, size)
+
+    def coordinator(self, key: str, kind: int = 0) -> Address:
         """Where the coordinator of a group is, or with 1 of a transactional id. Raises OSError,
         also while it has none."""
-        asked = frame(request(FIND_COORDINATOR, 1, 1, string(key) + bytes([kind])))
-        with socket.create_connection(self.address, TIMEOUT_S) as connection:
-            connection.sendall(asked)
-            (size,) = struct.unpack(">i", _exactly(connection, 4))
-            reply = _exactly(connection, size)
+        reply = self._asked(FIND_COORDINATOR, string(key) + bytes([kind]))
         error, message = struct.unpack_from(">hh", reply, 8)
         if error:
             raise ConnectionError(f"no coordinator: error {error}")

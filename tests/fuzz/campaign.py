@@ -18,6 +18,7 @@ from typing import TextIO
 
 import msgspec
 
+from tests.attack.doors import doors as attacked_doors
 from tests.attack.honest import Report
 from tests.attack.measures import resident
 from tests.attack.peers import SETTINGS, WatchedDaemon
@@ -129,7 +130,7 @@ class Campaign:
         """Notes groupd's memory, whether it lives, and what is wrong in its log."""
         verdict = self.verdict
         if not verdict.resident or at - verdict.resident[-1][0] >= 1:
-            verdict.resident.append((at, resident(daemon.pid)))
+            verdict.resident.append((at, resident([daemon.pid])))
         if not daemon.process.running:
             verdict.wrong.append("groupd has died")
         else:
@@ -173,8 +174,8 @@ class Campaign:
 
 def _victim(daemon: Daemon, doors: listeners.Doors) -> Victim:
     address = (daemon.host, daemon.port)
-    secure = (daemon.host, doors.ports[listeners.SSL])
-    return Victim("groupd", (address,), (daemon.pid,), daemon.admin_port, secure, doors.ca)
+    ways_in = attacked_doors([daemon])
+    return Victim("groupd", (address,), (daemon.pid,), daemon.admin_port, ways_in, doors.ca)
 
 
 def _line(process: LineProcess, within_s: float) -> Storm:

@@ -186,6 +186,7 @@ class Spoil:
             self._before_garbage,
             self._instead,
             self._twice,
+            self._fragmented,
         )
 
     def __call__(self, flight: bytes) -> bytes:
@@ -214,33 +215,46 @@ class Spoil:
         return bytes(flight[: self._chance.randrange(len(flight))])
 
     def _behind_garbage(self, flight: bytearray) -> bytes:
-        return self._garbage() + bytes(flight)
+        return garbage(self._chance) + bytes(flight)
 
     def _before_garbage(self, flight: bytearray) -> bytes:
-        return bytes(flight) + self._garbage()
+        return bytes(flight) + garbage(self._chance)
 
     def _instead(self, flight: bytearray) -> bytes:
-        return self._garbage()
+        return garbage(self._chance)
 
     def _twice(self, flight: bytearray) -> bytes:
         return bytes(flight) * 2
 
-    def _garbage(self) -> bytes:
-        """Records of every type that nobody has asked for, and bytes that are no record."""
-        chance = self._chance
-        dice = chance.random()
-        if dice < 0.1:
-            return api_versions(1) * 20
-        if dice < 0.2:
-            return b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-        if dice < 0.3:
-            return chance.randbytes(chance.choice((1, 5, 100, 20_000)))
-        kind = chance.choice((20, 21, 22, 23, 24, 0x80, 255))
-        version = chance.choice((b"\x03\x01", b"\x03\x03", b"\x03\x04", b"\x00\x02", b"\xff\xff"))
-        body = chance.choice(_BODIES) if dice < 0.7 else chance.randbytes(chance.randint(0, 300))
-        length = len(body) if dice < 0.9 else chance.choice((0, 1, 16_384, 16_640, 18_433, 65_535))
-        one = bytes([kind]) + version + length.to_bytes(2, "big") + body
-        return one * chance.choice((1, 1, 1, 2, 1000))
+    def _fragmented(self, flight: bytearray) -> bytes:
+        """Cuts the first record into many, some of them empty."""
+        kind, version = flight[:1], flight[1:3]
+        rest = bytes(flight[_RECORD:])
+        size = self._chance.choice((1, 1, 5, 50))
+        made = []
+        for at in range(0, len(rest), size):
+            part = rest[at : at + size]
+            made.append(kind + version + len(part).to_bytes(2, "big") + part)
+            if self._chance.random() < 0.02:
+                made.append(kind + version + bytes(2))
+        return b"".join(made)
+
+
+def garbage(chance: random.Random) -> bytes:
+    """Records of every type that nobody has asked for, and bytes that are no record."""
+    dice = chance.random()
+    if dice < 0.1:
+        return api_versions(1) * 20
+    if dice < 0.2:
+        return b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    if dice < 0.3:
+        return chance.randbytes(chance.choice((1, 5, 100, 20_000)))
+    kind = chance.choice((20, 21, 22, 23, 24, 0x80, 255))
+    version = chance.choice((b"\x03\x01", b"\x03\x03", b"\x03\x04", b"\x00\x02", b"\xff\xff"))
+    body = chance.choice(_BODIES) if dice < 0.7 else chance.randbytes(chance.randint(0, 300))
+    length = len(body) if dice < 0.9 else chance.choice((0, 1, 16_384, 16_640, 18_433, 65_535))
+    one = bytes([kind]) + version + length.to_bytes(2, "big") + body
+    return one * chance.choice((1, 1, 1, 2, 1000))
 
 
 _BODIES = (

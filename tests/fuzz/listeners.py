@@ -6,21 +6,17 @@ import ssl
 from pathlib import Path
 
 import msgspec
-import trustme
 
-from tests.support.certificates import keystore, truststore
+from tests.attack import doors as attacked
+from tests.attack.doors import PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL
 from tests.support.daemon import Daemon
-from tests.support.sasl_client import add_users, plain_config, valid_token
-from tests.support.tokens import AUDIENCE, ISSUER, jwks, private_key, public_entry
+from tests.support.sasl_client import add_users
 from tests.support.wire_client import WireClient
 
-PLAINTEXT, SASL_PLAINTEXT, SSL, SASL_SSL = "kafka", "sasl_plaintext", "ssl", "sasl_ssl"
-"""The names of the listeners in the ready line."""
 WEIGHTS = {PLAINTEXT: 50, SASL_PLAINTEXT: 25, SSL: 12, SASL_SSL: 13}
 SESSION_S = 2.0
 REST_S = 1.1
 """A client has to wait a second before it may log in again."""
-_DAYS_S = 30 * 24 * 3600
 
 
 class Doors(msgspec.Struct, frozen=True):
@@ -34,20 +30,8 @@ class Doors(msgspec.Struct, frozen=True):
 
 def settings(directory: Path) -> dict[str, str]:
     """The settings of the listeners. Writes certificates and keys into the directory."""
-    directory.mkdir(parents=True, exist_ok=True)
-    ca = trustme.CA()
-    broker = keystore(directory / "broker.pem", ca.issue_cert("127.0.0.1"))
-    truststore(directory / "ca.pem", ca)
-    keys = directory / "jwks.json"
-    keys.write_bytes(jwks(public_entry(private_key("ES256"), "k1")))
-    names = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
-    made = {
-        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in names),
-        "ssl.keystore.location": str(broker),
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
-        "sasl.oauthbearer.expected.issuer": ISSUER,
+    return {
+        **attacked.settings(directory),
         # All connections come from one address, and many logins fail.
         "groupd.authentication.failures.per.ip": "0",
         "groupd.authentication.failures.per.user": "0",
@@ -57,9 +41,6 @@ def settings(directory: Path) -> dict[str, str]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:alice",
     }
-    for name in ("sasl_plaintext", "sasl_ssl"):
-        made[f"listener.name.{name}.plain.sasl.jaas.config"] = plain_config()
-    return made
 
 
 def doors(daemon: Daemon, directory: Path) -> Doors:
@@ -67,8 +48,7 @@ def doors(daemon: Daemon, directory: Path) -> Doors:
     add_users(daemon)
     grant(daemon)
     ports = {name: daemon.ports[name] for name in WEIGHTS}
-    tokens = {user: valid_token(_DAYS_S, user) for user in ("alice", "bob")}
-    return Doors(ports, str(directory / "ca.pem"), tokens)
+    return Doors(ports, str(directory / "ca.pem"), attacked.tokens())
 
 
 def grant(daemon: Daemon) -> None:

@@ -41,6 +41,7 @@ _FEW = 10
 
 SERVED = {ALICE: frozenset({0}), BOB: frozenset({DENIED})}
 NEVER: frozenset[int] = frozenset()
+NOT_YET = frozenset({OUT_OF_TURN})
 
 
 class Made(NamedTuple):
@@ -105,13 +106,21 @@ class Logins:
             return self._logged_in(BOB, chance.choice(MECHANISMS))
         if dice < 0.65:
             phases = [Phase(self._stream().whole)]
-            return self._made("without a login", phases, frozenset({OUT_OF_TURN}))
+            return self._made("without a login", phases, NOT_YET)
         if dice < 0.8:
             phases = self._login(BOB, chance.choice(MECHANISMS), spoilt=True)
             phases.append(Phase(self._stream().whole))
             allowed = SERVED[BOB] | {OUT_OF_TURN}
             return self._made("spoilt login", phases, allowed, sound=False)
         return self._again(may_rest)
+
+    def raw(self, data: bytes, seed: int) -> Made:
+        """A raw stream before a login, or behind one."""
+        self._streams = []
+        if seed & 2:
+            return self._made("raw frames before a login", [Phase(lambda _: data)], NOT_YET)
+        phases = [*self._login(ALICE, "PLAIN"), Phase(lambda _: data)]
+        return self._made("raw frames behind a login", phases, SERVED[ALICE])
 
     def _logged_in(self, user: str, mechanism: str) -> Made:
         phases = [*self._login(user, mechanism), Phase(self._stream(self._most).whole)]

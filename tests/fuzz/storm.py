@@ -19,8 +19,10 @@ import msgspec
 from tests.fuzz import corpus
 from tests.fuzz.lines import Line, Spoil, TlsLine, Wrong
 from tests.fuzz.listeners import PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL, WEIGHTS, Doors, contexts
-from tests.fuzz.logins import Logins
+from tests.fuzz.logins import WITHOUT, Logins
 from tests.fuzz.mutation import Mutator, Stream, frames_of
+from tests.fuzz.raw_frames import raw_frames
+from tests.fuzz.raw_records import RawTlsLine
 from tests.fuzz.seeds import Known, Seeds
 from tests.fuzz.talk import WEIGHTS as WAYS
 from tests.fuzz.talk import Script, Talk, Way, one_stream, request_in
@@ -33,6 +35,8 @@ MOST_RESTING = 8
 """The most connections that do nothing for some seconds, beside the others."""
 SPOILT = 0.25
 """The part of the TLS connections that is spoilt."""
+RAW = 0.12
+"""The part of the connections with raw streams."""
 HANGS_S = 60.0
 """No machine is so slow that a frame without a right to wait takes longer."""
 RECENT = 400
@@ -79,12 +83,14 @@ class Storm(msgspec.Struct):
 
 
 class Under(msgspec.Struct):
-    """A talk under way. `since`: its last progress; `streams`: those that it sends."""
+    """A talk under way. `since`: its last progress; `streams`: those that it sends; `origin`: what
+    a raw stream is made of."""
 
     since: float
     streams: list[Stream]
     ends_count: bool
     """Whether the user may do everything: then a frame that ends the talk is itself at fault."""
+    origin: str = ""
 
 
 class Stormer:
@@ -143,6 +149,9 @@ class Stormer:
         while len(self._talks) - len(self._resting) < self._order.connections:
             chance = self._chance
             door = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            if chance.random() < RAW:
+                self._fill_raw(door, chance.getrandbits(32))
+                continue
             if door in (SASL_PLAINTEXT, SASL_SSL):
                 script, kind, streams = self._logins.script(
                     may_rest=len(self._resting) < MOST_RESTING
@@ -156,6 +165,23 @@ class Stormer:
             self._doors[f"{door}, spoilt" if line.spoilt else door] += 1
             self._begin(line, script, streams)
 
+    def _fill_raw(self, door: str, seed: int) -> None:
+        """A connection with a raw stream, with TLS in raw records as well. All of it is made of the
+        seed."""
+        if door in (SASL_PLAINTEXT, SASL_SSL):
+            script, kind, _ = self._logins.raw(raw_frames(seed, WITHOUT), seed)
+        else:
+            data = raw_frames(seed) + api_versions(seed & 0x7FFFFFFF)
+            script, kind = one_stream(data), "raw frames"
+        address = (self._order.host, self._order.doors.ports[door])
+        if door in (PLAINTEXT, SASL_PLAINTEXT):
+            line = Line(address)
+        else:
+            line = RawTlsLine(address, self._order.doors.ca, seed, wrong=bool(seed & 1))
+            kind += f", {'wrong' if line.spoilt else 'raw'} records"
+        self._doors[kind] += 1
+        self._begin(line, script, [], f", raw stream of seed {seed}")
+
     def _line(self, door: str) -> Line:
         chance = self._chance
         address = (self._order.host, self._order.doors.ports[door])
@@ -166,11 +192,11 @@ class Stormer:
         most = chance.choice((1, 7, 600)) if chance.random() < 0.05 else 1 << 30
         return TlsLine(address, chance.choice(self._contexts), spoil, most)
 
-    def _begin(self, line: Line, script: Script, streams: list[Stream]) -> None:
+    def _begin(self, line: Line, script: Script, streams: list[Stream], origin: str = "") -> None:
         way = self._chance.choices(list(WAYS), list(WAYS.values()))[0]
         talk = Talk(line, script, self._known, way, self._chance)
         may = script.probe is None or 0 in script.probe.allowed
-        self._talks[talk] = Under(time.monotonic(), streams, may)
+        self._talks[talk] = Under(time.monotonic(), streams, may, origin)
         self._selector.register(line.socket, _READ | _WRITE, talk)
         self.done.connections += 1
 
@@ -215,7 +241,7 @@ class Stormer:
                 self._wrong(talk, f"no answer and no end within {HANGS_S} s: {talk.state()}")
 
     def _wrong(self, talk: Talk, what: str) -> None:
-        self.done.wrong.append(f"{what} ({talk.way.value})")
+        self.done.wrong.append(f"{what} ({talk.way.value}{self._talks[talk].origin})")
         corpus.write(
             Path(self._order.finds) / f"wrong-{self._order.seed}-{len(self.done.wrong)}.fuzz",
             [bytes(talk.sent), *(stream for _, stream in self._recent)],
