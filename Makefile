@@ -209,6 +209,7 @@ $(STAMPS)/postgresql: $(STAMPS)/venv scripts/toolchain.sh
 	@touch $@
 
 $(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain $(addprefix tests/clients/java/,pom.xml archive.sh) $(JAVA_SOURCES)
+	rm -rf tests/clients/java/target
 	$(MVN) -f tests/clients/java/pom.xml compile
 	tests/clients/java/archive.sh
 	@touch $@
@@ -238,10 +239,12 @@ $(STAMPS)/examples: $(STAMPS)/venv $(STAMPS)/toolchain $(EXAMPLE_PROJECTS)
 	@touch $@
 
 $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml
+	rm -rf tests/oracle/target
 	$(MVN) -f tests/oracle/pom.xml package
 	@touch $@
 
 $(STAMPS)/spark-kafka: $(STAMPS)/venv $(STAMPS)/toolchain tests/pipeline/kafka/pom.xml
+	rm -rf tests/pipeline/kafka/target
 	$(MVN) -f tests/pipeline/kafka/pom.xml package
 	@touch $@
 

@@ -87,6 +87,7 @@ class CoordinatorConfig(
         True,
         "Whether the target of a large group is computed in slices between requests, instead of "
         "in the heartbeat that finds it due.",
+        internal=True,
     )
     consumer_assignor_offload_min_size: int = setting(
         "group.consumer.assignor.offload.min.size",
@@ -121,6 +122,7 @@ class CoordinatorConfig(
         600000,
         "How often regular expressions are resolved again.",
         low=10000,
+        internal=True,
     )
     rebalance_protocols: tuple[str, ...] = setting(
         "group.coordinator.rebalance.protocols",

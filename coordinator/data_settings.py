@@ -150,4 +150,5 @@ class DataSettings:
         600000,
         "How often idle producers are forgotten.",
         low=1,
+        internal=True,
     )

@@ -26,9 +26,11 @@ def setting(
     high: int | None = None,
     choices: tuple[str, ...] = (),
     sensitive: bool = False,
+    internal: bool = False,
 ) -> Any:
     """A field with its Kafka name, bounds (inclusive) and meaning. Default None: a whole number
-    that may be left unset. `sensitive`: a secret, which is never shown, logged or recorded."""
+    that may be left unset. `sensitive`: a secret, which is never shown, logged or recorded.
+    `internal`: internal in Kafka, where clients see it only once somebody has set it."""
     return field(
         default=default,
         # A secret must not stand in the `repr` of the configuration either.
@@ -40,6 +42,7 @@ def setting(
             "high": high,
             "choices": choices,
             "sensitive": sensitive,
+            "internal": internal,
         },
     )
 

@@ -163,12 +163,9 @@ def _assignor_order(config: CoordinatorConfig, overrides: Overrides) -> str:
 
 def _broker(config: CoordinatorConfig, name: str, bound: str = "") -> int:
     """The broker's value of a number, or its bound `min.` or `max.`"""
-    value: int = getattr(config, FIELDS_BY_KEY[f"group.consumer.{bound}{_stem(name)}"].name)
+    key = f"group.consumer.{bound}{name.removeprefix('consumer.')}"
+    value: int = getattr(config, FIELDS_BY_KEY[key].name)
     return value
-
-
-def _stem(name: str) -> str:
-    return name.removeprefix("consumer.")
 
 
 def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
@@ -177,14 +174,12 @@ def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
 
 
 def _check_bounds(config: CoordinatorConfig, name: str, value: str) -> None:
-    """The texts name the broker's bounds, as those of Kafka's GroupConfig."""
+    """The text is that of Kafka's GroupConfig."""
     if name not in _BOUNDED:
         return
-    stem = _stem(name)
-    if int(value) < _broker(config, name, "min."):
-        raise _invalid(f"{name} must be greater than or equal to group.consumer.min.{stem}")
-    if int(value) > _broker(config, name, "max."):
-        raise _invalid(f"{name} must be less than or equal to group.consumer.max.{stem}")
+    low, high = _broker(config, name, "min."), _broker(config, name, "max.")
+    if not low <= int(value) <= high:
+        raise _invalid(f"{name} must be in the range {low} to {high} inclusive.")
 
 
 def _check_together(config: CoordinatorConfig, overrides: Mapping[str, str]) -> None:

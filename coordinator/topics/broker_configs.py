@@ -28,6 +28,7 @@ from groupd.coordinator.topics.broker_keys import (
     DYNAMIC_CONFIGS,
     DYNAMIC_KEYS,
     FIXED_KEYS,
+    INTERNAL_KEYS,
     BrokerKey,
     default_text,
     node_keys,
@@ -139,7 +140,12 @@ class BrokerConfigs(Overrides):
             **{key: own_key(config, key) for key in FIELDS_BY_KEY if _is_in(wanted, key)},
             **{key.name: key for key in node_keys(node)},
         }
-        return [self._described(keys[key]) for key in sorted(keys) if _is_in(wanted, key)]
+        described = (self._described(keys[key]) for key in sorted(keys) if _is_in(wanted, key))
+        return [
+            one
+            for one in described
+            if one.source != SOURCE_DEFAULT or one.name not in INTERNAL_KEYS
+        ]
 
     def _described(self, key: BrokerKey) -> ConfigValue:
         synonyms: tuple[ConfigSynonym, ...]

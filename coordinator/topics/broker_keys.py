@@ -12,7 +12,16 @@ from msgspec import Struct
 from groupd.coordinator.advertised import address_text
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config_keys import ConfigKey, ConfigTable
-from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, ValueRule
+from groupd.coordinator.config_values import (
+    BOOLEAN,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    SHORT,
+    STRING,
+    ValueRule,
+)
 from groupd.coordinator.settings import setting_text
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ErrorCode
@@ -33,6 +42,10 @@ DYNAMIC_KEYS = frozenset(
 )
 """Settings that clients may change while the broker runs; all of them are dynamic in Kafka, too.
 Code reads them at each use; shards and workers are told of changes (`BrokerConfigs.follow`)."""
+
+INTERNAL_KEYS = frozenset(key for key, field in FIELDS_BY_KEY.items() if field.metadata["internal"])
+"""Settings that clients see only once somebody has set them, as Kafka's internal ones
+(`ConfigDef.defineInternal`)."""
 
 
 class BrokerKey(Struct, frozen=True):
@@ -55,15 +68,14 @@ _INT_MAX = 2**31 - 1
 _FACTS = (
     BrokerKey("delete.topic.enable", "true", BOOLEAN, _FACT),
     BrokerKey("inter.broker.listener.name", "PLAINTEXT", STRING, _FACT),
-    BrokerKey("log.dir", LOG_DIR, STRING, _FACT),
-    BrokerKey("log.dirs", LOG_DIR, STRING, _FACT),
+    BrokerKey("log.dir", LOG_DIR, LIST, _FACT),
+    BrokerKey("log.dirs", LOG_DIR, LIST, _FACT),
     BrokerKey("offsets.topic.compression.codec", "0", INT, _FACT),
-    BrokerKey("offsets.topic.replication.factor", "1", INT, _FACT),
     BrokerKey("offsets.topic.segment.bytes", "104857600", INT, _FACT),
     BrokerKey("process.roles", "broker,controller", LIST, _FACT),
     BrokerKey("security.inter.broker.protocol", "PLAINTEXT", STRING, _FACT),
     BrokerKey("transaction.state.log.min.isr", "1", INT, _FACT),
-    BrokerKey("transaction.state.log.replication.factor", "1", INT, _FACT),
+    BrokerKey("transaction.state.log.replication.factor", "1", SHORT, _FACT),
 )
 _TOPIC_DEFAULTS = (
     BrokerKey(key.broker_key, key.default, key.rule.config_type, _TOPIC_DEFAULT)
@@ -74,8 +86,37 @@ FIXED_KEYS: Mapping[str, BrokerKey] = {key.name: key for key in (*_FACTS, *_TOPI
 """Kafka's keys that are no settings of ours."""
 
 
+_TYPES: Mapping[str, int] = {
+    **{
+        key.broker_key: key.rule.config_type
+        for key in TOPIC_CONFIGS.keys.values()
+        if key.broker_key
+    },
+    **dict.fromkeys(
+        (
+            "connections.max.idle.ms",
+            "connections.max.reauth.ms",
+            "log.cleaner.backoff.ms",
+            "log.retention.check.interval.ms",
+            "offsets.retention.check.interval.ms",
+            "queued.max.request.bytes",
+            "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+            "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+            "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        ),
+        LONG,
+    ),
+    "listener.security.protocol.map": STRING,
+    "max.connections.per.ip.overrides": STRING,
+    "offsets.topic.replication.factor": SHORT,
+}
+"""Kafka's types of settings, where ours do not show it."""
+
+
 def key_type(key: str) -> int:
     """The config type of one of our settings."""
+    if key in _TYPES:
+        return _TYPES[key]
     field = FIELDS_BY_KEY[key]
     if field.metadata["sensitive"]:
         return PASSWORD
@@ -124,7 +165,7 @@ def node_keys(node: Node) -> tuple[BrokerKey, ...]:
     address = ",".join(f"{name}://{address_text(host, port)}" for name, host, port in places)
     doc = "The address that clients are told."
     return (
-        BrokerKey("advertised.listeners", address, STRING, doc, is_default=False),
+        BrokerKey("advertised.listeners", address, LIST, doc, is_default=False),
         BrokerKey("broker.id", str(node.node_id), INT, _FACT, is_default=False),
-        BrokerKey("listeners", address, STRING, doc, is_default=False),
+        BrokerKey("listeners", address, LIST, doc, is_default=False),
     )

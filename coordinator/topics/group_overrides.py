@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config_keys import Wanted, changes_to
-from groupd.coordinator.config_values import SOURCE_GROUP
+from groupd.coordinator.config_values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core import group_configs
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.broker_keys import INTERNAL_KEYS
 from groupd.coordinator.topics.overrides import Overrides
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import (
@@ -38,14 +39,21 @@ class GroupOverrides(Overrides):
         self._broker = broker
 
     def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
-        """Keys with their effective values, and where these come from."""
+        """Keys with their effective values, and where these come from; internal ones only if the
+        group or the broker has set them (KAFKA-20409, KAFKA-20930)."""
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         overrides = self.of(name)
-        return [
+        described = (
             self._with_synonyms(value, value.name in overrides)
             for value in group_configs.describe(self._broker.config, overrides)
             if wanted is None or value.name in wanted
+        )
+        keys = group_configs.GROUP_CONFIGS.keys
+        return [
+            one
+            for one in described
+            if one.source != SOURCE_DEFAULT or keys[one.name].broker_key not in INTERNAL_KEYS
         ]
 
     def _with_synonyms(self, value: ConfigValue, own: bool) -> ConfigValue:

@@ -93,6 +93,9 @@ _KEYS = (
         "How long compaction keeps tombstones and markers of transactions for readers.",
         "log.cleaner.delete.retention.ms",
     ),
+    _boolean(
+        "errors.deadletterqueue.group.enable", "Accepted and shown; there are no share groups."
+    ),
     _long("file.delete.delay.ms", 60000, 0, _STORED, "log.segment.delete.delay.ms"),
     _long(
         "flush.messages",
@@ -105,14 +108,21 @@ _KEYS = (
     ConfigKey("follower.replication.throttled.replicas", ValueRule(LIST), documentation=_STORED),
     _int("index.interval.bytes", 4096, ValueRule(INT, 0), _STORED, "log.index.interval.bytes"),
     ConfigKey("leader.replication.throttled.replicas", ValueRule(LIST), documentation=_STORED),
-    _long("local.retention.bytes", -2, -2, _TIERED),
-    _long("local.retention.ms", -2, -2, _TIERED),
+    _long("local.retention.bytes", -2, -2, _TIERED, "log.local.retention.bytes"),
+    _long("local.retention.ms", -2, -2, _TIERED, "log.local.retention.ms"),
     _long(
         "max.compaction.lag.ms",
         _LONG_MAX,
         1,
         "Records that are older are compacted, whatever segment.ms and the dirty ratio say.",
         "log.cleaner.max.compaction.lag.ms",
+    ),
+    _int(
+        "max.decompressed.message.bytes",
+        2147483639,
+        ValueRule(INT, 1, 2147483639),
+        "Accepted and shown; a batch may unpack to groupd.produce.unpacked.max.bytes.",
+        "max.decompressed.message.bytes",
     ),
     _int(
         "max.message.bytes",
@@ -148,6 +158,7 @@ _KEYS = (
         "0.5",
         "From which part of records that are not compacted yet on a partition is compacted; "
         "records are counted, not bytes.",
+        "log.cleaner.min.cleanable.ratio",
     ),
     _long(
         "min.compaction.lag.ms",
@@ -164,6 +175,8 @@ _KEYS = (
         "min.insync.replicas",
     ),
     _boolean("preallocate", _STORED, "log.preallocate"),
+    _long("remote.copy.lag.bytes", -1, -1, _TIERED, "log.remote.copy.lag.bytes"),
+    _long("remote.copy.lag.ms", 0, -1, _TIERED, "log.remote.copy.lag.ms"),
     _boolean("remote.log.copy.disable", _TIERED),
     _boolean("remote.log.delete.on.disable", _TIERED),
     _boolean("remote.storage.enable", _TIERED),

@@ -88,10 +88,6 @@ class TransactionHandlers:
             return reply
         if not _may_write(context, request.transactional_id):
             return InitProducerIdReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if request.enable_2pc and not context.allows(
-            Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, request.transactional_id
-        ):
-            return InitProducerIdReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             return InitProducerIdReply(ErrorCode.INVALID_REQUEST)
         answer = await self._coordinator.init_producer_id(request)

@@ -109,11 +109,6 @@ class TransactionTable:
     def _checked_init(self, request: InitProducerIdRequest) -> str:
         if not request.transactional_id or len(request.transactional_id) > ID_MAX:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        if request.enable_2pc:
-            # As a broker on which two-phase commit is not enabled (KIP-939).
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if request.keep_prepared_txn:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if not 0 < request.transaction_timeout_ms <= self._config.transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         return request.transactional_id

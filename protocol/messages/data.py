@@ -241,13 +241,9 @@ class InitProducerIdRequest(Struct, frozen=True):
     transaction_timeout_ms: int = 60000
     producer_id: int = -1
     producer_epoch: int = -1
-    enable_2pc: bool = False
-    keep_prepared_txn: bool = False
 
 
 class InitProducerIdReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = -1
     producer_epoch: int = -1
-    ongoing_txn_producer_id: int = -1
-    ongoing_txn_producer_epoch: int = -1

@@ -1,4 +1,4 @@
-"""The official command-line tools of Apache Kafka 4.3 against the peer: topics, groups, configs,
+"""The official command-line tools of Apache Kafka 4.4 against the peer: topics, groups, configs,
 records. `test_kafka_node_tools`, `test_users`, `test_quotas` and `test_acls` have the
 others.
 
@@ -433,8 +433,8 @@ def test_the_official_formatter_reads_the_transactions_topic(
             if found["key"]["data"]["transactionalId"] == name
         ]
 
-    wait_until(lambda: states()[-1:] == [4], SETTLE_S, "the markers")
-    assert states() == [0, 1, 2, 4], "empty, ongoing, prepared commit, complete commit"
+    wait_until(lambda: states()[-1:] == ["CompleteCommit"], SETTLE_S, "the markers")
+    assert states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
 
 
 def objects(text: str) -> Iterator[dict[str, dict[str, dict[str, object]]]]:

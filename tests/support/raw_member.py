@@ -15,13 +15,18 @@ from tests.support.wire_client import WireClient
 Owned = dict[str, list[int]]
 
 
-class Served(Protocol):
-    """A broker with an admin port: a started daemon, or one of the harness."""
+class Reached(Protocol):
+    """A broker."""
 
     @property
     def host(self) -> str: ...
     @property
     def port(self) -> int: ...
+
+
+class Served(Reached, Protocol):
+    """A broker with an admin port: a started daemon, or one of the harness."""
+
     @property
     def admin_url(self) -> str | None: ...
 
@@ -31,9 +36,9 @@ class RawMember:
     is only sent when a test says so."""
 
     def __init__(
-        self, daemon: Served, group: str, member: str, topic_ids: dict[str, bytes]
+        self, broker: Reached, group: str, member: str, topic_ids: dict[str, bytes]
     ) -> None:
-        self.client = WireClient(daemon.host, daemon.port, member)
+        self.client = WireClient(broker.host, broker.port, member)
         self.group, self.member = group, member
         self.epoch = 0
         self.owned: Owned = {}
@@ -87,9 +92,9 @@ def settle(*members: RawMember, timeout_s: float = 10.0) -> None:
             raise WaitTimeout(f"members do not settle: {after}")
 
 
-def topic_ids(daemon: Served) -> dict[str, bytes]:
+def topic_ids(broker: Reached) -> dict[str, bytes]:
     """The ids of all topics, by name."""
-    with WireClient(daemon.host, daemon.port) as client:
+    with WireClient(broker.host, broker.port) as client:
         reply = client.call("Metadata", 12, topics=None)
     return {topic["name"]: topic["topic_id"] for topic in reply["topics"]}
 

@@ -1,5 +1,5 @@
-"""Who a client says it is and whom it means to reach, in ApiVersions. With `GROUPD_PEER=kafka` the
-versions that Kafka has are tried with it, too."""
+"""Who a client says it is and whom it means to reach, in ApiVersions. Holds for a real broker too
+(GROUPD_PEER=kafka)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.peer import Peer, running
+from tests.support.peer import Peer, make_peer, peer_kind, running
 from tests.support.raw import API_VERSIONS, RawConnection, frame, request
 from tests.support.wire_client import WireClient
 
@@ -21,7 +21,7 @@ ELSEWHERE = "AAAAAAAAAAAAAAAAAAAAAA"
 @pytest.mark.parametrize(
     ("name", "software_version", "code"),
     [
-        ("apache-kafka-java", "4.3.0", NONE),
+        ("apache-kafka-java", "4.4.0", NONE),
         ("a", "1", NONE),
         ("confluent-kafka-python", "2.16.1-rdkafka-2.16.1", NONE),
         ("a..-b", "1-.-2", NONE),
@@ -69,19 +69,22 @@ def ask(port: int, cluster_id: str | None, node_id: int, name: bytes = b"me") ->
     return code
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one process", "workers"])
-def daemon(
+@pytest.fixture(
+    scope="module", params=["one process", "workers"] if peer_kind() == "groupd" else [peer_kind()]
+)
+def nodes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Daemon]:
-    with running(Daemon(tmp_path_factory.mktemp("daemon"), workers=request.param)) as made:
-        yield made
+) -> Iterator[Peer]:
+    directory = tmp_path_factory.mktemp("nodes")
+    made = Daemon(directory, workers=2) if request.param == "workers" else make_peer(directory)
+    with running(made) as started:
+        yield started
 
 
-def test_version_5_asks_whether_it_is_the_right_node(daemon: Daemon) -> None:
-    """KIP-1242, of Kafka's trunk."""
-    cluster_id, first = identity_of(daemon)
-    for node, address in enumerate(daemon.nodes, first):
-        port = int(address.rpartition(":")[2])
+def test_version_5_asks_whether_it_is_the_right_node(nodes: Peer) -> None:
+    """KIP-1242."""
+    cluster_id, ports = identity_of(nodes)
+    for node, port in ports.items():
         assert ask(port, None, -1) == NONE
         assert ask(port, cluster_id, node) == NONE
         assert ask(port, cluster_id, node + 1) == REBOOTSTRAP_REQUIRED
@@ -92,15 +95,15 @@ def test_version_5_asks_whether_it_is_the_right_node(daemon: Daemon) -> None:
         assert ask(port, ELSEWHERE, node, b"-") == INVALID_REQUEST
 
 
-def identity_of(daemon: Daemon) -> tuple[str, int]:
-    """The cluster's id and the number of the first node."""
-    with WireClient(daemon.host, daemon.port) as client:
+def identity_of(peer: Peer) -> tuple[str, dict[int, int]]:
+    """The cluster's id, and the port of each node."""
+    with WireClient(peer.host, peer.port) as client:
         reply = client.call("Metadata", 9, topics=[], allow_auto_topic_creation=False)
-    return reply["cluster_id"], min(one["node_id"] for one in reply["brokers"])
+    return reply["cluster_id"], {one["node_id"]: one["port"] for one in reply["brokers"]}
 
 
-def test_a_version_that_nobody_knows_is_answered_with_the_range(daemon: Daemon) -> None:
-    with RawConnection(daemon.port) as connection:
+def test_a_version_that_nobody_knows_is_answered_with_the_range(nodes: Peer) -> None:
+    with RawConnection(nodes.port) as connection:
         connection.send(frame(request(API_VERSIONS, 6, 1, b"\x00\x00")))
         _, reply = connection.reply()
         assert struct.unpack(">hihhh", reply) == (UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, 5)

@@ -24,7 +24,16 @@ PARTITIONS = 5
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """A peer of its own, so that nothing has been in its transaction log before."""
     with running(make_peer(tmp_path_factory.mktemp("peer"), topics={"t": PARTITIONS})) as made:
+        with WireClient(made.host, made.port) as client:
+            wait_until(lambda: _led(client), 30, "the partitions to be led")
         yield made
+
+
+def _led(client: WireClient) -> bool:
+    """Kafka's Metadata names a leader a moment before it leads."""
+    asked = [{"name": "t", "partition_indexes": range(PARTITIONS)}]
+    (topic,) = client.call("DescribeProducers", 0, topics=asked)["topics"]
+    return {one["error_code"] for one in topic["partitions"]} == {NONE}
 
 
 def write(

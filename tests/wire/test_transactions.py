@@ -21,7 +21,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield made
 
 
-def init(client: WireClient, name: str, version: int = 6) -> tuple[int, int]:
+def init(client: WireClient, name: str, version: int = 5) -> tuple[int, int]:
     """Id and epoch of the first producer of that name."""
     reply = client.call(
         "InitProducerId", version, transactional_id=name, transaction_timeout=60_000
@@ -94,7 +94,7 @@ def test_the_features_are_finalized(client: WireClient, version: int) -> None:
     assert supported == ({"group.version", "transaction.version"} if version >= 4 else set())
     ranges = {one["api_key"]: (one["min_version"], one["max_version"]) for one in reply["api_keys"]}
     assert [ranges[key] for key in (22, 24, 25, 26, 65, 66)] == [
-        (0, 6),
+        (0, 5),
         (0, 5),
         (0, 4),
         (0, 5),

@@ -1,7 +1,7 @@
-"""InitProducerId (22), v0-6.
+"""InitProducerId (22), v0-5.
 
-v2 is flexible, v3 adds the producer id and epoch to resume with, v4 and v5 add error codes only,
-v6 two-phase commit (KIP-939; still marked unstable in Kafka).
+v2 is flexible, v3 adds the producer id and epoch to resume with, v4 and v5 add error codes only.
+v6, two-phase commit (KIP-939), is unstable in Kafka 4.4: its brokers do not offer it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ def read(reader: Reader) -> InitProducerIdRequest:
         transaction_timeout_ms=reader.int32(),
         producer_id=reader.int64() if reader.version >= 3 else -1,
         producer_epoch=reader.int16() if reader.version >= 3 else -1,
-        enable_2pc=reader.version >= 6 and reader.boolean(),
-        keep_prepared_txn=reader.version >= 6 and reader.boolean(),
     )
 
 
@@ -28,9 +26,6 @@ def write(writer: Writer, reply: InitProducerIdReply) -> None:
     writer.int16(reply.error)
     writer.int64(reply.producer_id)
     writer.int16(reply.producer_epoch)
-    if writer.version >= 6:
-        writer.int64(reply.ongoing_txn_producer_id)
-        writer.int16(reply.ongoing_txn_producer_epoch)
 
 
-API = api(22, InitProducerIdRequest, "0-6", "2+", read, write, code_only(InitProducerIdReply))
+API = api(22, InitProducerIdRequest, "0-5", "2+", read, write, code_only(InitProducerIdReply))

@@ -17,7 +17,7 @@ NAMES = {
     "core": "the core",
     "tcp": "groupd",
     "workers": "groupd with workers",
-    "kafka": "Apache Kafka 4.3.0",
+    "kafka": "Apache Kafka 4.4.0",
 }
 
 
@@ -40,11 +40,14 @@ def text(scenarios: Iterable[Scenario]) -> str:
         "",
         "With workers a request about groups of several workers is left out: clients ask each.",
     ]
-    lines += ["", "## Differences", "", "| scenario | title | backend | why |", "|---|---|---|---|"]
-    for scenario in listed:
-        for kind in KINDS:
-            for reason in _reasons(scenario, kind):
-                lines.append(f"| {scenario.slug} | {scenario.title} | {NAMES[kind]} | {reason} |")
+    differences = [
+        f"| {scenario.slug} | {scenario.title} | {NAMES[kind]} | {reason} |"
+        for scenario in listed
+        for kind in KINDS
+        for reason in _reasons(scenario, kind)
+    ]
+    header = ["| scenario | title | backend | why |", "|---|---|---|---|"]
+    lines += ["", "## Differences", "", *([*header, *differences] if differences else ["None."])]
     lines += ["", "## Not shown", "", "| why | not on | scenarios |", "|---|---|---|"]
     for (reason, kinds), slugs in sorted(_exclusions(listed).items()):
         lines.append(f"| {reason} | {kinds} | {', '.join(slugs)} |")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.types import Access, Operation, Resource
-from groupd.protocol.errors import ErrorCode
 from tests.support.kio_entities import Plain, read_response
 from tests.unit.security.world import TOPIC_ID, Denied, World
 
@@ -101,19 +100,6 @@ async def test_se_66_whoever_may_write_somewhere_may_be_idempotent(world: World)
         assert reply["error_code"] == code
         asked = [(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, "kafka-cluster")]
         assert access.audited == (asked if code else [])
-
-
-async def test_se_66_two_phase_commit_is_a_right_of_its_own(world: World) -> None:
-    writes = (Operation.WRITE, Resource.TRANSACTIONAL_ID, "txn")
-    access = Denied(writes)
-    init = {"transactional_id": "txn", "transaction_timeout": 1000, "producer_id": -1,
-            "producer_epoch": -1}  # fmt: skip
-    reply = await ask(world, access, "InitProducerId", 6, enable2_pc=True, **init)
-    assert reply["error_code"] == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    both = (writes, (Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "txn"))
-    assert access.audited == list(both)
-    reply = await ask(world, access, "InitProducerId", 6, **init)
-    assert reply["error_code"] == ErrorCode.NONE
 
 
 async def test_se_67_one_denied_topic_keeps_all_out_of_the_transaction(world: World) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from groupd.coordinator.config import FIELDS_BY_KEY
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS
+from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS, INTERNAL_KEYS
 from groupd.coordinator.topics.names import OFFSETS_TOPIC
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -106,9 +106,11 @@ async def test_the_offsets_topic_is_compacted(cluster):
 async def test_describe_this_broker(cluster):
     described = await describe(cluster, RESOURCE_BROKER, "0", include_documentation=True)
     configs = {found.name: found for found in described.configs}
-    assert set(configs) > set(FIELDS_BY_KEY)
+    assert set(configs) > set(FIELDS_BY_KEY) - INTERNAL_KEYS
     assert all(found.documentation for found in configs.values())
-    assert {name for name, found in configs.items() if not found.read_only} == DYNAMIC_KEYS
+    assert {name for name, found in configs.items() if not found.read_only} == (
+        DYNAMIC_KEYS - INTERNAL_KEYS
+    )
     assert configs["advertised.listeners"].value == "PLAINTEXT://127.0.0.1:9092"
     assert (configs["broker.id"].value, configs["node.id"].value) == ("0", "0")
     assert configs["num.partitions"].value == "1"

@@ -142,11 +142,13 @@ class Bench:
     # Short forms ----------------------------------------------------------------------------
 
     async def init(
-        self, producer_id: int = -1, epoch: int = -1, name: str = "x", **fields: Any
+        self,
+        producer_id: int = -1,
+        epoch: int = -1,
+        name: str = "x",
+        timeout_ms: int = TIMEOUT_MS,
     ) -> tuple[ErrorCode, int, int]:
-        request = InitProducerIdRequest(
-            name, fields.pop("timeout_ms", TIMEOUT_MS), producer_id, epoch, **fields
-        )
+        request = InitProducerIdRequest(name, timeout_ms, producer_id, epoch)
         reply = await self.ask(request, 5)
         return reply.error, reply.producer_id, reply.producer_epoch
 

@@ -234,11 +234,6 @@ async def test_half_an_identity(bench: Bench, producer_id: int, epoch: int) -> N
     assert await bench.init(producer_id, epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
-async def test_two_phase_commit_is_off(bench: Bench) -> None:
-    assert (await bench.init(enable_2pc=True))[0] is DENIED
-    assert (await bench.init(keep_prepared_txn=True))[0] is ErrorCode.UNSUPPORTED_VERSION
-
-
 async def test_empty_names(bench: Bench) -> None:
     assert (await bench.init(name=""))[0] is ErrorCode.INVALID_REQUEST
     assert await bench.add(1, 0, T0, name="") is ErrorCode.INVALID_REQUEST

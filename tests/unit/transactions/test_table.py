@@ -480,8 +480,6 @@ def test_nothing_is_in_a_transaction_that_is_not_open(state: S) -> None:
     ("changes", "code"),
     [
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
-        ({"enable_2pc": True}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        ({"keep_prepared_txn": True}, ErrorCode.UNSUPPORTED_VERSION),
         ({"transaction_timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ({"transaction_timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],

@@ -20,16 +20,12 @@ def init_producer_id(version: int) -> Sample:
         transaction_timeout_ms=INT32_MAX,
         producer_id=since(version, 3, INT64_MAX, -1),
         producer_epoch=since(version, 3, 32767, -1),
-        enable_2pc=since(version, 6, True, False),
-        keep_prepared_txn=since(version, 6, True, False),
     )
     return message, {
         "transactional_id": NAME,
         "transaction_timeout_ms": INT32_MAX,
         "producer_id": INT64_MAX,
         "producer_epoch": 32767,
-        "enable2_pc": True,
-        "keep_prepared_txn": True,
     }
 
 
@@ -39,17 +35,13 @@ def init_producer_id_idempotent(_: int) -> Sample:
         "transaction_timeout_ms": INT32_MIN,
         "producer_id": -1,
         "producer_epoch": -1,
-        "enable2_pc": False,
-        "keep_prepared_txn": False,
     }
 
 
 def init_producer_id_reply(_: int) -> Sample:
-    return m.InitProducerIdReply(ErrorCode.NONE, INT64_MAX, 32767, 12, 3), {
+    return m.InitProducerIdReply(ErrorCode.NONE, INT64_MAX, 32767), {
         "throttle_time_ms": 0,
         "error_code": 0,
         "producer_id": INT64_MAX,
         "producer_epoch": 32767,
-        "ongoing_txn_producer_id": 12,
-        "ongoing_txn_producer_epoch": 3,
     }

@@ -126,7 +126,7 @@ def test_keys_and_ranges() -> None:
         "create_topics": (19, 2, 7),
         "delete_topics": (20, 1, 6),
         "delete_records": (21, 0, 2),
-        "init_producer_id": (22, 0, 6),
+        "init_producer_id": (22, 0, 5),
         "offset_for_leader_epoch": (23, 2, 4),
         "add_partitions_to_txn": (24, 0, 5),
         "add_offsets_to_txn": (25, 0, 4),
