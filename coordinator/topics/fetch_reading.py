@@ -68,7 +68,7 @@ class Admission:
             target.topic_id,
             target.asked.partition,
             self.may_read,
-            by_id=self._context.api_version >= BY_ID_FROM,
+            by_id=not target.name and self._context.api_version >= BY_ID_FROM,
         )
 
     def was_refused(self, target: FetchTarget) -> bool:

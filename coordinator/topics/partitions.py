@@ -80,10 +80,10 @@ class Partitions:
         *,
         by_id: bool,
     ) -> Topic:
-        """The topic of a request's partition. `by_id`: the version of the request names topics by
-        id. `may(name)`: whether the client may use the topic; one that it may not use looks the
-        same whether it exists or not. Raises ApiError UNKNOWN_TOPIC_ID (only by id),
-        TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, in this order."""
+        """The topic of a request's partition. `by_id`: the request names it by its id. `may(name)`:
+        whether the client may use the topic; one that it may not use looks the same whether it
+        exists or not. Raises ApiError UNKNOWN_TOPIC_ID (only by id), TOPIC_AUTHORIZATION_FAILED,
+        UNKNOWN_TOPIC_OR_PARTITION, in this order."""
         topic = self._catalogue.topic_by_id(topic_id) if by_id else self._catalogue.topic(name)
         if topic is None and by_id:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -164,7 +164,7 @@ class Produce:
                 topic.topic_id,
                 asked.partition,
                 lambda name: context.allows(Operation.WRITE, Resource.TOPIC, name),
-                by_id=context.api_version >= _BY_ID_FROM,
+                by_id=not topic.name and context.api_version >= _BY_ID_FROM,
             )
             if request.acks not in (-1, 0, 1):
                 raise ApiError(
