@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 import structlog
 
 log = structlog.get_logger("groupd.daemon")
@@ -16,16 +18,28 @@ def address_text(host: str, port: int) -> str:
 
 
 def advertised_address(
-    bound: tuple[str, int], advertised: tuple[str, int] | None
+    listen: str, bound: tuple[str, int], advertised: tuple[str, int] | None
 ) -> tuple[str, int]:
-    """`advertised`, else the address that the daemon listens on. No client can connect to a
-    wildcard address, so without --advertised or advertised.listeners it becomes the loopback
-    address."""
+    """`advertised`, else the host of --listen or listeners as it was written, because certificates
+    are for names, and the port that is bound. No client can connect to a wildcard address, so
+    without --advertised or advertised.listeners it becomes the loopback address."""
     if advertised is not None:
         return advertised
     host, port = bound
-    local = WILDCARDS.get(host)
-    if local is None:
-        return host, port
-    log.warning("clients on other machines need an advertised address", listen=host, told=local)
-    return local, port
+    if host in WILDCARDS:
+        log.warning(
+            "clients on other machines need an advertised address",
+            listen=host,
+            told=WILDCARDS[host],
+        )
+    return told_host(listen, host), port
+
+
+def told_host(listen: str, bound: str) -> str:
+    """What clients are told where nothing is advertised. `listen`: the host as it was written;
+    `bound`: the IP address that it means."""
+    try:
+        ip_address(listen or bound)
+    except ValueError:
+        return listen
+    return WILDCARDS.get(bound, bound)

@@ -267,9 +267,9 @@ class Daemon:
             parts.metering,
             self._tls,
         )
-        self.kafka_addresses = await self._ports.open(listeners)
+        bound = self.kafka_addresses = await self._ports.open(listeners)
         told = [
-            (one.name, *advertised_address(self.kafka_addresses[one.name], one.advertised))
+            (one.name, *advertised_address(one.host, bound[one.name], one.advertised))
             for one in listeners
         ]
         node, several = told[0][1:], tuple(told) if self.options.config.listeners else ()

@@ -224,7 +224,6 @@ class DaemonParts:
             self.clock,
             data_plane.producer_ids.next,
             data_plane.markers if member is None else self._routed_markers(member),
-            data_plane.catalogue.show_transactions,
             served=None if member is None else (),
             may_answer=self.broker.ownership.may_answer,
         )

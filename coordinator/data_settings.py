@@ -92,6 +92,9 @@ class DataSettings:
     default_replication_factor: int = setting(
         "default.replication.factor", 1, "Replication factor that new topics show.", low=1, high=3
     )
+    min_insync_replicas: int = setting(
+        "min.insync.replicas", 1, "Accepted and shown; there is one replica.", low=1
+    )
     message_max_bytes: int = setting(
         "message.max.bytes", 1048588, "Largest record batch of a topic.", low=0
     )

@@ -68,14 +68,14 @@ class SecuritySettings:
     ssl_truststore_location: str = setting(
         "ssl.truststore.location",
         "",
-        "A PEM file with the CAs that sign the certificates of clients and of other nodes. Read "
-        "again like ssl.keystore.location.",
+        "A PEM file with the CAs that sign the certificates of clients and of other nodes, or with "
+        "those certificates themselves. Read again like ssl.keystore.location.",
     )
     ssl_truststore_type: str = setting("ssl.truststore.type", "PEM", "Only PEM is served.")
     ssl_truststore_certificates: str = setting(
         "ssl.truststore.certificates",
         "",
-        "Those CAs themselves as PEM, instead of ssl.truststore.location.",
+        "The same certificates as PEM, instead of ssl.truststore.location.",
     )
     ssl_client_auth: str = setting(
         "ssl.client.auth",

@@ -96,10 +96,11 @@ the bounds above, survive a restart, and take effect at the group's next heartbe
 
 IncrementalAlterConfigs and AlterConfigs on resource type BROKER accept
 {dynamic},
-for the cluster (empty name) or for this broker, whose own value wins. Both survive a restart, win
-over `--set` and the file, and take effect at the next use. Everything else is refused with "Cannot
-update these configs dynamically". With `--workers` they hold for all processes; a worker has no
-configs of its own.
+for the cluster (empty name) or for this broker, whose own value wins. `min.insync.replicas` is for
+the cluster only. All survive a restart, win over `--set` and the file, and take effect at the next
+use. Other settings, and all about TLS and logins, are refused with "Cannot update these configs
+dynamically"; keys that mean nothing here are kept and [change nothing](compat.md#administration).
+With `--workers` they hold for all processes; a worker has no configs of its own.
 
 ## Metrics that clients push
 

@@ -60,8 +60,8 @@ def delete_groups(
     now: Instant,
 ) -> Outcome:
     """Reply DeleteGroupsReply, one result per id in the order given (repeated ids count once):
-    69 unknown, 68 not empty; else tombstones of its offsets, then its own. The right to delete
-    was checked before the shard was asked (`frontend.groups`)."""
+    69 unknown, 68 not empty; else tombstones of its offsets, then its own. There is no message, as
+    in Kafka. The right to delete was checked before the shard was asked (`frontend.groups`)."""
     outcome = Outcome(gate="*")
     results: list[DeletedGroup] = []
     for group_id in dict.fromkeys(group_ids):
@@ -69,7 +69,7 @@ def delete_groups(
         try:
             _delete(state, offsets, group_id, outcome)
         except ApiError as error:
-            results.append(DeletedGroup(group_id, error.code, error.message))
+            results.append(DeletedGroup(group_id, error.code))
         else:
             results.append(DeletedGroup(group_id))
     outcome.replies.append((context.token, DeleteGroupsReply(tuple(results))))

@@ -261,8 +261,8 @@ def _deleted(refused: list[DeletedGroup], parts: list[DeleteGroupsReply]) -> Del
     return DeleteGroupsReply((*answered, *refused))
 
 
-def _delete_failure(request: Any, code: ErrorCode, message: str | None) -> DeleteGroupsReply:
-    return DeleteGroupsReply((DeletedGroup(request.group_ids[0], code, message),))
+def _delete_failure(request: Any, code: ErrorCode, _: str | None) -> DeleteGroupsReply:
+    return DeleteGroupsReply((DeletedGroup(request.group_ids[0], code),))
 
 
 # Leave --------------------------------------------------------------------------------------

@@ -44,7 +44,8 @@ class SecurityProtocol(Enum):
 
 class Listener(Struct, frozen=True):
     """`name` in upper case. `host` is empty for all interfaces, `port` 0 for any free one.
-    `advertised`: what clients are told; None: the address that is bound."""
+    `advertised`: what clients are told; None: `host` as it is written, and the port that is
+    bound."""
 
     name: str
     protocol: SecurityProtocol

@@ -88,7 +88,9 @@ def checked_entity(parts: tuple[EntityPart, ...]) -> Entity:
     if IP not in types:
         return entity_of(parts)
     if len(parts) > 1:
-        raise _invalid("An ip cannot be combined with a user or a client id.")
+        raise _invalid(
+            "Invalid quota entity combination, an ip cannot be combined with a user or a client id."
+        )
     return ((IP, _checked_address(parts[0][1])),)
 
 
@@ -97,7 +99,7 @@ def _checked_address(name: str | None) -> str | None:
     try:
         return None if name is None else address_of(name)
     except ValueError:
-        raise _invalid(f"{_shown(name or '')} is not an IP address.") from None
+        raise _invalid(f"{_shown(name or '')} is not a valid IP address.") from None
 
 
 def address_of(text: str) -> str:

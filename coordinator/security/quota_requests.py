@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TypeVar
 
 import msgspec
@@ -128,7 +129,7 @@ class QuotaRequests:
         found = []
         async for entity, values in self._in_turns(list(self._quotas.entries.items())):
             if _matches(entity, request):
-                found.append(DescribedQuota(entity, tuple(sorted(values.items()))))
+                found.append(DescribedQuota(_shown(entity), tuple(sorted(values.items()))))
         return DescribeClientQuotasReply(entries=found)
 
     # AlterClientQuotas --------------------------------------------------------------------
@@ -178,9 +179,9 @@ class QuotaRequests:
                     raise ApiError(ErrorCode.POLICY_VIOLATION, message)
                 planned[entity] = after
             except ApiError as error:
-                results.append(AlteredQuota(entry.entity, error.code, error.message))
+                results.append(AlteredQuota(_shown(entry.entity), error.code, error.message))
             else:
-                results.append(AlteredQuota(entry.entity))
+                results.append(AlteredQuota(_shown(entry.entity)))
         return planned, results
 
     async def _carry_out(
@@ -233,7 +234,10 @@ def _check_filters(components: Iterable[QuotaFilter]) -> None:
             raise ApiError(ErrorCode.INVALID_REQUEST, message)
         types.add(entity_type)
     if IP in types and len(types) > 1:
-        message = "An ip cannot be combined with a user or a client id."
+        message = (
+            "Invalid entity filter component combination: an ip cannot be combined with a user or "
+            "a client id."
+        )
         raise ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
@@ -246,6 +250,12 @@ def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
         and _MATCHES[component.match_type](names[component.entity_type], component.match)
         for component in request.components
     )
+
+
+def _shown(entity: Entity) -> Entity:
+    """The parts of an entity as replies list them: in Kafka the client id stands before the
+    user."""
+    return tuple(sorted(entity, key=itemgetter(0)))
 
 
 def _text(values: Values) -> str:

@@ -25,6 +25,9 @@ NAME_BYTES_MAX = 1000
 
 SALT_BYTES_MAX = 1000
 
+NO_NAME = "Username must not be empty"
+"""Why there is no user without a name, in Kafka's words."""
+
 SALT_BITS = 130
 """Bits of the salts that Kafka's tools make, and of ours. The salts of unknown users have as many,
 or they could be told from the others."""
@@ -83,17 +86,18 @@ def why_not(
     user: str, mechanism: ScramMechanism, iterations: int, salt: bytes, salted_password: bytes
 ) -> str | None:
     """Why there cannot be such a credential, as one sentence. The numbers of iterations are Kafka's
-    rule; the lengths are ours, because nobody could log in with others."""
+    rule, in the words that its tools look for; the lengths are ours, because nobody could log in
+    with others."""
     if not user:
-        return "A user needs a name."
+        return NO_NAME
     if len(user.encode()) > NAME_BYTES_MAX:
         return f"The name is longer than {NAME_BYTES_MAX} bytes."
     if "\0" in user:
         return "The name has a NUL character."
     if iterations < ITERATIONS_MIN:
-        return f"At least {ITERATIONS_MIN} iterations are needed."
+        return "Too few iterations"
     if iterations > ITERATIONS_MAX:
-        return f"At most {ITERATIONS_MAX} iterations are allowed."
+        return "Too many iterations"
     if not 1 <= len(salt) <= SALT_BYTES_MAX:
         return f"The salt must have 1 to {SALT_BYTES_MAX} bytes."
     if len(salted_password) != mechanism.size:

@@ -277,6 +277,9 @@ def _load_trusted(context: ssl.SSLContext, trusted: str, config: CoordinatorConf
     except (ssl.SSLError, TypeError) as error:  # a TypeError: not ASCII
         reason = getattr(error, "reason", "not ASCII")
         raise ConfigError(f"{place}: cannot be read ({reason})") from None
+    # As in Java a certificate of the store is trusted as it stands. Otherwise OpenSSL looks for the
+    # issuer of each, by its subject, and takes the first one of that name.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
 def _first(chain: str, place: str) -> Certificate:

@@ -17,6 +17,7 @@ from groupd.coordinator.security.audit import Audit
 from groupd.coordinator.security.scram_credentials import (
     MECHANISM_BY_CODE,
     MECHANISMS,
+    NO_NAME,
     ScramCredential,
     ScramMechanism,
     credential,
@@ -38,6 +39,10 @@ from groupd.storage.log import LogError
 
 _KEYS_WEIGHT = 16
 """The weight of making the keys of a credential, in items of `Work`: some hashing, about 30 us."""
+
+# Kafka's words, which its tools and tests look for.
+_DESCRIBED_TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+_NO_SUCH_USER = "Attempt to describe a user credential that does not exist: "
 
 Change = ScramDeletion | ScramUpsertion
 
@@ -82,14 +87,10 @@ class UserRequests:
 
     def _described(self, user: str, twice: bool) -> DescribedUser:
         if twice:
-            return DescribedUser(
-                user, ErrorCode.DUPLICATE_RESOURCE, "The request names this user more than once."
-            )
+            return DescribedUser(user, ErrorCode.DUPLICATE_RESOURCE, _DESCRIBED_TWICE + user)
         credentials = self._users.credentials(user)
         if not credentials:
-            return DescribedUser(
-                user, ErrorCode.RESOURCE_NOT_FOUND, "There is no user of this name."
-            )
+            return DescribedUser(user, ErrorCode.RESOURCE_NOT_FOUND, _NO_SUCH_USER + user)
         # In the order of the wire codes.
         kept = [
             (one.code, credentials[name]) for name, one in MECHANISMS.items() if name in credentials
@@ -153,7 +154,7 @@ class UserRequests:
     def _check(self, change: Change) -> None:
         """Raises ApiError."""
         if not change.user:
-            raise _unacceptable("A user needs a name.")
+            raise _unacceptable(NO_NAME)
         mechanism = _mechanism(change)
         if isinstance(change, ScramUpsertion):
             reason = why_not(
@@ -163,7 +164,8 @@ class UserRequests:
                 raise _unacceptable(reason)
         elif self._users.credential(change.user, mechanism.name) is None:
             raise ApiError(
-                ErrorCode.RESOURCE_NOT_FOUND, "The user has no credential for this mechanism."
+                ErrorCode.RESOURCE_NOT_FOUND,
+                "Attempt to delete a user credential that does not exist",
             )
 
     def _check_room(self, new: set[str]) -> None:
@@ -193,7 +195,7 @@ def _mechanism(change: Change) -> ScramMechanism:
     """Raises ApiError."""
     mechanism = MECHANISM_BY_CODE.get(change.mechanism)
     if mechanism is None:
-        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "The SCRAM mechanism is not 1 or 2.")
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     return mechanism
 
 
@@ -204,7 +206,10 @@ def _check_cluster_right(context: RequestContext, operation: Operation) -> None:
 
 
 def _twice() -> ApiError:
-    return ApiError(ErrorCode.DUPLICATE_RESOURCE, "The request changes this user more than once.")
+    return ApiError(
+        ErrorCode.DUPLICATE_RESOURCE,
+        "A user credential cannot be altered twice in the same request",
+    )
 
 
 def _unacceptable(why: str) -> ApiError:

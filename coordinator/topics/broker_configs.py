@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import dropwhile
+from operator import attrgetter
 
 import structlog
 
@@ -29,8 +30,10 @@ from groupd.coordinator.topics.broker_keys import (
     DYNAMIC_KEYS,
     FIXED_KEYS,
     INTERNAL_KEYS,
+    MIN_ISR,
     BrokerKey,
     default_text,
+    is_unknown,
     node_keys,
     own_key,
 )
@@ -52,6 +55,10 @@ log = structlog.get_logger("groupd.configs")
 _MOST = 10_000
 """The most nodes that may have configs. Only nodes that exist may have some."""
 
+_UNKNOWN_MAX, _UNKNOWN_CHARS_MAX = 100, 100_000
+"""Of keys that mean nothing here a node, or the cluster, keeps so many, with so many characters in
+names and values."""
+
 CLUSTER = ""
 """The name of the cluster-wide default, as a resource."""
 
@@ -67,11 +74,18 @@ class BrokerConfigs(Overrides):
         layout: Layout,
     ) -> None:
         super().__init__(
-            store, changes, RESOURCE_BROKER, DYNAMIC_KEYS.__contains__, _MOST, "nodes with configs"
+            store,
+            changes,
+            RESOURCE_BROKER,
+            lambda key: key in DYNAMIC_KEYS or is_unknown(key),
+            _MOST,
+            "nodes with configs",
         )
         self._static = config
         self._layout = layout
         self._own = str(config.node_id)
+        self._min_isr = (MIN_ISR, setting_text(config.min_insync_replicas))
+        """What the cluster has unless clients have set another value."""
         self.config = config
         self._topic_synonyms: Mapping[str, tuple[ConfigSynonym, ...]] | None = None
         self.add_listener(lambda name, overrides: self._apply())
@@ -88,18 +102,21 @@ class BrokerConfigs(Overrides):
         listener(self.values())
         self.add_listener(lambda name, overrides: listener(self.values()))
 
+    def _of_cluster(self) -> Mapping[str, str]:
+        return dict([self._min_isr]) | dict(self.of(CLUSTER))
+
     def synonyms(self, key: str) -> tuple[ConfigSynonym, ...]:
         """Where the value of a key comes from, beginning with the place that counts. As in Kafka
         the list begins at the key's own name, so it may be empty."""
         names = [name for name, _ in BROKER_KEY_UNITS.get(key, ((key, 1),))]
         found = [
-            ConfigSynonym(name, self.of(resource)[name], source)
-            for resource, source in (
-                (self._own, SOURCE_DYNAMIC_BROKER),
-                (CLUSTER, SOURCE_DYNAMIC_DEFAULT_BROKER),
+            ConfigSynonym(name, overrides[name], source)
+            for overrides, source in (
+                (self.of(self._own), SOURCE_DYNAMIC_BROKER),
+                (self._of_cluster(), SOURCE_DYNAMIC_DEFAULT_BROKER),
             )
             for name in names
-            if name in self.of(resource)
+            if name in overrides
         ]
         settings = [own_key(self._static, name) for name in names if name in FIELDS_BY_KEY]
         found += [
@@ -130,7 +147,7 @@ class BrokerConfigs(Overrides):
     def describe(self, name: str, wanted: Wanted) -> list[ConfigValue]:
         """Keys of a node, or what was set for the cluster. Raises ApiError INVALID_REQUEST."""
         if name == CLUSTER:
-            keys_set = sorted(self.of(CLUSTER))
+            keys_set = sorted(self._of_cluster())
             return [self._cluster_default(key) for key in keys_set if _is_in(wanted, key)]
         node = self._node(name, "Broker id must be an integer, but it is: ", " or empty string")
         # All nodes have the same settings, except this one.
@@ -140,12 +157,22 @@ class BrokerConfigs(Overrides):
             **{key: own_key(config, key) for key in FIELDS_BY_KEY if _is_in(wanted, key)},
             **{key.name: key for key in node_keys(node)},
         }
-        described = (self._described(keys[key]) for key in sorted(keys) if _is_in(wanted, key))
-        return [
+        described = [
             one
-            for one in described
+            for one in (self._described(keys[key]) for key in keys if _is_in(wanted, key))
             if one.source != SOURCE_DEFAULT or one.name not in INTERNAL_KEYS
         ]
+        places = (
+            (self.of(str(node.node_id)), SOURCE_DYNAMIC_BROKER),
+            (self.of(CLUSTER), SOURCE_DYNAMIC_DEFAULT_BROKER),
+        )
+        unknown = filter(is_unknown, {key for overrides, _ in places for key in overrides})
+        described += [
+            _unknown_key(key, *(source for overrides, source in places if key in overrides))
+            for key in unknown
+            if _is_in(wanted, key)
+        ]
+        return sorted(described, key=attrgetter("name"))
 
     def _described(self, key: BrokerKey) -> ConfigValue:
         synonyms: tuple[ConfigSynonym, ...]
@@ -172,7 +199,10 @@ class BrokerConfigs(Overrides):
         )
 
     def _cluster_default(self, key: str) -> ConfigValue:
-        value, source = self.of(CLUSTER)[key], SOURCE_DYNAMIC_DEFAULT_BROKER
+        source = SOURCE_DYNAMIC_DEFAULT_BROKER
+        if is_unknown(key):
+            return _unknown_key(key, source)
+        value = self._of_cluster()[key]
         synonym = ConfigSynonym(key, value, source)
         return DYNAMIC_CONFIGS.keys[key].described(value, source, (synonym,))
 
@@ -192,11 +222,15 @@ class BrokerConfigs(Overrides):
             )
 
     def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
+        if asked.name == CLUSTER:
+            current = self._of_cluster()
         changes = changes_to(asked, current)
         fixed = [
             change.name
             for change in changes
-            if change.operation != DELETE and change.name not in DYNAMIC_KEYS
+            if change.operation != DELETE
+            and change.name not in DYNAMIC_KEYS
+            and not is_unknown(change.name)
         ]
         if fixed:
             raise ApiError(
@@ -208,17 +242,20 @@ class BrokerConfigs(Overrides):
             changes,
             lambda overrides, key: overrides.get(key) or own_key(self.config, key).value or "",
         )
+        _check_min_isr(asked.name, result)
+        _check_unknown(result)
         try:
-            with_settings(self._static, result)
+            with_settings(self._static, _dynamic(result))
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
-        return result
+        # What the cluster has anyway is not kept.
+        return {key: value for key, value in result.items() if (key, value) != self._min_isr}
 
     def _apply(self) -> None:
         self._topic_synonyms = None
         settings = {**self.of(CLUSTER), **self.of(self._own)}
         try:
-            self.config = with_settings(self._static, settings)
+            self.config = with_settings(self._static, _dynamic(settings))
         except ConfigError as error:
             # They were set under other bounds or by another version: the settings of the start
             # count.
@@ -238,6 +275,47 @@ class BrokerConfigs(Overrides):
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {ids}{more}, but received {name}",
         )
+
+
+def _dynamic(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Those of our settings."""
+    return {key: value for key, value in overrides.items() if key in DYNAMIC_KEYS}
+
+
+def _check_min_isr(name: str, overrides: Mapping[str, str]) -> None:
+    """Raises ApiError INVALID_CONFIG, in Kafka's words."""
+    if name == CLUSTER and MIN_ISR not in overrides:
+        text = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+    elif name != CLUSTER and MIN_ISR in overrides:
+        text = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_CONFIG, text)
+
+
+def _check_unknown(overrides: Mapping[str, str]) -> None:
+    """Raises ApiError POLICY_VIOLATION for too many or too long keys that mean nothing here."""
+    sizes = [len(key) + len(value) for key, value in overrides.items() if is_unknown(key)]
+    if len(sizes) > _UNKNOWN_MAX or sum(sizes) > _UNKNOWN_CHARS_MAX:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"At most {_UNKNOWN_MAX} configs that this broker does not know are kept, with "
+            f"{_UNKNOWN_CHARS_MAX} characters.",
+        )
+
+
+def _unknown_key(key: str, *sources: int) -> ConfigValue:
+    """A key that means nothing here. Nobody knows whether it is a secret, so its value is not
+    shown. `sources`: where it is set, beginning with the place that counts."""
+    return ConfigValue(
+        name=key,
+        value=None,
+        read_only=True,
+        is_default=False,
+        source=sources[0],
+        sensitive=True,
+        synonyms=tuple([ConfigSynonym(key, None, source) for source in sources]),
+    )
 
 
 def _is_in(wanted: Wanted, key: str) -> bool:

@@ -22,13 +22,20 @@ from groupd.coordinator.config_values import (
     STRING,
     ValueRule,
 )
+from groupd.coordinator.listener_keys import LISTENER_PREFIX, listener_key, may_be_of_listener
 from groupd.coordinator.settings import setting_text
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import Node
 
+BROKER_ID = "broker.id"
+
 LOG_DIR = "/groupd"
 """The one log directory in replies to clients, whatever the store is."""
+
+MIN_ISR = "min.insync.replicas"
+"""A Kafka with eligible leader replicas (KIP-966), as 4.x is by default, always has a value of it
+for the cluster, and none for a broker."""
 
 DYNAMIC_KEYS = frozenset(
     {
@@ -37,6 +44,7 @@ DYNAMIC_KEYS = frozenset(
         "log.retention.bytes",
         "log.retention.ms",
         "message.max.bytes",
+        MIN_ISR,
         "transaction.partition.verification.enable",
     }
 )
@@ -135,7 +143,21 @@ def _dynamic_key(name: str) -> ConfigKey:
     return ConfigKey(name, rule, documentation=meta["doc"])
 
 
-DYNAMIC_CONFIGS = ConfigTable(
+def is_unknown(key: str) -> bool:
+    """Whether a key means nothing here. As in Kafka clients may set it, and it is kept. Nothing
+    about TLS and logins is: it might be a secret, and whoever sets it expects an effect."""
+    own = listener_key(key).key if key.startswith(LISTENER_PREFIX) else key
+    return not (
+        own in FIELDS_BY_KEY or own in FIXED_KEYS or own == BROKER_ID or may_be_of_listener(own)
+    )
+
+
+class _BrokerConfigTable(ConfigTable):
+    def key(self, name: str) -> ConfigKey:
+        return ConfigKey(name, ValueRule(STRING)) if is_unknown(name) else super().key(name)
+
+
+DYNAMIC_CONFIGS = _BrokerConfigTable(
     map(_dynamic_key, sorted(DYNAMIC_KEYS)),
     unknown=(ErrorCode.INVALID_REQUEST, "Cannot update this config dynamically: "),
     invalid=ErrorCode.INVALID_REQUEST,
@@ -166,6 +188,6 @@ def node_keys(node: Node) -> tuple[BrokerKey, ...]:
     doc = "The address that clients are told."
     return (
         BrokerKey("advertised.listeners", address, LIST, doc, is_default=False),
-        BrokerKey("broker.id", str(node.node_id), INT, _FACT, is_default=False),
+        BrokerKey(BROKER_ID, str(node.node_id), INT, _FACT, is_default=False),
         BrokerKey("listeners", address, LIST, doc, is_default=False),
     )

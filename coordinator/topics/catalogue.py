@@ -2,14 +2,14 @@
 
 Rules: the store is written first, memory second, listeners third; one change at a time (so of
 concurrent creations of a name exactly one wins), see `coordinator.catalogue_changes`. A topic id is
-random and never reused, so a re-created topic has a new one. `__consumer_offsets` and its compacted
-view are not in the store: they always exist, with fixed ids, and clients cannot change them. The
-same is true of `__transaction_state` from the first transactional id on.
+random and never reused, so a re-created topic has a new one. The topics of the coordinators' logs
+(`__consumer_offsets`, its compacted view and `__transaction_state`) are not in the store: they
+always exist, with fixed ids, and clients cannot change them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct, field
@@ -35,7 +35,11 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.storage.log import Catalogue, StoredTopic
 
-_OWN_TOPICS = frozenset({OFFSETS_TOPIC, COMPACTED_TOPIC, TRANSACTIONS_TOPIC})
+_OWN_TOPICS: Mapping[str, TopicId] = {
+    OFFSETS_TOPIC: OFFSETS_TOPIC_ID,
+    COMPACTED_TOPIC: COMPACTED_TOPIC_ID,
+    TRANSACTIONS_TOPIC: TRANSACTIONS_TOPIC_ID,
+}
 """They do not count towards the limit on topics."""
 
 _OWN_CONFIGS: Mapping[str, str] = MappingProxyType(
@@ -141,8 +145,7 @@ class TopicCatalogue:
         POLICY_VIOLATION (too many topics, or partitions of all topics)."""
         self.check_name(name)
         self._check_partitions(partitions)
-        own = sum(own in self._by_name for own in _OWN_TOPICS)
-        if len(self._by_name) - own >= self._config.max_topics:
+        if len(self._by_name) - len(_OWN_TOPICS) >= self._config.max_topics:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
                 f"The limit of {self._config.max_topics} topics (groupd.max.topics) is reached.",
@@ -275,17 +278,17 @@ class TopicCatalogue:
     async def read_all(self) -> None:
         """See `catalogue_changes.Keeper`; so is `read`."""
         topics = [_topic(row) for row in await self._store.topics()]
-        count = self._config.offsets_topic_num_partitions
-        own = [(OFFSETS_TOPIC, OFFSETS_TOPIC_ID), (COMPACTED_TOPIC, COMPACTED_TOPIC_ID)]
-        offsets = [
-            Topic(topic_id, name, count, _OWN_CONFIGS, internal=True) for name, topic_id in own
-        ]
-        transactions = self._by_name.get(TRANSACTIONS_TOPIC)
-        internal = [*offsets, *([transactions] if transactions else ())]
-        now = {topic.name: topic for topic in [*internal, *topics]}
+        now = {topic.name: topic for topic in [*self._own_topics(), *topics]}
         names = sorted(now.keys() | self._by_name.keys())
         self._change([(self._by_name.get(name), now.get(name)) for name in names])
         self._only_read = {topic.topic_id for topic in topics}
+
+    def _own_topics(self) -> Iterator[Topic]:
+        for name, topic_id in _OWN_TOPICS.items():
+            count = self._config.offsets_topic_num_partitions
+            if name == TRANSACTIONS_TOPIC:
+                count = self._config.transaction_state_log_num_partitions
+            yield Topic(topic_id, name, count, _OWN_CONFIGS, internal=True)
 
     async def read(self, names: Sequence[str]) -> None:
         """`names`: topic ids in hex. In a cluster a row may be read before the change that made it.
@@ -309,15 +312,6 @@ class TopicCatalogue:
             if new is not None:
                 changes[new.name] = (self._by_name.get(new.name), new)
         self._change(list(changes.values()), made=made)
-
-    def show_transactions(self) -> None:
-        """Add `__transaction_state`, which exists from the first transactional id on."""
-        if TRANSACTIONS_TOPIC not in self._by_name:
-            count = self._config.transaction_state_log_num_partitions
-            topic = Topic(
-                TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, count, _OWN_CONFIGS, internal=True
-            )
-            self._change([(None, topic)])
 
     def _change(
         self, changes: Iterable[tuple[Topic | None, Topic | None]], *, made: bool = False

@@ -20,7 +20,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import STEP, Pace
 from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.topics.current_leaders import CurrentLeaders
-from groupd.coordinator.topics.fetch_reading import Admission, Reading, Watched
+from groupd.coordinator.topics.fetch_reading import BY_ID_FROM, Admission, Reading, Watched
 from groupd.coordinator.topics.fetch_sessions import (
     FetchContext,
     FetchSessions,
@@ -37,8 +37,6 @@ from groupd.protocol.messages.data import (
 )
 from groupd.protocol.messages.lazily import mapped
 
-BY_ID_FROM = 13
-"""Fetch versions that name topics by id."""
 _LEADERS_SINCE = 16
 _LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 

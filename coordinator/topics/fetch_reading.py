@@ -19,6 +19,9 @@ from groupd.protocol.messages.data import (
 from groupd.protocol.records.batch import parse_header
 from groupd.storage.log import LogCorrupt, LogError
 
+BY_ID_FROM = 13
+"""Fetch versions that name topics by id."""
+
 Watched = tuple[ReadableLog, int]
 """A log and the high watermark that was seen."""
 
@@ -60,8 +63,13 @@ class Admission:
     def _find(self, target: FetchTarget) -> Topic:
         if self._replica is False:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = target.asked.partition
-        return self._partitions.resolve(target.name, target.topic_id, partition, self.may_read)
+        return self._partitions.resolve(
+            target.name,
+            target.topic_id,
+            target.asked.partition,
+            self.may_read,
+            by_id=not target.name and self._context.api_version >= BY_ID_FROM,
+        )
 
     def was_refused(self, target: FetchTarget) -> bool:
         return target in self._refused

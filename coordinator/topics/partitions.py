@@ -72,14 +72,20 @@ class Partitions:
         catalogue.add_listener(self._on_metadata)
 
     def resolve(
-        self, name: str, topic_id: TopicId, partition: int, may: Callable[[str], bool]
+        self,
+        name: str,
+        topic_id: TopicId,
+        partition: int,
+        may: Callable[[str], bool],
+        *,
+        by_id: bool,
     ) -> Topic:
-        """The topic of a request's partition, by name or, where that is empty, by id. `may(name)`:
+        """The topic of a request's partition. `by_id`: the request names it by its id. `may(name)`:
         whether the client may use the topic; one that it may not use looks the same whether it
-        exists or not. Raises ApiError UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED,
+        exists or not. Raises ApiError UNKNOWN_TOPIC_ID (only by id), TOPIC_AUTHORIZATION_FAILED,
         UNKNOWN_TOPIC_OR_PARTITION, in this order."""
-        topic = self._catalogue.topic(name) if name else self._catalogue.topic_by_id(topic_id)
-        if topic is None and not name:
+        topic = self._catalogue.topic_by_id(topic_id) if by_id else self._catalogue.topic(name)
+        if topic is None and by_id:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if not may(name if topic is None else topic.name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -43,6 +43,7 @@ from groupd.protocol.records.batch import parse_header, with_log_append_time
 from groupd.storage.log import LogError
 
 _LEADERS_SINCE = 10
+_BY_ID_FROM = 13
 _LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER})
 
 
@@ -163,6 +164,7 @@ class Produce:
                 topic.topic_id,
                 asked.partition,
                 lambda name: context.allows(Operation.WRITE, Resource.TOPIC, name),
+                by_id=not topic.name and context.api_version >= _BY_ID_FROM,
             )
             if request.acks not in (-1, 0, 1):
                 raise ApiError(

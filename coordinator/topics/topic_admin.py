@@ -154,7 +154,10 @@ async def _create(
         partitions=partitions,
         replication_factor=replication_factor,
         configs=Lazily(
-            len(TOPIC_CONFIGS.keys), lambda: iter(TopicSettings(config, overrides).describe())
+            len(TOPIC_CONFIGS.keys),
+            lambda: iter(
+                TopicSettings(config, overrides).describe(plane.broker_configs.topic_synonyms)
+            ),
         ),
     )
 

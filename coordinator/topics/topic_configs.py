@@ -25,7 +25,7 @@ from groupd.coordinator.config_values import (
 )
 from groupd.coordinator.settings import setting_text
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.topics import ConfigValue
+from groupd.protocol.messages.topics import ConfigSynonym, ConfigValue
 
 _LONG_MAX = 2**63 - 1
 
@@ -289,11 +289,16 @@ class TopicSettings:
             return text, SOURCE_DEFAULT if text == key.default else SOURCE_STATIC_BROKER
         return key.default, SOURCE_DEFAULT
 
-    def describe(self) -> tuple[ConfigValue, ...]:
-        """All configs, sorted by name, as CreateTopics shows them."""
+    def describe(
+        self, synonyms: Mapping[str, tuple[ConfigSynonym, ...]]
+    ) -> tuple[ConfigValue, ...]:
+        """All configs, sorted by name, as CreateTopics shows them. `synonyms`: the places of each
+        value, without the topic."""
         described = []
         for name, key in sorted(TOPIC_CONFIGS.keys.items()):
             value, source = self.inherited(name)
+            if synonyms[name]:
+                source = synonyms[name][0].source
             if name in self._overrides:
                 value, source = self._overrides[name], SOURCE_TOPIC
             described.append(key.described(value, source))

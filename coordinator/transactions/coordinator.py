@@ -70,13 +70,11 @@ class TransactionCoordinator:
         clock: Clock,
         next_producer_id: NextProducerId,
         markers: MarkerTarget,
-        on_first_id: Callable[[], None] = lambda: None,
         *,
         served: Collection[int] | None = None,
         may_answer: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`on_first_id()` is called when there is a record in a log, perhaps more than once.
-        `served`: the shards of this node from the start, by default all. `may_answer()`: whether
+        """`served`: the shards of this node from the start, by default all. `may_answer()`: whether
         this node may answer from memory now."""
         self.counts: Counter[str] = Counter()
         """committed, aborted, timed_out, expired: since the start."""
@@ -108,7 +106,6 @@ class TransactionCoordinator:
             counts=self.counts,
             marker_counts=self.marker_counts,
             ids_in_all=self._count_ids,
-            on_first_id=on_first_id,
             on_loaded=self._set_alarms,
             on_settled=self._change_waiters.wake,
             on_progress=self.view.waiters.wake,

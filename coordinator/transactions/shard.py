@@ -32,7 +32,6 @@ class TransactionShard:
         self.markers = MarkerSender(self.log, around.markers, around.clock, around.marker_counts)
         self.trimmer = Trimmer(self.log, around.logs)
         self._around = around
-        self._in_cluster = owned is not None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -88,16 +87,12 @@ class TransactionShard:
     # The log's side -------------------------------------------------------------------------
 
     def _loaded(self) -> None:
-        # In a cluster the topic is always there, because other nodes may have ids.
-        if self.log.durable_offset or self._in_cluster:
-            self._around.on_first_id()
         for transactional_id in self.log.table.prepared():
             self.markers.begin(transactional_id)
         self._around.on_loaded()
 
     def _applied(self, change: Change) -> None:
         state = TransactionState.DEAD if change.metadata is None else change.metadata.state
-        self._around.on_first_id()
         if state in PREPARED:
             if self.active:  # else the next start does it
                 self.markers.begin(change.transactional_id)

@@ -23,10 +23,9 @@ class MarkerCounts(Struct):
 
 
 class Surroundings(Struct, frozen=True):
-    """`ids_in_all()`: how many ids there are in all shards of this node. `on_first_id()`: there is
-    a record in a log; called perhaps more than once. `on_loaded()`: a shard serves.
-    `on_settled(id)`: the id takes changes again. `on_progress(number)`: the end of a shard's log
-    has moved, or its state has changed."""
+    """`ids_in_all()`: how many ids there are in all shards of this node. `on_loaded()`: a shard
+    serves. `on_settled(id)`: the id takes changes again. `on_progress(number)`: the end of a
+    shard's log has moved, or its state has changed."""
 
     config: CoordinatorConfig
     logs: PartitionLogs
@@ -37,7 +36,6 @@ class Surroundings(Struct, frozen=True):
     counts: Counter[str]
     marker_counts: MarkerCounts
     ids_in_all: Callable[[], int]
-    on_first_id: Callable[[], None]
     on_loaded: Callable[[], None]
     on_settled: Callable[[str], None]
     on_progress: Callable[[int], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from groupd.coordinator.advertised import WILDCARDS
+from groupd.coordinator.advertised import told_host
 from groupd.coordinator.server.acceptor import BACKLOG
 from groupd.coordinator.server.listener import CannotListen, cannot_listen
 from groupd.coordinator.workers.link import WorkerNode
@@ -36,7 +36,7 @@ def bind_nodes(
             host, port = listen
             bound = _bind(host, port + index if port else 0)
             name = bound.getsockname()
-            address = (WILDCARDS.get(name[0], name[0]), name[1])
+            address = (told_host(host, name[0]), name[1])
             if advertised is not None:
                 address = (advertised[0], advertised[1] + index)
             node = Node(node_id + index, *address, rack)

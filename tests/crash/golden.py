@@ -226,7 +226,7 @@ async def _judge_data(connection: Connection, content: Content, verdict: Verdict
 async def _judge_catalogue(connection: Connection, content: Content, verdict: Verdict) -> None:
     reply = await connection.ask("Metadata", 12, {"topics": None})
     found = {one["name"]: len(one["partitions"]) for one in reply["topics"]}
-    if found != {**TOPICS, "__consumer_offsets": SHARDS}:
+    if found != {**TOPICS, "__consumer_offsets": SHARDS, "__transaction_state": 50}:
         verdict.wrong.append(f"topics {found}")
     if reply["cluster_id"] != content.cluster_id:
         verdict.wrong.append(f"cluster id {reply['cluster_id']}")

@@ -114,7 +114,7 @@ def about_records() -> Iterator[Case]:
     data = {"partition_data": [{"index": GHOST, "records": None}]}
     produce = {"acks": 1, "timeout": 1000}
     yield from ask("reader writer", "Produce", (3, 8, 12),
-                   {**produce, "topic_data": named(*THREE, **data)})  # fmt: skip
+                   {**produce, "topic_data": named(*THREE, "", **data)})  # fmt: skip
     yield from ask("nobody writer reader", "Produce", (13,), lambda names: {
         **produce, "topic_data": by_id(names, **data)})  # fmt: skip
     limits = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1000, "session_epoch": -1}
@@ -122,10 +122,10 @@ def about_records() -> Iterator[Case]:
                            for number in (0, GHOST)]}  # fmt: skip
     fetch = {"replica_id": -1, **limits}
     yield from ask("reader describer undescribed", "Fetch", (4, 12),
-                   {**fetch, "topics": named(*THREE, **some)})  # fmt: skip
+                   {**fetch, "topics": named(*THREE, "", **some)})  # fmt: skip
     yield from ask("reader nobody", "Fetch", (13, 16), lambda names: {
         **fetch, "topics": by_id(names, partitions=some["partitions"][1:])})  # fmt: skip
-    replica = {**fetch, "replica_id": 5, "topics": named("nope", **some)}
+    replica = {**fetch, "replica_id": 5, "topics": named("nope", "", **some)}
     yield from ask("reader broker", "Fetch", (4, 12), replica)
     times = {"partitions": [{"partition_index": n, "timestamp": -1} for n in (0, GHOST)]}
     offsets = {"replica_id": -1, "topics": named(*THREE, **times)}

@@ -1,5 +1,7 @@
-"""DeleteGroups in every version; the last one tells why in words. Holds for a real broker too
-(GROUPD_PEER=kafka), except for the words."""
+"""What DeleteGroups and DescribeGroups say of groups that they cannot serve, in every version.
+
+Holds for a real broker too (GROUPD_PEER=kafka).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.peer import Peer, make_peer, peer_kind, running
+from tests.support.peer import Peer, make_peer, running
 from tests.support.process import wait_until
 from tests.support.raw import RawConnection, frame, request, string
 from tests.support.wire_client import WireClient
@@ -73,38 +75,68 @@ def deleted(port: int, version: int, groups: list[str]) -> list[tuple[str | None
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_what_became_of_each_group(peer: Peer, version: int) -> None:
+def test_what_became_of_each_group(client: WireClient, peer: Peer, version: int) -> None:
+    """The last version has room for a message, which Kafka leaves empty for these groups."""
     gone, lives, unknown = (f"{name}-{version}" for name in ("gone", "lives", "unknown"))
-    with WireClient(peer.host, peer.port) as client:
+    wait_for_shards(client, gone)
 
-        def committed() -> bool:
-            api, number, fields = commit(gone, 1)
-            topics = [{**fields["topics"][0], "name": "t"}]
-            reply = client.call(api, number, **{**fields, "topics": topics})
-            return reply["topics"][0]["partitions"][0]["error_code"] == NONE
+    def committed() -> bool:
+        api, number, fields = commit(gone, 1)
+        topics = [{**fields["topics"][0], "name": "t"}]
+        reply = client.call(api, number, **{**fields, "topics": topics})
+        return reply["topics"][0]["partitions"][0]["error_code"] == NONE
 
-        wait_until(committed, 30, "the group's shard", peer.logs)
-        joined = client.call(
+    wait_until(committed, 30, "the group's shard", peer.logs)
+    join(client, lives)
+    results = deleted(peer.port, version, [gone, lives, unknown, unknown])
+    assert sorted(results, key=repr) == [
+        (gone, NONE, None),
+        (lives, NON_EMPTY, None),
+        (unknown, NOT_FOUND, None),
+    ]
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_consumer_group_is_no_classic_group(client: WireClient, version: int) -> None:
+    group, unknown = f"new-{version}", f"unknown-{version}"
+    wait_for_shards(client, group)
+    join(client, group)
+    described = client.call("DescribeGroups", version, groups=[group, unknown])["groups"]
+    assert {one["group_state"] for one in described} == {"Dead"}
+    code = NOT_FOUND if version >= 6 else NONE
+    assert {one["group_id"]: one["error_code"] for one in described} == {group: code, unknown: code}
+    if version >= 6:
+        messages = {one["group_id"]: one["error_message"] for one in described}
+        assert messages == {
+            group: f"Group {group} is not a classic group.",
+            unknown: f"Group {unknown} not found.",
+        }
+
+
+def wait_for_shards(client: WireClient, group: str) -> None:
+    """Kafka makes the offsets topic when somebody asks for a coordinator."""
+
+    def found() -> bool:
+        reply = client.call("FindCoordinator", 4, key_type=0, coordinator_keys=[group])
+        return bool(reply["coordinators"][0]["error_code"] == NONE)
+
+    wait_until(found, 30, "a coordinator")
+
+
+def join(client: WireClient, group: str) -> None:
+    """A member of a new consumer group."""
+
+    def joined() -> bool:
+        reply = client.call(
             "ConsumerGroupHeartbeat",
             1,
-            group_id=lives,
+            group_id=group,
             member_id="m",
             member_epoch=0,
             subscribed_topic_names=["t"],
             rebalance_timeout=9000,
             topic_partitions=(),
         )
-        assert joined["error_code"] == NONE
-    # In Kafka the order is that of a hash table.
-    results = sorted(deleted(peer.port, version, [gone, lives, unknown, unknown]))
-    assert [one[:2] for one in results] == [
-        (gone, NONE),
-        (lives, NON_EMPTY),
-        (unknown, NOT_FOUND),
-    ]
-    messages = [one[2] for one in results]
-    if version < 3 or peer_kind() == "kafka":
-        assert messages == [None] * 3
-    else:
-        assert messages[:2] == [None, "The group is not empty."]
-        assert unknown in str(messages[2])
+        return bool(reply["error_code"] == NONE)
+
+    wait_until(joined, 30, "the member has joined")

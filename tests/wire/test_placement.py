@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from groupd.protocol.errors import ErrorCode
+from tests.support.peer import peer_kind
 from tests.support.wire_client import WireClient
 
 NOBODY = 7
@@ -237,3 +238,21 @@ def test_a_topic_never_shrinks(client: WireClient) -> None:
             f"The topic {name} currently has 2 partition(s); {fewer} would not be an increase.",
         )
     assert grow(client, f"{name}-x", 2, None) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+
+
+def test_the_logs_of_the_coordinators_are_topics_that_exist(client: WireClient) -> None:
+    """Kafka makes them where they do not exist yet; here they always do."""
+    names = ("__consumer_offsets", "__transaction_state")
+    asked = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
+    codes = {0, ErrorCode.TOPIC_ALREADY_EXISTS} if peer_kind() == "kafka" else {36}
+    assert {code for _, code, _ in create(client, *asked)} <= codes
+    code = ErrorCode.TOPIC_ALREADY_EXISTS
+    wanted = [(name, code, f"Topic '{name}' already exists.") for name in names]
+    assert create(client, *asked) == wanted
+    assert create(client, *asked, validate_only=True) == wanted
+    metadata = [{"topic_id": bytes(16), "name": name} for name in names]
+    for found in client.call("Metadata", 12, topics=metadata)["topics"]:
+        assert (found["error_code"], found["is_internal"]) == (0, True), found["name"]
+    name = "__cluster_metadata"
+    text = f"Creation of internal topic {name} is prohibited."
+    assert create(client, {"name": name}) == [(name, ErrorCode.INVALID_REQUEST, text)]

@@ -37,11 +37,16 @@ def drop(user: str, mechanism: int = SHA_256) -> Any:
 
 def alter(client: WireClient, puts: Iterable[Any] = (), drops: Iterable[Any] = ()) -> Any:
     """Changes users: user -> error code. A message goes with every error."""
-    results = client.call(
-        "AlterUserScramCredentials", 0, deletions=list(drops), upsertions=list(puts)
-    )["results"]
-    assert all(bool(one["error_message"]) == bool(one["error_code"]) for one in results)
-    return {one["user"]: one["error_code"] for one in results}
+    results = altered(client, puts, drops)
+    assert all(bool(message) == bool(code) for code, message in results.values())
+    return {user: code for user, (code, _) in results.items()}
+
+
+def altered(client: WireClient, puts: Iterable[Any] = (), drops: Iterable[Any] = ()) -> Any:
+    """Changes users: user -> (error code, message)."""
+    fields = {"deletions": list(drops), "upsertions": list(puts)}
+    results = client.call("AlterUserScramCredentials", 0, **fields)["results"]
+    return {one["user"]: (one["error_code"], one["error_message"]) for one in results}
 
 
 def describe(client: WireClient, users: list[str] | None) -> Any:
@@ -97,13 +102,17 @@ def test_refused(client: WireClient, user: str) -> None:
         put(names["good"]),
         put(""),
     ]
-    assert alter(client, puts, [drop(names["unknown"])]) == {
-        names["few"]: ErrorCode.UNACCEPTABLE_CREDENTIAL,
-        names["many"]: ErrorCode.UNACCEPTABLE_CREDENTIAL,
-        names["mechanism"]: ErrorCode.UNSUPPORTED_SASL_MECHANISM,
-        names["unknown"]: ErrorCode.RESOURCE_NOT_FOUND,
-        names["good"]: 0,
-        "": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+    unacceptable = ErrorCode.UNACCEPTABLE_CREDENTIAL
+    assert altered(client, puts, [drop(names["unknown"])]) == {
+        names["few"]: (unacceptable, "Too few iterations"),
+        names["many"]: (unacceptable, "Too many iterations"),
+        names["mechanism"]: (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        names["unknown"]: (
+            ErrorCode.RESOURCE_NOT_FOUND,
+            "Attempt to delete a user credential that does not exist",
+        ),
+        names["good"]: (0, None),
+        "": (unacceptable, "Username must not be empty"),
     }
     until_described(client, names["good"], {SHA_256: 4096})
     assert describe(client, [names["few"]])[names["few"]][0] == ErrorCode.RESOURCE_NOT_FOUND
@@ -113,10 +122,23 @@ def test_a_user_twice(client: WireClient, user: str) -> None:
     """SE-81: neither change is made."""
     assert alter(client, [put(user)]) == {user: 0}
     until_described(client, user, {SHA_256: 4096})
-    both = alter(client, [put(user, SHA_512)], [drop(user)])
-    assert both == {user: ErrorCode.DUPLICATE_RESOURCE}
+    both = altered(client, [put(user, SHA_512)], [drop(user)])
+    text = "A user credential cannot be altered twice in the same request"
+    assert both == {user: (ErrorCode.DUPLICATE_RESOURCE, text)}
     until_described(client, user, {SHA_256: 4096})
     assert describe(client, [user, user]) == {user: (ErrorCode.DUPLICATE_RESOURCE, {})}
+
+
+def test_who_cannot_be_described(client: WireClient, user: str) -> None:
+    """SE-81, in the words that Kafka's tests look for."""
+    asked = [{"name": name} for name in (user, "twice", "twice")]
+    reply = client.call("DescribeUserScramCredentials", 0, users=asked)
+    assert {one["user"]: one["error_message"] for one in reply["results"]} == {
+        user: f"Attempt to describe a user credential that does not exist: {user}",
+        "twice": (
+            "Cannot describe SCRAM credentials for the same user twice in a single request: twice"
+        ),
+    }
 
 
 @groupd_only

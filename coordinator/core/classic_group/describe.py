@@ -33,15 +33,13 @@ def describe(
     """A group of another type, a missing one and "" are all "Dead"; v6 on says so with an error.
     Access to the group was checked before the shard was asked (`frontend.groups`)."""
     group = state.groups.get(group_id)
-    if not isinstance(group, ClassicGroup) or group.state is State.DEAD:
+    message = f"Group {group_id} not found."
+    if group is not None and not isinstance(group, ClassicGroup):
+        group, message = None, f"Group {group_id} is not a classic group."
+    elif group is not None and group.state is State.DEAD:
         group = None
     if group is None and context.api_version >= _NOT_FOUND_IS_AN_ERROR_FROM:
-        return DescribedGroup(
-            group_id,
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            f"Group {group_id} not found.",
-            State.DEAD.value,
-        )
+        return DescribedGroup(group_id, ErrorCode.GROUP_ID_NOT_FOUND, message, State.DEAD.value)
     operations = OPERATIONS_NOT_ASKED
     if include_operations and context.api_version >= _OPERATIONS_FROM:
         operations = context.authorized_operations(Resource.GROUP, group_id)

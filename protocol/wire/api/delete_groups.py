@@ -31,9 +31,9 @@ def _write_result(writer: Writer, result: DeletedGroup) -> None:
 def failure(
     request: DeleteGroupsRequest, code: ErrorCode, message: str | None
 ) -> DeleteGroupsReply:
-    """Puts the error on every requested group."""
+    """Puts the error on every requested group, as in Kafka without a message."""
     return DeleteGroupsReply(
-        mapped(lambda group_id: DeletedGroup(group_id, code, message), request.group_ids)
+        mapped(lambda group_id: DeletedGroup(group_id, code), request.group_ids)
     )
 
 

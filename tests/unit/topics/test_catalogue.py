@@ -14,6 +14,8 @@ from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC_ID,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
+    TRANSACTIONS_TOPIC,
+    TRANSACTIONS_TOPIC_ID,
     check_topic_name,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -53,10 +55,12 @@ def test_legal_names(name):
     check_topic_name(name)
 
 
-async def test_the_offsets_topic_is_always_there(catalogue):
+async def test_the_topics_of_the_coordinators_are_always_there(catalogue):
     image = catalogue.image.by_name[OFFSETS_TOPIC]
     assert (image.topic_id, image.partitions, image.internal) == (OFFSETS_TOPIC_ID, 50, True)
     assert catalogue.image.version == catalogue.image.created_version == 100
+    transactions = catalogue.topic(TRANSACTIONS_TOPIC)
+    assert (transactions.topic_id, transactions.partitions) == (TRANSACTIONS_TOPIC_ID, 50)
 
 
 async def test_the_compacted_view_is_there_for_who_names_it(catalogue):
@@ -69,10 +73,13 @@ async def test_the_compacted_view_is_there_for_who_names_it(catalogue):
 
 async def test_clients_can_not_change_internal_topics(catalogue):
     invalid = ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert await refused(catalogue.create(OFFSETS_TOPIC, 1, {})) == ErrorCode.TOPIC_ALREADY_EXISTS
-    assert await refused(catalogue.create("__transaction_state", 1, {})) == invalid
-    assert await refused(catalogue.delete(OFFSETS_TOPIC_ID)) == invalid
-    assert await refused(catalogue.grow(OFFSETS_TOPIC_ID, 60)) == invalid
+    for name, topic_id in (
+        (OFFSETS_TOPIC, OFFSETS_TOPIC_ID),
+        (TRANSACTIONS_TOPIC, TRANSACTIONS_TOPIC_ID),
+    ):
+        assert await refused(catalogue.create(name, 1, {})) == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert await refused(catalogue.delete(topic_id)) == invalid
+        assert await refused(catalogue.grow(topic_id, 60)) == invalid
 
 
 async def test_deltas_say_what_changed(catalogue):

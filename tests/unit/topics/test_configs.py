@@ -6,8 +6,8 @@ import pytest
 
 from groupd.coordinator.config import FIELDS_BY_KEY
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS, INTERNAL_KEYS
-from groupd.coordinator.topics.names import OFFSETS_TOPIC
+from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS, INTERNAL_KEYS, MIN_ISR
+from groupd.coordinator.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -119,7 +119,8 @@ async def test_describe_this_broker(cluster):
     assert configs["group.consumer.assignors"].value == "uniform,range"
     assert configs["group.consumer.assignors"].config_type == 7
     assert configs["num.partitions"].config_type == 3
-    assert (await describe(cluster, RESOURCE_BROKER, "")).configs == ()
+    (of_cluster,) = (await describe(cluster, RESOURCE_BROKER, "")).configs
+    assert (of_cluster.name, of_cluster.value, of_cluster.source) == (MIN_ISR, "1", 3)
 
 
 async def test_a_changed_broker_setting_is_no_default(make_cluster):
@@ -249,9 +250,9 @@ async def test_what_clients_set_of_the_broker(make_cluster):
     assert (await cluster.produce("t", cluster.batch(b"x" * 200))).error == ErrorCode.NONE
     await cluster.restart()
     assert await both() == ("4000", [("4000", 2), ("100", 3), *static])
-    for name in ("", "0"):
+    for name, wanted in (("", (AlterConfig(MIN_ISR, SET, "1"),)), ("0", ())):
         reply = await cluster.ask(
-            AlterConfigsRequest((AlterResource(RESOURCE_BROKER, name, (), replace=True),))
+            AlterConfigsRequest((AlterResource(RESOURCE_BROKER, name, wanted, replace=True),))
         )
         assert reply.results[0].error == ErrorCode.NONE
     assert await both() == ("5000", static)
@@ -287,7 +288,7 @@ async def test_followers_are_told_of_the_settings_that_change(cluster):
 
 @pytest.mark.parametrize("name", ["", "0"])
 async def test_other_settings_of_the_broker_stay(cluster, name):
-    for key in ("num.partitions", "log.dirs", "no.such"):
+    for key in ("num.partitions", "log.dirs", "ssl.no.such"):
         change = (key, SET, "3")
         assert await alter(cluster, RESOURCE_BROKER, name, change) == ErrorCode.INVALID_REQUEST
         assert await alter(cluster, RESOURCE_BROKER, name, (key, DELETE, None)) == ErrorCode.NONE
@@ -395,7 +396,7 @@ async def test_config_resources_are_listed_by_type(cluster):
     await cluster.create("t")
     assert await alter(cluster, RESOURCE_GROUP, "g", (TIMEOUT, SET, "50000")) == ErrorCode.NONE
     groups = ((RESOURCE_GROUP, "g"),)
-    topics = ((RESOURCE_TOPIC, OFFSETS_TOPIC), (RESOURCE_TOPIC, "t"))
+    topics = tuple((RESOURCE_TOPIC, name) for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "t"))
     broker = ((RESOURCE_BROKER, str(cluster.config.node_id)),)
     assert (await listed()).resources == groups + broker + topics
     assert (await listed(RESOURCE_TOPIC, RESOURCE_GROUP)).resources == groups + topics

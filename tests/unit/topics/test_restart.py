@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.topics.names import OFFSETS_TOPIC
+from groupd.coordinator.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import MetadataRequest
 from groupd.protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest, GrownTopic
@@ -42,7 +42,7 @@ async def test_everything_survives(cluster, tmp_path):
 
     after = await cluster.ask(MetadataRequest(None))
     assert after == before
-    assert [info.name for info in after.topics] == [OFFSETS_TOPIC, "kept"]
+    assert [info.name for info in after.topics] == [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "kept"]
     assert cluster.plane.catalogue.image.version > version
     topic = cluster.plane.catalogue.topic("kept")
     assert (topic.topic_id, topic.partitions, dict(topic.configs)) == (

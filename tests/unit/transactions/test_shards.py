@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.topics.names import transactions_log_name
@@ -355,16 +354,3 @@ async def test_a_cut_of_the_log_is_waited_for(
     await nodes.second.host.serve(UNIT, 2)
     assert nodes.second.coordinator.view.state(UNIT.number) == (2, 3)
     assert await nodes.second.add(*ours, T1, name=OURS) is NONE
-
-
-async def test_in_a_cluster_the_topic_is_there_before_the_first_id() -> None:
-    shown: list[bool] = []
-    bench = Bench(served=(), **SHARDS)
-    bench.coordinator._around = replace(
-        bench.coordinator._around, on_first_id=lambda: shown.append(True)
-    )
-    await bench.start()
-    assert shown == []
-    await bench.host.serve(UNIT, 1)
-    assert shown == [True]
-    await bench.stop()
