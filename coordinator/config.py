@@ -224,7 +224,14 @@ class CoordinatorConfig(
     node_id: int = setting(
         "node.id",
         0,
-        "Broker id that clients see; with --cluster, 0 means that the node draws one.",
+        "Broker id that clients see; with --cluster, 0 means that the node draws one, "
+        "the lowest that no node has had.",
+        low=0,
+    )
+    store_wait_ms: int = setting(
+        "groupd.store.wait.ms",
+        60000,
+        "How long a start waits for a PostgreSQL server that cannot be reached yet.",
         low=0,
     )
     telemetry_enable: bool = setting(

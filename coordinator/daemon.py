@@ -26,7 +26,7 @@ from groupd.coordinator.daemon_options import DaemonOptions
 from groupd.coordinator.daemon_parts import DaemonParts, Others
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Clock, SystemClock
 from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.security.first_users import first_users
@@ -39,6 +39,7 @@ from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.listener import CannotListen
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
+from groupd.coordinator.store_wait import opened
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.tracing.tracing import Tracing
 from groupd.storage.log import LogError, Store, StoreRefused
@@ -139,7 +140,8 @@ class Daemon:
     # Start --------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Serve. Raises CannotStart; then nothing is left behind, nor when it is cancelled."""
+        """Serve. Raises CannotStart, DaemonFailed; then nothing is left behind, nor when it is
+        cancelled."""
         trouble = "opened"
         host, options = self._host, self.options
         try:
@@ -158,7 +160,7 @@ class Daemon:
                 options.store_url, options.data_dir, shared=options.cluster
             )
             self._warn_of_readers()
-            store = self._store = await host.open(self._store, options.config)
+            store = self._store = await self._opened(self._store)
             trouble = "read"
             await self._be_a_member(listeners)
             others = Others(self._hosting, self._member)
@@ -180,6 +182,13 @@ class Daemon:
                 raise CannotStart(f"the store cannot be {trouble}: {error}") from error
             raise
         log.info("serving", kafka=dict(self.kafka_addresses), admin=self.admin_address)
+
+    async def _opened(self, store: Store) -> Store:
+        """Raises DaemonFailed, StoreRefused, LogError."""
+        config = self.options.config
+        return await opened(
+            lambda: self._host.open(store, config), config.store_wait_ms, SystemClock()
+        )
 
     def _checked_listeners(self) -> tuple[Listener, ...]:
         """Raises ConfigError."""

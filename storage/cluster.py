@@ -102,7 +102,7 @@ class Membership(Protocol):
     LogUnavailable; `renew` and those below it, but for `drain`, also raise LeaseLost."""
 
     async def draw_node_id(self) -> int:
-        """The lowest node id from 1 on that no node has ever had; no other node gets it."""
+        """The lowest node id that no node has ever had, from 0 on; no other node gets it."""
         ...
 
     async def join(self, facts: NodeFacts, lease_ms: int) -> int:

@@ -18,11 +18,11 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from groupd.storage.units import OwnedUnit
+from groupd.storage.units import OwnedUnit, Unit
 
 
 class LogError(Exception):
@@ -57,6 +57,10 @@ class LogCorrupt(LogError):
 class StoreRefused(LogError):
     """The store cannot be opened: locked, unwritable, newer schema. `str()` is one line that
     says what and how to mend it."""
+
+
+class StoreNotReady(StoreRefused):
+    """The store's server cannot be reached, or is not up yet. It may be in a moment."""
 
 
 class LogState(Struct, frozen=True):
@@ -201,6 +205,11 @@ class MeasuredLogs(PartitionLogs, Protocol):
         ...
 
 
+FirstEpochs = tuple[tuple[int, tuple[int, ...]], ...]
+"""For each change that made partitions of a topic in a cluster: the first of them, and the epochs
+at which its unit and those of the partitions that follow are led from then on."""
+
+
 class StoredTopic(Struct, frozen=True):
     """A row of the catalogue. `topic_id`: 16 bytes. `configs`: overrides, sorted by name."""
 
@@ -208,6 +217,15 @@ class StoredTopic(Struct, frozen=True):
     name: str
     partitions: int
     configs: tuple[tuple[str, str], ...] = ()
+    first_epochs: FirstEpochs = ()
+
+
+class MadePartitions(NamedTuple):
+    """`first`: the first of the new partitions; `units`: its unit and those of the partitions that
+    follow, each once."""
+
+    first: int
+    units: Sequence[Unit]
 
 
 SECURITY_KINDS = ("acl", "scram", "quota", "secret")
@@ -245,8 +263,11 @@ class Catalogue(Protocol):
         """Those of these topics that exist, sorted by name."""
         ...
 
-    async def put_topic(self, topic: StoredTopic) -> None:
-        """Insert or replace by topic id."""
+    async def put_topic(
+        self, topic: StoredTopic, made: MadePartitions | None = None
+    ) -> StoredTopic:
+        """Insert or replace by topic id. `made`: partitions that this makes; in a cluster, the
+        epochs of their units are added to the topic. Returns it as it is stored."""
         ...
 
     async def delete_topic(self, topic_id: bytes) -> None: ...

@@ -19,6 +19,7 @@ from groupd.storage.log import (
     LogFenced,
     LogState,
     LogUnavailable,
+    MadePartitions,
     Replacement,
     RowExtent,
     SecurityEntry,
@@ -276,9 +277,12 @@ class MemoryStore:
     async def topics_by_id(self, topic_ids: Sequence[bytes]) -> list[StoredTopic]:
         return [topic for topic in await self.topics() if topic.topic_id in topic_ids]
 
-    async def put_topic(self, topic: StoredTopic) -> None:
+    async def put_topic(
+        self, topic: StoredTopic, made: MadePartitions | None = None
+    ) -> StoredTopic:
         self._check_open()
         self._topics[topic.topic_id] = topic
+        return topic
 
     async def delete_topic(self, topic_id: bytes) -> None:
         self._check_open()

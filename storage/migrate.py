@@ -157,6 +157,8 @@ MIGRATIONS: Mapping[int, Migration] = {
     # Transactional ids move from one log to many, when they are loaded: an older version would not
     # look for them there.
     6: statements(),
+    # Topics of before go on to count leader epochs from 0 of their units.
+    7: statements("ALTER TABLE topic ADD COLUMN first_epochs TEXT DEFAULT '' NOT NULL"),
 }
 
 

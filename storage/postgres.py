@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from sqlalchemy import (
     URL,
+    AdaptedConnection,
     BigInteger,
     Connection,
     LargeBinary,
     TextClause,
     bindparam,
+    event,
     select,
     text,
     update,
@@ -46,7 +49,6 @@ from groupd.storage.postgres_url import PostgresAddress, parse_url
 from groupd.storage.sql import SqlStore
 from groupd.storage.tables import meta
 from groupd.storage.transactions import (
-    FAILURES,
     Connect,
     DatabaseBackend,
     OpenConnection,
@@ -174,10 +176,8 @@ class PostgresBackend(DatabaseBackend):
             except TimeoutError:
                 pass
             self._ended.clear()
-            try:
-                await writers.run(lambda connection: connection.scalar(_OWNER))
-            except (LogError, *FAILURES):
-                continue  # the next write fails with the reason
+            with suppress(LogError):  # the next write fails with the reason
+                await self._run(writers, lambda connection: connection.scalar(_OWNER))
 
     # Transactions
 
@@ -310,11 +310,19 @@ def connecting(session: Callable[[], Awaitable[Session]], **options: Any) -> Con
         hide_parameters=True,
         **options,
     )
+    event.listen(engine.sync_engine, "invalidate", _end)
 
     async def connect() -> AsyncConnection:
         return await engine.connect()
 
     return connect
+
+
+def _end(connection: AdaptedConnection, *_: object) -> None:
+    """End a session that is given up, without a word to the server: SQLAlchemy would wait for its
+    statement, and then for the server's goodbye."""
+    session: Session = connection.driver_connection
+    session.terminate()
 
 
 def _connect_reading(session: Callable[[], Awaitable[Session]]) -> Connect:

@@ -13,9 +13,9 @@ from typing import TypeVar
 from sqlalchemy import Connection, delete, insert, select, text, update
 
 from groupd.storage.batches import Advance, Rows
-from groupd.storage.cluster import CatalogueBehind, Changes, LeaseLost
+from groupd.storage.cluster import CatalogueBehind, Changes, LeaseLost, UnitState
 from groupd.storage.log import LogFenced, StoreRefused
-from groupd.storage.membership_rows import notify, timeline
+from groupd.storage.membership_rows import all_units, notify, timeline
 from groupd.storage.migrate import migrate
 from groupd.storage.postgres import (
     Fence,
@@ -37,7 +37,7 @@ from groupd.storage.tables import (
     meta,
 )
 from groupd.storage.transactions import Transactions
-from groupd.storage.units import OwnedUnit
+from groupd.storage.units import OwnedUnit, Unit
 
 T = TypeVar("T")
 
@@ -192,6 +192,11 @@ class ClusterBackend(PostgresBackend):
         result = await super().write(change)
         self.written = version
         return result
+
+    def next_epochs(self, connection: Connection, units: Sequence[Unit]) -> tuple[int, ...]:
+        known = {one.unit: one for one in all_units(connection)}
+        made = (known.get(unit, UnitState(unit, None, None, 0)) for unit in units)
+        return tuple(one.epoch + (one.owner is None) for one in made)
 
     async def look(self, work: Callable[[Connection], T]) -> T:
         return await self.read(work)

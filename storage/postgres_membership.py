@@ -21,12 +21,12 @@ from groupd.storage.cluster import (
     Plan,
     UnitState,
 )
-from groupd.storage.log import LogUnavailable, StoreRefused
+from groupd.storage.log import LogError, LogUnavailable, StoreRefused
 from groupd.storage.postgres import Fence, connecting, is_dead
 from groupd.storage.postgres_session import PostgresErrors, Session, connect, take_lock
 from groupd.storage.postgres_url import PostgresAddress
 from groupd.storage.tables import cluster_node, cluster_unit
-from groupd.storage.transactions import FAILURES, Transactions
+from groupd.storage.transactions import Transactions
 from groupd.storage.units import OwnedUnit, Unit
 
 log = structlog.get_logger("groupd.cluster")
@@ -75,7 +75,7 @@ class PostgresMembership:
         once = Transactions(connecting(session), 1, is_dead)
         try:
             await once.run(work)
-        except FAILURES as error:
+        except self._errors.failures as error:
             raise self._errors.refusal(error) from error
         finally:
             await once.close()
@@ -95,7 +95,7 @@ class PostgresMembership:
             raise LogUnavailable(f"{self._address.where}: not open")
         try:
             return await self._transactions.run(work)
-        except FAILURES as error:
+        except self._errors.failures as error:
             raise self._errors.log_error(error) from error
         except StoreRefused as refused:
             # For a while the server cannot be a store: mostly it is a standby.
@@ -120,7 +120,7 @@ class PostgresMembership:
         def work(connection: Connection) -> int:
             rows.lock(connection)
             taken = set(connection.scalars(select(cluster_node.c.node_id)))
-            node_id = next(one for one in range(1, len(taken) + 2) if one not in taken)
+            node_id = next(one for one in range(len(taken) + 1) if one not in taken)
             connection.execute(
                 insert(cluster_node).values(node_id=node_id, incarnation=0, facts="{}")
             )
@@ -281,7 +281,8 @@ class PostgresMembership:
             try:
                 await self._listen_once()
             except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again
-                log.info("notifications cannot be heard now", reason=str(error))
+                told = error if isinstance(error, LogError) else self._errors.log_error(error)
+                log.info("notifications cannot be heard now", reason=str(told))
             self._notified()
             await asyncio.sleep(LISTEN_AGAIN_S)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import asyncpg
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError, StatementError
 
 from groupd.storage.log import (
     LogCorrupt,
@@ -21,6 +22,7 @@ from groupd.storage.log import (
     LogFenced,
     LogUnavailable,
     LogUncertain,
+    StoreNotReady,
     StoreRefused,
 )
 from groupd.storage.postgres_url import PostgresAddress
@@ -214,12 +216,17 @@ def _check(address: PostgresAddress, server: Mapping[str, Any] | None) -> None:
 _CORRUPT = ("XX001", "XX002")
 
 
-class SessionFailed(OSError):
-    """The server did not give a session. `sqlstate`: its code, None if the driver gave up."""
+_DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What the driver raises, beside errors of the system. The last one may mean a session that the
+server has ended between two statements: the driver cannot place its last message."""
 
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.sqlstate: str | None = getattr(error, "sqlstate", None)
+
+class SessionFailed(OSError):
+    """The server did not give a session. `cause`: the driver's error."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 @contextmanager
@@ -228,20 +235,18 @@ def session_errors() -> Iterator[None]:
     session is made, 2.1 wraps them."""
     try:
         yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except _DRIVER as error:
         raise SessionFailed(error) from error
 
 
-def reason(error: BaseException) -> tuple[str, str]:
-    """One line and the SQLSTATE ("": not from the server)."""
-    cause: BaseException = error
-    if isinstance(error, DBAPIError) and error.orig is not None:
+def _cause(error: BaseException) -> tuple[BaseException, str]:
+    """The error of the driver or of the system, and its SQLSTATE ("": not from the server)."""
+    if isinstance(error, StatementError) and error.orig is not None:
         # The driver's own error; SQLAlchemy's stand-in has its class in the text.
-        cause = error.orig.__cause__ or error.orig
-    line = str(cause).partition("\n")[0]
-    if isinstance(cause, TimeoutError):
-        line = line or "no answer in time"
-    return line or type(cause).__name__, getattr(cause, "sqlstate", None) or ""
+        error = error.orig.__cause__ or error.orig
+    if isinstance(error, SessionFailed):
+        error = error.cause
+    return error, getattr(error, "sqlstate", None) or ""
 
 
 _LOST = ("08", "57P", "40003")
@@ -252,15 +257,20 @@ SQLSTATE the transaction was rolled back."""
 _REFUSED_APPEND = "22012"
 """Division by zero: the statement that appends does that on purpose, see `storage.postgres`."""
 
+_NOT_READY = ("57P03", "53300")
+"""The server starts, or has no session free."""
+
 
 class PostgresErrors:
     """See `storage.transactions.DatabaseErrors`."""
+
+    failures = (SQLAlchemyError, OSError, *_DRIVER)
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
 
     def log_error(self, error: Exception) -> LogError:
-        line, state = reason(error)
+        cause, state = _cause(error)
         if state == _REFUSED_APPEND:
             return LogFenced([])
         kind: type[LogError] = LogUnavailable if state else LogUncertain
@@ -268,14 +278,48 @@ class PostgresErrors:
             kind = LogCorrupt
         elif state.startswith(_LOST):
             kind = LogUncertain
-        return kind(f"{self._address.where}: {line}")
+        return kind(f"{self._address.where}: {_in_our_words(cause, state)}")
 
     def refusal(self, error: Exception) -> StoreRefused:
-        line, state = reason(error)
-        return StoreRefused(f"{self._address.where}: {_what(line, state, self._address.database)}")
+        cause, state = _cause(error)
+        kind = StoreNotReady if _may_come_up(cause, state) else StoreRefused
+        return kind(f"{self._address.where}: {_mend(cause, state, self._address.database)}")
 
 
-def _what(line: str, state: str, database: str) -> str:
+def _may_come_up(cause: BaseException, state: str) -> bool:
+    """Whether another attempt may find the server, with nothing mended."""
+    if state:
+        return state in _NOT_READY or state.startswith(_LOST)
+    # For a server without TLS the driver has no class of its own.
+    about_tls = isinstance(cause, ssl.SSLError) or "rejected SSL" in str(cause)
+    # The last one: none of several servers is a primary.
+    return not about_tls and isinstance(cause, OSError | asyncpg.InternalClientError)
+
+
+def _in_our_words(cause: BaseException, state: str) -> str:
+    """What went wrong, without a word of the driver, which may speak of its own workings."""
+    what = "the connection has failed"
+    if isinstance(cause, TimeoutError):
+        what = "no answer in time"
+    elif state in _CORRUPT:
+        what = "the database is damaged"
+    elif state.startswith(_LOST):
+        what = "the server has ended the session"
+    elif state:
+        what = "the server has refused"
+    return f"{what} ({type(cause).__name__}{f', SQLSTATE {state}' if state else ''})"
+
+
+def _line(cause: BaseException) -> str:
+    """What the server or the system says, in one line."""
+    if isinstance(cause, TimeoutError):
+        return "no answer in time"
+    told = not isinstance(cause, asyncpg.InternalClientError)
+    return (str(cause).partition("\n")[0] if told else "") or type(cause).__name__
+
+
+def _mend(cause: BaseException, state: str, database: str) -> str:
+    line = _line(cause)
     if state in ("28P01", "28000"):
         return f"{line}: mend the user and password in the store URL, or PGUSER and PGPASSWORD"
     if state == "3D000":
@@ -287,7 +331,7 @@ def _what(line: str, state: str, database: str) -> str:
         )
     if state == "25006":
         return f"{line}: give the address of a server that can be written"
-    if state in ("57P03", "53300"):
+    if state in _NOT_READY:
         return f"not ready ({line}): try again in a moment"
     if state in _CORRUPT:
         return f"damaged ({line}): restore the database from a copy"

@@ -8,10 +8,19 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
 from groupd.storage.checksums import check_row, row_crc
-from groupd.storage.log import ConfigEntry, LogError, SecurityEntry, StoredTopic, StoreRefused
+from groupd.storage.log import (
+    ConfigEntry,
+    FirstEpochs,
+    LogError,
+    MadePartitions,
+    SecurityEntry,
+    StoredTopic,
+    StoreRefused,
+)
 from groupd.storage.producer_ids import check_producer_ids, take_producer_ids
 from groupd.storage.sql_logs import Backend, SqlLogs
 from groupd.storage.tables import (
@@ -70,13 +79,18 @@ class SqlCatalogue:
 
         return await self._backend.look(work)
 
-    async def put_topic(self, topic: StoredTopic) -> None:
-        stored = topic
-
-        def work(connection: Connection) -> None:
+    async def put_topic(
+        self, topic: StoredTopic, made: MadePartitions | None = None
+    ) -> StoredTopic:
+        def work(connection: Connection) -> StoredTopic:
+            epochs = () if made is None else self._backend.next_epochs(connection, made.units)
+            stored = topic
+            if made is not None and epochs:
+                stored = replace(topic, first_epochs=(*topic.first_epochs, (made.first, epochs)))
             _put_topic(connection, stored)
+            return stored
 
-        await self._backend.change(work, [_topic_entry(stored.topic_id)])
+        return await self._backend.change(work, [_topic_entry(topic.topic_id)])
 
     async def delete_topic(self, topic_id: bytes) -> None:
         statement = delete(topic).where(topic.c.topic_id == topic_id)
@@ -207,13 +221,27 @@ def _topics(connection: Connection, query: Select[Any]) -> list[StoredTopic]:
     """Raises LogCorrupt."""
     rows = connection.execute(query).all()
     for row in rows:
-        check_row("topic", row.row_crc, row.topic_id, row.name, row.partitions, row.configs)
+        covered = (row.topic_id, row.name, row.partitions, row.configs)
+        check_row("topic", row.row_crc, *covered, *_if_any(row.first_epochs))
     return [
         StoredTopic(
-            row.topic_id, row.name, row.partitions, tuple(sorted(json.loads(row.configs).items()))
+            row.topic_id,
+            row.name,
+            row.partitions,
+            tuple(sorted(json.loads(row.configs).items())),
+            _first_epochs(row.first_epochs),
         )
         for row in rows
     ]
+
+
+def _first_epochs(text: str) -> FirstEpochs:
+    return tuple((first, tuple(epochs)) for first, epochs in json.loads(text or "[]"))
+
+
+def _if_any(text: str) -> tuple[str, ...]:
+    """What is empty is not in the checksum, as in rows from before there was such a column."""
+    return (text,) if text else ()
 
 
 def _parts(keys: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -251,6 +279,8 @@ def _topic_entry(topic_id: bytes) -> tuple[str, str]:
 def _put_topic(connection: Connection, stored: StoredTopic) -> None:
     connection.execute(delete(topic).where(topic.c.topic_id == stored.topic_id))
     configs = json.dumps(dict(stored.configs), sort_keys=True)
+    epochs = json.dumps(stored.first_epochs) if stored.first_epochs else ""
+    covered = (stored.topic_id, stored.name, stored.partitions, configs)
     connection.execute(
         insert(topic),
         {
@@ -258,7 +288,8 @@ def _put_topic(connection: Connection, stored: StoredTopic) -> None:
             "name": stored.name,
             "partitions": stored.partitions,
             "configs": configs,
-            "row_crc": row_crc(stored.topic_id, stored.name, stored.partitions, configs),
+            "first_epochs": epochs,
+            "row_crc": row_crc(*covered, *_if_any(epochs)),
         },
     )
 

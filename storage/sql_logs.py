@@ -61,7 +61,7 @@ from groupd.storage.log import (
 )
 from groupd.storage.tables import log, log_batch
 from groupd.storage.together import Together
-from groupd.storage.units import OwnedUnit
+from groupd.storage.units import OwnedUnit, Unit
 
 T = TypeVar("T")
 
@@ -107,6 +107,10 @@ class Backend(Protocol):
     ) -> T:
         """`write` for the catalogue. `entries`: what it changes, as (kind, key), see
         `storage.cluster.CatalogueJournal`. In a cluster it raises CatalogueBehind."""
+        ...
+
+    def next_epochs(self, connection: Connection, units: Sequence[Unit]) -> tuple[int, ...]:
+        """The epochs at which these units are led, or will be next. Empty for one owner."""
         ...
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
 from sqlalchemy import Connection, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from groupd.storage.batches import Advance, Rows
 from groupd.storage.checksums import end_moved
@@ -143,7 +144,10 @@ def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows)
 
 
 class SqliteErrors:
-    """See `storage.transactions.DatabaseErrors`."""
+    """See `storage.transactions.DatabaseErrors`. The last of `failures`: a damaged text that Python
+    cannot decode."""
+
+    failures = (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError)
 
     def __init__(self, path: Path) -> None:
         self._path = path

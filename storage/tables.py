@@ -39,7 +39,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """To change a table, add one here and a migration to `migrate.MIGRATIONS`. Also to change what the
 logs hold in a way that an older version would take for something else."""
 
@@ -119,6 +119,8 @@ topic = Table(
     Column("partitions", Integer, nullable=False),
     Column("configs", Text, nullable=False),  # a JSON object
     Column("row_crc", BigInteger, nullable=False),
+    # A JSON list, see `log.FirstEpochs`; empty where there are none.
+    Column("first_epochs", Text, nullable=False, server_default=text("''")),
 )
 
 config_override = Table(

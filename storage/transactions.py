@@ -2,8 +2,8 @@
 
 A transaction runs in a task of its own: a caller that is cancelled while it waits for its turn
 starts nothing, one that is cancelled later leaves a transaction that runs to its end. Connections
-stay open between transactions, which saves the work of opening them; one that has failed is
-replaced before it is used again.
+stay open between transactions, which saves the work of opening them. One on which something has
+failed is given up at once, without a rollback: its statement may still be under way.
 
 A database brings a way to connect for writing and one for reading (so that reads never queue behind
 writes) and says what its errors mean.
@@ -12,23 +12,17 @@ writes) and says what its errors mean.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from groupd.storage.batches import Advance, Rows
 from groupd.storage.log import LogError, LogUnavailable, StoreRefused
 from groupd.storage.migrate import check_readable
-from groupd.storage.units import OwnedUnit
+from groupd.storage.units import OwnedUnit, Unit
 
 T = TypeVar("T")
-
-FAILURES = (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError)
-"""What `Transactions.run` raises beside the errors of the work itself. The last one: a damaged text
-in SQLite that Python cannot decode."""
 
 
 class OpenConnection(Protocol):
@@ -51,7 +45,11 @@ Connect = Callable[[], Awaitable[OpenConnection]]
 
 
 class DatabaseErrors(Protocol):
-    """What failures of one database mean. Messages name the database, without passwords."""
+    """What failures of one database mean. Messages name the database, without passwords.
+    `failures`: what `Transactions.run` raises beside the errors of the work itself."""
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]: ...
 
     def log_error(self, error: Exception) -> LogError:
         """The error that a failed transaction raises."""
@@ -122,13 +120,22 @@ class Transactions:
 
 
 def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
+    usable = False
     try:
-        with connection.begin():
-            return work(connection)
-    except FAILURES:
-        # Its state is unknown; the next transaction gets another connection.
-        connection.invalidate()
-        raise
+        transaction = connection.begin()
+        try:
+            result = work(connection)
+        except LogError:
+            # The work has refused, so no statement is under way.
+            transaction.rollback()
+            usable = True
+            raise
+        transaction.commit()
+        usable = True
+        return result
+    finally:
+        if not usable:
+            connection.invalidate()
 
 
 def _execute(connection: Connection, work: Callable[[Connection], T]) -> T:
@@ -161,7 +168,7 @@ class DatabaseBackend:
             return await transactions.run(work)
         except BaseException as error:
             await transactions.close()
-            if isinstance(error, FAILURES):
+            if isinstance(error, self._errors.failures):
                 raise self._errors.refusal(error) from error
             raise
 
@@ -182,6 +189,10 @@ class DatabaseBackend:
     ) -> T:
         """See `storage.sql_logs.Backend`; where a store has one owner nobody needs to be told."""
         return await self.write(work)
+
+    def next_epochs(self, connection: Connection, units: Sequence[Unit]) -> tuple[int, ...]:
+        """See `storage.sql_logs.Backend`."""
+        return ()
 
     def owns(self, connection: Connection, owned: OwnedUnit) -> bool:
         """See `storage.sql_logs.Backend`; a store with one owner is all its own."""
@@ -210,7 +221,7 @@ class DatabaseBackend:
             raise LogUnavailable(f"{self._where}: not open")
         try:
             return await transactions.run(work, single=single)
-        except FAILURES as error:
+        except self._errors.failures as error:
             raise self._errors.log_error(error) from error
 
     async def lost(self) -> str:

@@ -44,7 +44,11 @@ AdminCaFile = Annotated[
 
 
 class NoAnswer(Exception):
-    """`str()` is one line."""
+    """`str()` is one line. `status`: that of an answer which is an error; 0: there was none."""
+
+    def __init__(self, line: str, status: int = 0) -> None:
+        super().__init__(line)
+        self.status = status
 
 
 class AdminReply(Struct, frozen=True):

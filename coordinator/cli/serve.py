@@ -24,6 +24,7 @@ from groupd.coordinator.cli.parse import (
     visible_secrets,
 )
 from groupd.coordinator.cli.serve_flags import DEFAULT_ADMIN, DEFAULT_LISTEN, ServeFlags
+from groupd.coordinator.cli.service_manager import ServiceManager
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
 from groupd.coordinator.runtime.allocator import give_back_large_blocks
@@ -64,7 +65,8 @@ def serve(flags: ServeFlags) -> None:
     Prints one line on stdout once it serves; logs go to stderr.
     """
     # Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
-    # taken the store over. Imported late: usage errors need none of it.
+    # taken the store over, or its server did not come up in time. Imported late: usage errors need
+    # none of it.
     from groupd.coordinator.daemon import CannotStart
     from groupd.coordinator.server import descriptors
     from groupd.storage.log import StoreRefused
@@ -207,7 +209,7 @@ async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool
     """`ready()`: called once the daemon serves."""
     from groupd.coordinator.server.logs import lasting, log_loop_errors
 
-    stop = asyncio.Event()
+    manager, stop = ServiceManager(), asyncio.Event()
     loop = asyncio.get_running_loop()
     log_loop_errors(loop)
     stop_signals.STOP.on_request(lambda: loop.call_soon_threadsafe(stop.set))
@@ -221,8 +223,10 @@ async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool
         if daemon.has_certificates:
             loop.add_signal_handler(signal.SIGHUP, daemon.reload_certificates)
         print(_ready_line(daemon), file=lasting(sys.stdout), flush=True)
+        manager.ready()
         await _until(stop, daemon)
     finally:
+        manager.stopping()
         stopping = asyncio.ensure_future(daemon.stop())
         await _in_time(stopping)
         await stopping

@@ -105,9 +105,9 @@ class ClusterNode:
     def leader(self, unit: Unit) -> int | None:
         return self.node_id if self.held.owns(unit) else self.view.leader(unit)
 
-    def epoch(self, unit: Unit) -> int:
+    def epoch(self, unit: Unit, since: int = 0) -> int:
         held = self.held.epoch(unit) if self.held.owns(unit) else None
-        return self.view.epoch(unit) if held is None else held
+        return max(-1, (self.view.epoch(unit) if held is None else held) - since)
 
     def only_leader(self, kind: str) -> tuple[int, int] | None:
         return None

@@ -17,6 +17,7 @@ from groupd.storage.log import (
     Append,
     ConfigEntry,
     LogState,
+    MadePartitions,
     Replacement,
     RowExtent,
     SecurityEntry,
@@ -117,8 +118,10 @@ class OutsideStore:
     async def topics_by_id(self, topic_ids: Sequence[bytes]) -> list[StoredTopic]:
         return await self._do("topics-by-id", lambda: self._store.topics_by_id(topic_ids))
 
-    async def put_topic(self, topic: StoredTopic) -> None:
-        await self._do("put-topic", lambda: self._store.put_topic(topic))
+    async def put_topic(
+        self, topic: StoredTopic, made: MadePartitions | None = None
+    ) -> StoredTopic:
+        return await self._do("put-topic", lambda: self._store.put_topic(topic, made))
 
     async def delete_topic(self, topic_id: bytes) -> None:
         await self._do("delete-topic", lambda: self._store.delete_topic(topic_id))

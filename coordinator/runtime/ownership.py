@@ -35,9 +35,10 @@ class Ownership(Protocol):
         """The node to which clients are sent for the unit; None while there is none."""
         ...
 
-    def epoch(self, unit: Unit) -> int:
-        """The epoch at which `leader` leads the unit, which clients see as leader epoch; 0 where a
-        node is alone."""
+    def epoch(self, unit: Unit, since: int = 0) -> int:
+        """The epoch at which `leader` leads the unit, counted from the epoch `since`, at which a
+        partition of it was made: that is the leader epoch that clients see. -1: this node has not
+        heard yet of who leads the unit since then. 0 where a node is alone."""
         ...
 
     def only_leader(self, kind: str) -> tuple[int, int] | None:
@@ -82,7 +83,7 @@ class Alone:
     def leader(self, unit: Unit) -> int | None:
         return self._node_id
 
-    def epoch(self, unit: Unit) -> int:
+    def epoch(self, unit: Unit, since: int = 0) -> int:
         return 0
 
     def only_leader(self, kind: str) -> tuple[int, int] | None:

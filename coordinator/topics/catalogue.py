@@ -9,7 +9,9 @@ always exist, with fixed ids, and clients cannot change them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 
 from msgspec import Struct, field
@@ -26,14 +28,16 @@ from groupd.coordinator.topics.names import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
+    PARTITION_UNITS,
     TRANSACTIONS_TOPIC,
     TRANSACTIONS_TOPIC_ID,
     check_topic_name,
     collision_key,
+    unit_of,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
-from groupd.storage.log import Catalogue, StoredTopic
+from groupd.storage.log import Catalogue, FirstEpochs, MadePartitions, StoredTopic
 
 _OWN_TOPICS: Mapping[str, TopicId] = {
     OFFSETS_TOPIC: OFFSETS_TOPIC_ID,
@@ -57,6 +61,18 @@ class Topic(Struct, frozen=True):
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
     internal: bool = False
+    first_epochs: FirstEpochs = ()
+
+    def first_epoch(self, partition: int) -> int:
+        """The epoch of its unit from which the leader epochs of a partition are counted."""
+        if not self.first_epochs:
+            return 0
+        made = bisect_right(self.first_epochs, partition, key=itemgetter(0))
+        first, epochs = self.first_epochs[made - 1] if made else (0, ())
+        # Further partitions are in the same units again. Some may have been added by a node that
+        # was alone, which knows no epochs.
+        place = (partition - first) % PARTITION_UNITS
+        return epochs[place] if place < len(epochs) else 0
 
 
 class TopicCatalogue:
@@ -159,7 +175,7 @@ class TopicCatalogue:
         async def change() -> Topic:
             self.check_new(name, partitions)
             topic = Topic(self._fresh_id(), name, partitions, MappingProxyType(dict(configs)))
-            await self._put(topic)
+            topic = await self._put(topic, made_from=0)
             self._change([(None, topic)])
             return topic
 
@@ -263,15 +279,19 @@ class TopicCatalogue:
             if topic_id != NO_TOPIC_ID and topic_id not in self._by_id and topic_id[0] >> 2 != 62:
                 return topic_id
 
-    async def _put(self, topic: Topic) -> None:
-        await self._store.put_topic(
-            StoredTopic(
-                topic.topic_id, topic.name, topic.partitions, tuple(sorted(topic.configs.items()))
-            )
+    async def _put(self, topic: Topic, made_from: int) -> Topic:
+        """`made_from`: the first of the partitions that are made."""
+        made = range(made_from, min(topic.partitions, made_from + PARTITION_UNITS))
+        units = [unit_of(topic.name, topic.topic_id, partition) for partition in made]
+        configs = tuple(sorted(topic.configs.items()))
+        stored = await self._store.put_topic(
+            StoredTopic(topic.topic_id, topic.name, topic.partitions, configs, topic.first_epochs),
+            MadePartitions(made_from, units) if units else None,
         )
+        return replace(topic, first_epochs=stored.first_epochs)
 
     async def _replace(self, old: Topic, new: Topic) -> Topic:
-        await self._put(new)
+        new = await self._put(new, old.partitions)
         self._change([(old, new)])
         return new
 
@@ -365,4 +385,5 @@ class TopicCatalogue:
 
 
 def _topic(row: StoredTopic) -> Topic:
-    return Topic(row.topic_id, row.name, row.partitions, MappingProxyType(dict(row.configs)))
+    configs = MappingProxyType(dict(row.configs))
+    return Topic(row.topic_id, row.name, row.partitions, configs, first_epochs=row.first_epochs)

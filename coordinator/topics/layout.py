@@ -17,6 +17,7 @@ from itertools import groupby
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.leader_epochs import NO_EPOCH
 from groupd.coordinator.topics.names import unit_of
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Feature, Node, PartitionRun
@@ -63,11 +64,12 @@ class Layout:
         return tuple(_run_of(leader, list(some), alive) for leader, some in found)
 
     def current_leader(self, topic: Topic, partition: int) -> tuple[int, int]:
-        """(leader, leader epoch); the leader is -1 while there is none. It may be a node that has
-        died a moment ago."""
+        """(leader, leader epoch); the leader is -1 while there is none, or none is known here. It
+        may be a node that has died a moment ago."""
         unit = unit_of(topic.name, topic.topic_id, partition)
         leader = self._ownership.leader(unit)
-        return NO_LEADER if leader is None else leader, self._ownership.epoch(unit)
+        epoch = self._ownership.epoch(unit, topic.first_epoch(partition))
+        return NO_LEADER if leader is None or epoch == NO_EPOCH else leader, epoch
 
     def leader(self, topic: Topic, partition: int) -> int:
         """The leader, if it is a node that clients can reach; else -1."""
@@ -205,9 +207,10 @@ def check_added_replicas(
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} "
             "assignment(s) were specified."
         )
-    # Each once: a request may name the same replicas ten thousand times.
+    # How many replicas were named for the partitions before is not kept. Each once: a request may
+    # name the same replicas ten thousand times.
     for replicas in dict.fromkeys(assignments):
-        check_replicas(replicas, brokers, REPLICAS_OF_A_PARTITION)
+        check_replicas(replicas, brokers, len(assignments[0]))
 
 
 def check_replicas(

@@ -256,9 +256,14 @@ class PartitionLog:
 
 
 async def open_partition(
-    logs: PartitionLogs, cache: TailCache, topic_id: TopicId, partition: int, owned: OwnedUnit
+    logs: PartitionLogs,
+    cache: TailCache,
+    topic_id: TopicId,
+    partition: int,
+    owned: OwnedUnit,
+    leader_epoch: int,
 ) -> PartitionLog:
-    """Take the log over, as the leader at the epoch of `owned`, and read it once for its producers,
+    """Take the log over, as the leader at this epoch, and read it once for its producers,
     transactions and leader epochs. Raises LogError."""
     state = await logs.open(log_name(topic_id, partition), owned)
     log = PartitionLog(topic_id, partition, owned.unit, state, logs, cache)
@@ -279,5 +284,5 @@ async def open_partition(
                 raise LogCorrupt(f"{state.name} at offset {row.base_offset}: {error}") from error
         offset = batches[-1].last_offset + 1
     log.producers.transactions.durable(state.next_offset)
-    log.epochs.began(owned.epoch, state.next_offset)
+    log.epochs.began(leader_epoch, state.next_offset)
     return log

@@ -126,7 +126,8 @@ class Partitions:
         task = self._opening.get(name)
         if task is None:
             owned = OwnedUnit(unit, self._ownership.epoch(unit))
-            task = asyncio.create_task(self._do_open(topic, partition, name, owned))
+            epoch = self._ownership.epoch(unit, topic.first_epoch(partition))
+            task = asyncio.create_task(self._do_open(topic, partition, name, owned, epoch))
             self._opening[name] = task
             task.add_done_callback(lambda done: self._opened(name, done))
         log = await asyncio.shield(task)
@@ -147,7 +148,8 @@ class Partitions:
         has, also where another node leads, as in Kafka; and NOT_LEADER_OR_FOLLOWER for a
         coordinator's log that is not served now."""
         unit = unit_of(topic.name, topic.topic_id, partition)
-        check_leader_epoch(self._ownership.epoch(unit), leader_epoch)
+        current = self._ownership.epoch(unit, topic.first_epoch(partition))
+        check_leader_epoch(current, leader_epoch)
         if not topic.internal:
             return await self.open(topic, partition)
         self._check_leads(unit)
@@ -161,7 +163,7 @@ class Partitions:
             stored_log_name(topic.name, topic.topic_id, partition)
             if topic.name == COMPACTED_TOPIC
             else None,
-            self._ownership.epoch(unit),
+            current,
         )
         if log.closed:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -220,9 +222,9 @@ class Partitions:
             self.drop(log)
 
     async def _do_open(
-        self, topic: Topic, partition: int, name: str, owned: OwnedUnit
+        self, topic: Topic, partition: int, name: str, owned: OwnedUnit, epoch: int
     ) -> PartitionLog:
-        log = await open_partition(self._logs, self._cache, topic.topic_id, partition, owned)
+        log = await open_partition(self._logs, self._cache, topic.topic_id, partition, owned, epoch)
         if self._ownership.epoch(owned.unit) != owned.epoch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
         # The unit may have been dropped meanwhile, and this node not know of the next owner yet.

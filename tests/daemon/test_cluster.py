@@ -11,18 +11,23 @@ import sys
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from groupd.protocol.messages import NO_TOPIC_ID
+from tests.support.admin import create_topics
 from tests.support.cluster import ClusterOfDaemons
 from tests.support.daemon import ROOT, Daemon, refused
 from tests.support.metrics import total
 from tests.support.peer import FAST_SETTINGS
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
+from tests.support.wire_client import WireClient
 
 
 @pytest.fixture
@@ -76,7 +81,7 @@ def other_consoles(daemon: Daemon) -> dict[int, str]:
 def test_nodes_share_what_there_is_and_hand_it_over(cluster: ClusterOfDaemons) -> None:
     first, second, third = cluster.daemons
     ids = {cluster.node_id(daemon): daemon for daemon in cluster.daemons}
-    assert sorted(ids) == [1, 2, 3]
+    assert sorted(ids) == [0, 1, 2], "the first node is 0, which tools expect to be there"
     shares = owned(cluster)
     assert max(shares.values()) - min(shares.values()) <= 1
     assert set(shares) == set(ids)
@@ -128,6 +133,124 @@ def test_a_node_is_drained_and_serves_again(cluster: ClusterOfDaemons) -> None:
     assert resumed.stdout == f"node {node_id}: serves its share\n"
     wait_until(lambda: owned(cluster)[node_id] > 0, 10, "its share", cluster.logs)
     cluster.settled()
+    cluster.stop()
+
+
+def partitions_of(daemon: Daemon, topic: str) -> dict[int, dict[str, Any]]:
+    """A topic's partitions by number, as a node tells of them; without those that it knows no
+    leader of yet."""
+    topics = [{"topic_id": NO_TOPIC_ID, "name": topic}]
+    with WireClient(daemon.host, daemon.port) as client:
+        reply = client.call("Metadata", 12, topics=topics, allow_auto_topic_creation=False)
+    (found,) = reply["topics"]
+    known = [one for one in found["partitions"] if one["error_code"] == 0]
+    return {one["partition_index"]: one for one in known}
+
+
+def epochs_of(cluster: ClusterOfDaemons, topic: str, count: int) -> list[int]:
+    """The leader epochs of a topic, once all nodes say the same."""
+
+    def seen() -> list[list[tuple[int, int]]]:
+        by_node = [partitions_of(daemon, topic) for daemon in cluster.daemons]
+        return [
+            [(one[at]["leader_id"], one[at]["leader_epoch"]) for at in sorted(one)]
+            for one in by_node
+        ]
+
+    def agreed() -> bool:
+        first, *others = seen()
+        return len(first) == count and all(first == one for one in others)
+
+    wait_until(agreed, 20, "nodes that agree on leaders", cluster.logs)
+    return [epoch for _, epoch in seen()[0]]
+
+
+def moved(cluster: ClusterOfDaemons, node: int) -> None:
+    """Everything of a node goes to the others, and its share comes back."""
+    daemon = cluster.daemons[0]
+    assert post(daemon, f"/cluster/drain?node={node}")[0] == 200
+    wait_until(lambda: owned(cluster)[node] == 0, 20, "a drained node", cluster.logs)
+    cluster.settled()
+    assert post(daemon, f"/cluster/resume?node={node}")[0] == 200
+    wait_until(lambda: owned(cluster)[node] > 0, 20, "its share", cluster.logs)
+    cluster.settled()
+
+
+def test_leader_epochs_of_a_topic_begin_at_0_and_only_rise(cluster: ClusterOfDaemons) -> None:
+    for node in (0, 1, 2):
+        moved(cluster, node)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+    def create() -> None:
+        # So that each bucket has a partition.
+        create_topics(cluster.bootstrap, {"new": 64})
+
+    create()
+    epochs = epochs_of(cluster, "new", 64)
+    assert epochs == [0] * 64, "although their units have moved before"
+    leader_id = partitions_of(cluster.daemons[0], "new")[0]["leader_id"]
+    (leader,) = [one for one in cluster.daemons if cluster.node_id(one) == leader_id]
+    with WireClient(leader.host, leader.port) as client:
+        for epoch, error in ((0, 0), (1, 75), (-1, 0)):
+            asked = {"partition": 0, "current_leader_epoch": epoch, "fetch_offset": 0}
+            fetched = client.call(
+                "Fetch", 12, max_wait=0, topics=[{"topic": "new", "partitions": [asked]}]
+            )
+            (answer,) = fetched["responses"][0]["partitions"]
+            assert answer["error_code"] == error
+
+    moved(cluster, 1)
+    later = epochs_of(cluster, "new", 64)
+    assert all(now >= before for now, before in zip(later, epochs, strict=True))
+    assert 0 < sum(now > 0 for now in later) < 64, "those that have moved, and no others"
+    (grown,) = admin.create_partitions([NewPartitions("new", 70)]).values()
+    grown.result()
+    assert epochs_of(cluster, "new", 70) == [*later, *[0] * 6]
+
+    (gone,) = admin.delete_topics(["new"]).values()
+    gone.result()
+    create()
+    assert epochs_of(cluster, "new", 64) == [0] * 64
+    cluster.stop()
+    # They go on where they were in another life of the processes.
+    cluster.restart()
+    assert all(epoch > 0 for epoch in epochs_of(cluster, "new", 64))
+    cluster.stop()
+
+
+def test_replicas_that_are_named_by_hand(cluster: ClusterOfDaemons) -> None:
+    """What Kafka's own tests and librdkafka's do on three brokers."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+    def outcome(futures: Mapping[str, Any]) -> tuple[int, str]:
+        (future,) = futures.values()
+        try:
+            future.result()
+        except KafkaException as error:
+            return error.args[0].code(), error.args[0].str()
+        return 0, ""
+
+    three, two = [[0, 1, 2], [1, 2, 0]], [[2, 0], [0, 1]]
+    stranger = (
+        39,
+        "The manual partition assignment includes broker 7, but no such broker is registered.",
+    )
+    assert outcome(admin.create_topics([NewTopic("three", 2, replica_assignment=three)])) == (0, "")
+    assert outcome(admin.create_topics([NewTopic("two", 2, replica_assignment=two)])) == (0, "")
+    refused = admin.create_topics([NewTopic("no", 1, replica_assignment=[[0, 7]])])
+    assert outcome(refused) == stranger
+    grown = [NewPartitions("three", 4, replica_assignment=three)]
+    assert outcome(admin.create_partitions(grown)) == (0, "")
+    grown = [NewPartitions("two", 3, replica_assignment=[[1, 7]])]
+    assert outcome(admin.create_partitions(grown)) == stranger
+    many = [NewTopic("many", num_partitions=3, replication_factor=3)]
+    assert outcome(admin.create_topics(many)) == (0, "")
+    for topic, count in (("three", 4), ("two", 2), ("many", 3)):
+        assert epochs_of(cluster, topic, count) == [0] * count
+        for daemon in cluster.daemons:
+            for one in partitions_of(daemon, topic).values():
+                here = [one["leader_id"]]
+                assert (one["replica_nodes"], one["isr_nodes"]) == (here, here)
     cluster.stop()
 
 
@@ -186,7 +309,7 @@ def test_the_five_lines_of_the_page(page: str, tmp_path: Path, postgres: Postgre
         for node in nodes:
             node.start()
         ids = {(tmp_path / "groupd-data" / name).read_text().split()[0] for name in FILES}
-        assert ids == {"1", "2", "3"}
+        assert ids == {"0", "1", "2"}
         wait_until(
             lambda: (
                 "units without an owner: 0" in groupd(*describe.split()[1:], *at(nodes[0])).stdout

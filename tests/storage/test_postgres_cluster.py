@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.storage import postgres_membership
@@ -23,7 +24,9 @@ from groupd.storage.cluster import (
 from groupd.storage.log import (
     Append,
     ConfigEntry,
+    LogCorrupt,
     LogFenced,
+    MadePartitions,
     SecurityEntry,
     StoredTopic,
     StoreRefused,
@@ -156,9 +159,9 @@ async def test_a_cluster_and_a_daemon_that_is_alone_keep_each_other_out(
 async def test_ids_are_drawn_once(nodes: list[ClusterStore]) -> None:
     a, b = nodes
     drawn = await asyncio.gather(*(one.membership.draw_node_id() for one in (a, b, a, b)))
-    assert sorted(drawn) == [1, 2, 3, 4]
+    assert sorted(drawn) == [0, 1, 2, 3]
     await join(a, 9)
-    assert await b.membership.draw_node_id() == 5
+    assert await b.membership.draw_node_id() == 4
 
 
 async def test_members_see_each_other(nodes: list[ClusterStore]) -> None:
@@ -403,6 +406,29 @@ async def test_nothing_is_given_out_right_after_a_promotion(
 
 
 # The catalogue
+
+
+async def test_topics_remember_at_which_epochs_their_partitions_began(
+    nodes: list[ClusterStore], postgres: PostgresServer, database: str
+) -> None:
+    a, b = nodes
+    await join(a, 1)
+    await join(b, 2)
+    units = [Unit(PARTITIONS, number) for number in range(3)]
+    made = MadePartitions(0, units)
+    assert (await a.put_topic(TOPIC, made)).first_epochs == ((0, (1, 1, 1)),), "none is there yet"
+    await a.membership.plan(all_on(1), {PARTITIONS: 2})
+    await a.membership.acquire()
+    moved = [OwnedUnit(units[1], 1)]
+    await a.membership.release(moved)
+    grown = await a.put_topic(replace(TOPIC, first_epochs=((0, (1, 1, 1)),)), made)
+    # The first one is led at epoch 1, the second will be at 2, the third is still to be made.
+    assert grown.first_epochs == ((0, (1, 1, 1)), (0, (1, 2, 1)))
+    assert await b.topics() == [grown]
+    assert (await a.put_topic(grown)).first_epochs == grown.first_epochs
+    postgres.execute(database, "UPDATE topic SET first_epochs = '[[0, [1]]]' RETURNING 1")
+    with pytest.raises(LogCorrupt, match="orders"):
+        await b.topics()
 
 
 async def test_a_change_is_refused_until_all_changes_before_are_known(

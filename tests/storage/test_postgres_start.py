@@ -10,15 +10,17 @@ import sys
 import pytest
 
 from groupd.storage import postgres_session
-from groupd.storage.log import Store, StoreRefused
+from groupd.storage.log import Store, StoreNotReady, StoreRefused
 from groupd.storage.open import create_store
 from groupd.storage.tables import SCHEMA_VERSION
 from tests.support.postgres import PASSWORD, USER, PostgresServer
 
 
-async def refusal(store: Store) -> str:
+async def refusal(store: Store, *, may_come_up: bool = False) -> str:
+    """`may_come_up`: a start waits for the server."""
     with pytest.raises(StoreRefused) as caught:
         await store.start()
+    assert isinstance(caught.value, StoreNotReady) == may_come_up
     message = str(caught.value)
     assert "\n" not in message
     assert PASSWORD not in message
@@ -55,7 +57,8 @@ async def test_unknown_database(postgres: PostgresServer) -> None:
     [("127.0.0.1:1", "refused|failed"), ("groupd.invalid", "not known|resolution")],
 )
 async def test_no_server(host: str, what: str) -> None:
-    message = await refusal(create_store(f"postgresql+asyncpg://groupd:secret@{host}/db", "."))
+    store = create_store(f"postgresql+asyncpg://groupd:secret@{host}/db", ".")
+    message = await refusal(store, may_come_up=True)
     assert f"postgresql://{host}/db: cannot be reached (" in message
     assert any(part in message for part in what.split("|"))
     assert "start PostgreSQL, or mend the store URL" in message
@@ -65,7 +68,7 @@ async def test_server_that_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         url = f"postgresql+asyncpg://groupd:secret@127.0.0.1:{port}/db?connect_timeout=1"
-        message = await refusal(create_store(url, "."))
+        message = await refusal(create_store(url, "."), may_come_up=True)
     assert "cannot be reached (no answer in time)" in message
 
 

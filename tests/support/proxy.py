@@ -11,7 +11,8 @@ When = Literal["before", "after"]
 
 class Proxy:
     """`cut_at(text, when)`: the next connection whose client sends `text` ends, before the server
-    gets that or after the server has answered it. `freeze`: nothing is passed on any more."""
+    gets that or after the server has answered it. `freeze`: nothing is passed on any more.
+    `answer`: every client gets these bytes, as if the server had sent them."""
 
     def __init__(self, port: int) -> None:
         self.port = 0
@@ -21,6 +22,7 @@ class Proxy:
         self._cut: tuple[bytes, When] | None = None
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._clients: set[asyncio.StreamWriter] = set()
         self._abandoned: list[asyncio.StreamWriter] = []
         self._abandoning = False
         self.cuts = 0
@@ -53,6 +55,10 @@ class Proxy:
     def cut_at(self, text: bytes, when: When) -> None:
         self._cut = text, when
 
+    def answer(self, data: bytes) -> None:
+        for client in self._clients:
+            client.write(data)
+
     def freeze(self) -> None:
         self._flowing.clear()
 
@@ -69,6 +75,7 @@ class Proxy:
         except OSError:
             writer.close()
             return
+        self._clients.add(writer)
         answered = asyncio.Event()
         cut = asyncio.Event()
         pumps = [
@@ -81,6 +88,7 @@ class Proxy:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
+            self._clients.discard(writer)
             writer.close()
             if self._abandoning:
                 self._abandoned.append(server_writer)

@@ -27,6 +27,7 @@ from groupd.storage.log import (
     Catalogue,
     ConfigEntry,
     LogUnavailable,
+    MadePartitions,
     SecurityEntry,
     StoredTopic,
 )
@@ -93,9 +94,12 @@ class NodeStore(MemoryStore):
     def forget(self) -> None:
         self.applied = self.written = -1
 
-    async def put_topic(self, topic: StoredTopic) -> None:
+    async def put_topic(
+        self, topic: StoredTopic, made: MadePartitions | None = None
+    ) -> StoredTopic:
         entry = ("topic", topic.topic_id.hex())
-        await self._change([entry], lambda: super(NodeStore, self).put_topic(topic))
+        await self._change([entry], lambda: super(NodeStore, self).put_topic(topic, made))
+        return topic
 
     async def delete_topic(self, topic_id: bytes) -> None:
         entry = ("topic", topic_id.hex())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
-from groupd.coordinator.cli.groups.admin import get
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.groups.admin import pages
 from groupd.coordinator.cli.groups.past import fail
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import table
@@ -21,7 +23,7 @@ COLUMNS = ("node", "state", "lease", "groups", "transactions", "partitions", "ad
 
 def describe(admin: AdminPort, *, as_json: bool, wide: bool) -> None:
     """Print a row for each node, and what nobody serves."""
-    cluster = get(admin, "/cluster")
+    cluster = _cluster(admin)
     if as_json:
         json_line(cluster)
         return
@@ -29,6 +31,19 @@ def describe(admin: AdminPort, *, as_json: bool, wide: bool) -> None:
     waiting = cluster["units_without_owner"]
     print(f"\nunits without an owner: {waiting}")
     print(f"catalogue version: {cluster['catalogue']}; asked: node {cluster['node']}")
+
+
+def _cluster(admin: AdminPort) -> Any:
+    """What a node knows of its cluster. Raises UsageError where a daemon is alone."""
+    try:
+        return next(pages(admin, "/cluster"))
+    except NoAnswer as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            raise UsageError(
+                f"the daemon at {admin.address} is no node of a cluster: it was started without "
+                "--cluster"
+            ) from None
+        fail(str(error))
 
 
 def _row(node: Mapping[str, Any]) -> list[object]:
@@ -61,7 +76,7 @@ def resume(admin: AdminPort, node: int) -> None:
 
 
 def _owned(admin: AdminPort, node: int) -> int:
-    for one in get(admin, "/cluster")["nodes"]:
+    for one in _cluster(admin)["nodes"]:
         if one["node"] == node:
             return sum(one["units"].values())
     return 0
@@ -72,6 +87,7 @@ def _act(admin: AdminPort, action: str, node: int) -> None:
         reply = admin.post(f"/cluster/{action}?node={node}")
     except NoAnswer as error:
         fail(str(error))
-    if reply.status != 200:
+    if reply.status != HTTPStatus.OK:
+        _cluster(admin)
         fail(reply.body.strip())
     print(reply.body.strip())

@@ -62,7 +62,7 @@ def _page(admin: AdminPort, path: str, timeout_s: float) -> tuple[Any, str | Non
     """The answer, and the path of the next page. Raises NoAnswer."""
     reply = admin.get(path, timeout_s)
     if reply.status != 200:
-        raise NoAnswer(reply.body.strip())
+        raise NoAnswer(reply.body.strip(), reply.status)
     link = NEXT.fullmatch(reply.headers.get("Link", ""))
     try:
         return json.loads(reply.body), None if link is None else link[1]

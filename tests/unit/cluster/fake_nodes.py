@@ -40,7 +40,7 @@ class Ownership:
     async def answering(self, since_ms: int) -> bool:
         return True
 
-    def epoch(self, unit: Unit) -> int:
+    def epoch(self, unit: Unit, since: int = 0) -> int:
         return 0
 
     def only_leader(self, kind: str) -> tuple[int, int] | None:

@@ -145,10 +145,11 @@ class ForgetfulStore(MemoryStore):
 
     broken = False
 
-    async def put_topic(self, topic):
-        await super().put_topic(topic)
+    async def put_topic(self, topic, made=None):
+        stored = await super().put_topic(topic, made)
         if self.broken:
             raise LogUnavailable("gone")
+        return stored
 
 
 async def test_after_an_ambiguous_write_the_store_decides():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from groupd.coordinator.topics import partitions
+from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.leader_epochs import EPOCHS_MAX, LeaderEpochs
 from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,
@@ -39,8 +41,8 @@ ELSEWHERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 class Move:
     """Two nodes with the topic `t` of one partition, and who leads it."""
 
-    def __init__(self, make_cluster):
-        self.store = MemoryStore()
+    def __init__(self, make_cluster, store=None):
+        self.store = store or MemoryStore()
         leaders, self.epochs = {}, {}
         self.ownerships = [Owned(node, leaders, self.epochs) for node in (0, 1)]
         self.leaders = leaders
@@ -115,6 +117,70 @@ def test_partitions_of_a_topic_are_in_units_that_follow_each_other():
     assert unit_of(TRANSACTIONS_TOPIC, b"", 3) == Unit(TRANSACTIONS, 3)
 
 
+class EpochStore(MemoryStore):
+    """Its units are led at epoch 7 when partitions are made, as in a cluster."""
+
+    async def put_topic(self, topic, made=None):
+        if made is not None:
+            began = (made.first, tuple(7 for _ in made.units))
+            topic = replace(topic, first_epochs=(*topic.first_epochs, began))
+        return await super().put_topic(topic, made)
+
+
+@pytest.fixture
+async def counted(make_cluster):
+    """The same as `move`, in a store whose topics begin at epoch 7 of their units."""
+    made = await Move(make_cluster, EpochStore()).start()
+    yield made
+    for node in made.nodes:
+        await node.plane.close()
+
+
+async def test_a_topic_counts_leader_epochs_from_its_beginning(counted):
+    a, b = counted.nodes
+    await counted.lead(0, 7)
+    assert (await a.produce("t", a.batch(b"1"))).error is ErrorCode.NONE
+    await counted.lead(1, 9)
+    assert (await b.produce("t", b.batch(b"2"))).error is ErrorCode.NONE
+    headers = [one.header for one in iter_batches(bytes((await b.fetch("t")).records))]
+    assert [one.leader_epoch for one in headers] == [0, 2]
+    assert await fetched_at(b, 2) is ErrorCode.NONE
+    assert await fetched_at(b, 1) is ErrorCode.FENCED_LEADER_EPOCH
+    assert await leader_of(b) == (ErrorCode.NONE, 1, 2)
+
+
+async def test_a_node_that_has_not_heard_of_the_leader_yet_names_none(counted):
+    """The unit was led at epoch 6 when this node looked last, which was before there was a topic.
+    Whom it knows is not named at the epoch at which the next leader begins."""
+    a, _ = counted.nodes
+    await counted.lead(1, 6)
+    assert await leader_of(a) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, -1)
+    assert await fetched_at(a, 0) is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_where_partitions_began():
+    units = tuple(range(100, 100 + PARTITION_UNITS))
+    topic = Topic(b"x" * 16, "t", 200, first_epochs=((2, (4, 5)), (10, units)))
+    assert [topic.first_epoch(partition) for partition in (0, 1, 2, 3)] == [0, 0, 4, 5]
+    assert topic.first_epoch(4) == 0, "added by a node that was alone"
+    assert topic.first_epoch(10) == topic.first_epoch(10 + PARTITION_UNITS) == 100
+    assert topic.first_epoch(10 + PARTITION_UNITS - 1) == 100 + PARTITION_UNITS - 1
+    assert Topic(b"x" * 16, "t", 5).first_epoch(3) == 0
+
+
+async def test_added_partitions_have_a_beginning_of_their_own(make_cluster):
+    cluster = await make_cluster(EpochStore()).start()
+    await cluster.create("t", 1)
+    topic = await cluster.plane.catalogue.grow(cluster.plane.catalogue.topic("t").topic_id, 70)
+    rest = (7,) * PARTITION_UNITS
+    assert topic.first_epochs == ((0, (7,)), (1, rest))
+    topic = await cluster.plane.catalogue.change_configs(topic.topic_id, lambda _: {"a": "b"})
+    assert topic.first_epochs == ((0, (7,)), (1, rest))
+    await cluster.plane.catalogue.load()
+    assert cluster.plane.catalogue.topic("t") == topic
+    await cluster.stop()
+
+
 async def test_only_the_leader_takes_and_gives_records(move):
     a, b = move.nodes
     await move.lead(0, 1)
@@ -130,18 +196,19 @@ async def test_only_the_leader_takes_and_gives_records(move):
     assert [(one.base_offset, one.leader_epoch) for one in headers] == [(0, 1), (1, 2)]
 
 
-async def test_clients_that_name_another_epoch_are_refused(move):
-    async def fetch(node, epoch):
-        asked = FetchPartition(0, 0, 1000, current_leader_epoch=epoch)
-        return (await node.ask(node.fetch_request("t", asked))).topics[0].partitions[0].error
+async def fetched_at(node, epoch):
+    asked = FetchPartition(0, 0, 1000, current_leader_epoch=epoch)
+    return (await node.ask(node.fetch_request("t", asked))).topics[0].partitions[0].error
 
+
+async def test_clients_that_name_another_epoch_are_refused(move):
     a, b = move.nodes
     await move.lead(0, 3)
-    assert await fetch(a, 3) is ErrorCode.NONE
-    assert await fetch(a, 2) is ErrorCode.FENCED_LEADER_EPOCH
-    assert await fetch(a, 4) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert await fetched_at(a, 3) is ErrorCode.NONE
+    assert await fetched_at(a, 2) is ErrorCode.FENCED_LEADER_EPOCH
+    assert await fetched_at(a, 4) is ErrorCode.UNKNOWN_LEADER_EPOCH
     await move.lead(1, 4)
-    assert await fetch(b, 4) is ErrorCode.NONE
+    assert await fetched_at(b, 4) is ErrorCode.NONE
 
 
 async def test_the_history_of_epochs_comes_from_the_log(move):
@@ -176,12 +243,16 @@ async def test_the_history_of_epochs_comes_from_the_log(move):
     assert await listed(-1) == (3, 6)
 
 
+async def leader_of(node):
+    reply = await node.ask(MetadataRequest((("t", NO_TOPIC_ID),)))
+    (run,) = reply.topics[0].partitions
+    return run.error, run.leader, run.leader_epoch
+
+
 async def test_metadata_names_the_leader_and_its_epoch(move):
     (a, _) = move.nodes
     await move.lead(1, 5)
-    reply = await a.ask(MetadataRequest((("t", NO_TOPIC_ID),)))
-    (run,) = reply.topics[0].partitions
-    assert (run.leader, run.leader_epoch) == (1, 5)
+    assert await leader_of(a) == (ErrorCode.NONE, 1, 5)
 
 
 async def test_records_under_way_are_answered_before_the_partition_is_given_up(move):

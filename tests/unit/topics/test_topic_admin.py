@@ -107,11 +107,25 @@ async def test_replicas_of_another_number(cluster):
     )
     refused = await create(cluster, NewTopic("t", assignments=((0, (0,)), (1, (0, 1)))))
     assert (refused.error, refused.error_message) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    await create(cluster, NewTopic("t", 1, 1))
-    reply = await cluster.ask(CreatePartitionsRequest((GrownTopic("t", 2, ((0, 1),)),)))
+    await create(cluster, NewTopic("t", 1, 2))
+    reply = await cluster.ask(CreatePartitionsRequest((GrownTopic("t", 3, ((0,), (0, 1))),)))
     assert (reply.results[0].error, reply.results[0].error_message) == (
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         text,
+    )
+
+
+@pytest.mark.parametrize("replicas", [(1,), (1, 0)])
+async def test_added_partitions_with_as_many_replicas_as_there_are_nodes(cluster, replicas):
+    """Nobody remembers how many replicas were asked for at first, so any number is right."""
+    cluster.nodes.append(Node(1, "127.0.0.1", 9093))
+    await create(cluster, NewTopic("t", assignments=((0, (0, 1)),)))
+    reply = await cluster.ask(CreatePartitionsRequest((GrownTopic("t", 3, (replicas,) * 2),)))
+    assert reply.results[0].error is ErrorCode.NONE
+    reply = await cluster.ask(CreatePartitionsRequest((GrownTopic("t", 4, ((1, 2),)),)))
+    assert (reply.results[0].error, reply.results[0].error_message) == (
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "The manual partition assignment includes broker 2, but no such broker is registered.",
     )
 
 
@@ -145,7 +159,7 @@ async def test_create_needs_rights(cluster):
 
 
 async def test_a_store_that_fails_is_a_retriable_error(cluster, monkeypatch):
-    async def put_topic(topic):
+    async def put_topic(topic, made):
         raise LogUnavailable("disk full")
 
     monkeypatch.setattr(cluster.store, "put_topic", put_topic)

@@ -1,0 +1,28 @@
+CREATE TABLE catalogue_change ( version BIGINT NOT NULL, number INTEGER NOT NULL, kind VARCHAR(16) NOT NULL, entry_key TEXT NOT NULL, PRIMARY KEY (version, number) );
+CREATE TABLE cluster_node ( node_id INTEGER NOT NULL, incarnation BIGINT NOT NULL, lease_until_ms BIGINT, facts TEXT NOT NULL, applied BIGINT DEFAULT 0 NOT NULL, draining BOOLEAN DEFAULT false NOT NULL, leaving BOOLEAN DEFAULT false NOT NULL, PRIMARY KEY (node_id) );
+CREATE TABLE cluster_state ( id INTEGER NOT NULL, units_version BIGINT DEFAULT 0 NOT NULL, catalogue_version BIGINT DEFAULT 0 NOT NULL, timeline VARCHAR(8) DEFAULT '' NOT NULL, timeline_since_ms BIGINT DEFAULT 0 NOT NULL, level INTEGER DEFAULT 1 NOT NULL, PRIMARY KEY (id) );
+CREATE TABLE cluster_unit ( kind VARCHAR(16) NOT NULL, number INTEGER NOT NULL, owner INTEGER, incarnation BIGINT, wanted INTEGER, epoch BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (kind, number) );
+CREATE TABLE config_override ( resource_type INTEGER NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, row_crc BIGINT NOT NULL, PRIMARY KEY (resource_type, name, key) );
+CREATE TABLE log ( log_id BIGSERIAL NOT NULL, name VARCHAR(300), owner_epoch BIGINT NOT NULL, start_offset BIGINT NOT NULL, next_offset BIGINT NOT NULL, row_sum BIGINT NOT NULL, clean_offset BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (log_id), UNIQUE (name) );
+CREATE TABLE log_batch ( batch_id BIGSERIAL NOT NULL, log_id BIGINT NOT NULL, base_offset BIGINT NOT NULL, last_offset BIGINT NOT NULL, max_timestamp_ms BIGINT NOT NULL, row_crc BIGINT NOT NULL, payload BYTEA NOT NULL, PRIMARY KEY (batch_id) );
+CREATE TABLE meta ( id INTEGER NOT NULL, schema_version INTEGER NOT NULL, cluster_id VARCHAR(22) NOT NULL, row_crc BIGINT NOT NULL, owner_epoch BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (id) );
+CREATE TABLE producer_id ( id INTEGER NOT NULL, next_id BIGINT NOT NULL, row_crc BIGINT NOT NULL, PRIMARY KEY (id) );
+CREATE TABLE security_entry ( kind VARCHAR(16) NOT NULL, key_hash BYTEA NOT NULL, entry_key TEXT NOT NULL, value TEXT NOT NULL, row_crc BIGINT NOT NULL, PRIMARY KEY (kind, key_hash) );
+CREATE TABLE topic ( topic_id BYTEA NOT NULL, name VARCHAR(249) NOT NULL, partitions INTEGER NOT NULL, configs TEXT NOT NULL, row_crc BIGINT NOT NULL, first_epochs TEXT DEFAULT '' NOT NULL, PRIMARY KEY (topic_id) );
+CREATE UNIQUE INDEX cluster_node_by_incarnation ON cluster_node (node_id, incarnation);
+CREATE INDEX log_batch_by_offset ON log_batch (log_id, last_offset, max_timestamp_ms);
+ALTER TABLE log SET (fillfactor = 50);
+ALTER TABLE log_batch ALTER COLUMN payload SET STORAGE EXTERNAL;
+-- Rows
+INSERT INTO meta (id, schema_version, cluster_id, row_crc, owner_epoch) VALUES (1, 8, 'kept-from-old-versions', 2990871236, 7);
+INSERT INTO log (name, owner_epoch, start_offset, next_offset, row_sum, clean_offset) VALUES ('orders-0', 3, 1, 3, 7246953768, 0);
+INSERT INTO log_batch (log_id, base_offset, last_offset, max_timestamp_ms, row_crc, payload) VALUES (1, 0, 1, 1700000000000, 445754488, '\x6669727374');
+INSERT INTO log_batch (log_id, base_offset, last_offset, max_timestamp_ms, row_crc, payload) VALUES (1, 2, 2, 1700000000001, 1205501526, '\x7365636f6e64');
+INSERT INTO topic (topic_id, name, partitions, configs, row_crc) VALUES ('\x000102030405060708090a0b0c0d0e0f', 'orders', 3, '{"retention.ms": "1000"}', 1340922856);
+INSERT INTO config_override (resource_type, name, key, value, row_crc) VALUES (32, 'billing', 'consumer.session.timeout.ms', '46000', 4531282);
+INSERT INTO producer_id (id, next_id, row_crc) VALUES (1, 1000, 456531108);
+INSERT INTO security_entry (kind, key_hash, entry_key, value, row_crc) VALUES ('acl', '\x3d400c510d94ac9f4c1926d3e92167fff08396a353fa4cb8801e6bb8f208ad66', '["User:alice"]', '{"kept": true}', 3095389890);
+INSERT INTO cluster_state (id, units_version, catalogue_version) VALUES (1, 4, 2);
+INSERT INTO cluster_node (node_id, incarnation, facts) VALUES (1, 3, '{}');
+INSERT INTO cluster_unit (kind, number, epoch) VALUES ('groups', 0, 7);
+INSERT INTO catalogue_change (version, number, kind, entry_key) VALUES (2, 0, 'topic', '000102030405060708090a0b0c0d0e0f');
