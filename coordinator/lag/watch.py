@@ -261,7 +261,7 @@ class LagWatch:
         """One group. Returns whether it reads anything that exists."""
         group, work = self.groups.get(group_id) or GroupLag(), Work()
         unknown: list[tuple[TopicPartition, int]] = []
-        lag = 0
+        lag, waits = 0, False
         for topic in list(topics):
             partitions, bounds = topics.get(topic, {}), self.bounds.get(topic, {})
             known = group.topics.setdefault(topic, {})
@@ -274,6 +274,7 @@ class LagWatch:
                     place = topic, number
                     one = known[number] = self._seen(known.get(number), committed, place, now)
                     lag += one.lag
+                    waits = waits or (one.lag > 0 and one.committed_ms < now.monotonic_ms)
                     present += 1
                     if one.lag or self.trends:
                         self._follow(group_id, place, one.lag, now.monotonic_ms)
@@ -291,7 +292,7 @@ class LagWatch:
             if work.enough():
                 yield
         group.silent = []
-        if lag:
+        if waits:  # else all that is not read yet is on its way, and nobody need be asked for
             group.silent = yield from silent_members(group.partitions, group_id, state, now)
         yield from self._judge(group, now)
         group.trend.add(now.monotonic_ms, group.totals.lag)
