@@ -1,5 +1,6 @@
 """A member reads and does not commit: the list, the tile, the banner and the tables of the group
-say the same of it, at the same moment. Its daemon is hurried, so that a minute takes a second."""
+say the same of it, at the same moment. The rounds over the lag hurry, so that a minute takes a
+second."""
 
 from __future__ import annotations
 
@@ -22,6 +23,12 @@ RECORDS = 50
 RED = "rgb(179, 38, 30)"
 SILENT = " is in the group, but has committed nothing for "
 
+
+class WithHurriedPages(HurriedDaemon):
+    def command(self) -> list[str]:
+        return [*super().command(), "--pages"]
+
+
 _SAMPLE = """window.seen = [];
     const text = (selector) => document.querySelector(selector)?.innerText ?? '';
     const look = () => {
@@ -39,7 +46,7 @@ _COLOUR = "return getComputedStyle(document.querySelector(arguments[0])).color"
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    running = HurriedDaemon(tmp_path_factory.mktemp("daemon"))
+    running = WithHurriedPages(tmp_path_factory.mktemp("daemon"))
     running.start()
     try:
         yield running
