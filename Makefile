@@ -126,7 +126,7 @@ bench-quick: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## The same with the sm
 	$(BIN)/python -m tests.bench --quick $(ARGS)
 
 bench-render: $(STAMPS)/test ## docs/benchmarks.json, what was measured, as tables and pictures into docs/benchmarks.md
-	$(BIN)/python -m tests.bench --render
+	$(BIN)/python -m tests.bench --render $(ARGS)
 
 bench-self: $(STAMPS)/run ## Throughput and memory of groupd alone, on this machine; ARGS="--help"
 	$(BIN)/python -m tests.bench.self $(ARGS)

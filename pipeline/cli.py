@@ -31,6 +31,9 @@ EXIT_FAILED, EXIT_USAGE = 1, 2
 OWN_COMMANDS = ("generate", "report")
 """Commands that are not jobs and have options of their own."""
 
+OF_THE_EXTRA = ("pyspark", "py4j", "pyarrow", "pandas", "numpy")
+"""Modules that the extra `pipeline` installs, which a plain groupd comes without."""
+
 PROGRAM = "groupd-pipeline"
 _RESULT = "What comes out"
 
@@ -134,6 +137,10 @@ def main(args: list[str] | None = None) -> NoReturn:
         _end(f"{error.format_message()}{hint}", EXIT_USAGE)
     except JobFailed as error:
         _end(str(error), EXIT_FAILED)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in OF_THE_EXTRA:
+            raise
+        _end(f"{error}: the extra is missing: pip install 'groupd[pipeline]'", EXIT_USAGE)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     sys.exit(0)

@@ -10,6 +10,7 @@ which columns are wanted, and only those are decoded.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
@@ -34,6 +35,11 @@ from groupd.pipeline.stream import GroupdStreamReader
 
 FORMAT = "groupd"
 
+_PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program of the workers in which Spark pushes filters down. A worker has no session that could
+be asked for `spark.sql.python.filterPushdown.enabled`; where that is off, as it is unless somebody
+sets it, Spark refuses every reader with `pushFilters` and starts no such worker."""
+
 
 class GroupdDataSource(DataSource):
     """The data source; `docs/pipeline.md` describes its options."""
@@ -46,7 +52,8 @@ class GroupdDataSource(DataSource):
         return StructType([ENTRIES[name] for name in parse_options(self.options).columns])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return GroupdReader(parse_options(self.options), _columns(schema))
+        kind = FilteringReader if _PUSHING in sys.modules else GroupdReader
+        return kind(parse_options(self.options), _columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return GroupdStreamReader(parse_options(self.options), _columns(schema))
@@ -70,10 +77,6 @@ class GroupdReader(DataSourceReader):
         self._columns = columns
         self.wanted = options.wanted
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self.wanted, left = push(self.wanted, filters)
-        return left
-
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         found: list[InputPartition]
@@ -90,3 +93,11 @@ class GroupdReader(DataSourceReader):
         yield from read_partition(
             self._options, partition, EntryRows(self._columns, self.wanted), self.wanted
         )
+
+
+class FilteringReader(GroupdReader):
+    """The same with filters that Spark pushes down, where it does."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.wanted, left = push(self.wanted, filters)
+        return left

@@ -3,7 +3,7 @@ in steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from groupd.coordinator.core.group import Group
@@ -25,7 +25,6 @@ def offsets_steps(
     state: ShardState,
     store: OffsetStore,
     group_id: str,
-    owned_since: Callable[[str], int | None],
     now: Instant,
     after: Partition | None = None,
     limit: int = LISTED_MAX,
@@ -33,8 +32,7 @@ def offsets_steps(
     """The page, and whether more partitions follow; None when there is no such group.
 
     `partitions`: those that a member owns or that an offset is committed for, by topic and number,
-    `limit` of them at most, behind `after`; `members`: those that own some of them. `owned_since`:
-    by member id, wall ms of the last time it was given partitions, as far as that is known."""
+    `limit` of them at most, behind `after`; `members`: those that own some of them."""
     group = state.groups.get(group_id)
     if group is None:
         return None
@@ -54,7 +52,7 @@ def offsets_steps(
         row = _row(store, group_id, place, owner)
         rows.append(row)
         if owner is not None:
-            member = members.setdefault(owner.member_id, _member(owner, owned_since))
+            member = members.setdefault(owner.member_id, _member(owner))
             member["partitions"] += 1
             times = (member["last_commit_ms"], row["last_commit_ms"])
             member["last_commit_ms"] = max((one for one in times if one is not None), default=None)
@@ -166,12 +164,11 @@ def _row(store: OffsetStore, group_id: str, place: Partition, owner: Any) -> dic
     }
 
 
-def _member(member: Any, owned_since: Callable[[str], int | None]) -> dict[str, Any]:
+def _member(member: Any) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
         "partitions": 0,
         "last_commit_ms": None,
-        "owned_since_ms": owned_since(member.member_id),
     }

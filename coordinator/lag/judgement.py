@@ -1,5 +1,5 @@
-"""Whether a group keeps up with one partition (docs/lag.md): Burrow's questions, asked of what each
-round of `groupd.coordinator.lag.watch` has seen.
+"""Whether a group keeps up (docs/lag.md): Burrow's questions, asked of what each round of
+`groupd.coordinator.lag.watch` has seen. Nobody else judges: pages, commands and metrics show this.
 
 A partition takes a few numbers here, however long the window is. Pure: times are arguments. They
 are monotonic, so that a wall clock that is set back or forward changes no judgement; the only
@@ -20,12 +20,11 @@ ROUNDS = 10
 SILENCE_FACTOR = 2
 """Commits have stopped when they have been missing for so many times their usual distance."""
 
-_GAP_SHARE = 0.75
-"""The part of the usual distance between two commits that is left after a shorter one."""
-
-
 NEVER = -(1 << 62)
 """A time before all others. Monotonic time begins near 0 on a machine that has just started."""
+
+UNKNOWN = ""
+"""Nobody has looked yet who has a partition."""
 
 
 class Judgement(Enum):
@@ -34,11 +33,13 @@ class Judgement(Enum):
     OK = "ok"
     BEHIND = "behind"
     REWOUND = "rewound"
-    STALLED = "stalled"
     STOPPED = "stopped"
+    STALLED = "stalled"
 
 
-SEVERITY = {one: at for at, one in enumerate(Judgement)}
+_OK, *BAD = Judgement
+SEVERITY: dict[Judgement | None, int] = {one: at for at, one in enumerate((_OK, None, *BAD))}
+"""From good to bad. None: not known yet."""
 
 
 class Progress(Struct, gc=False):
@@ -50,7 +51,9 @@ class Progress(Struct, gc=False):
     there was one, the time of the commit that the first round found (`monotonic_of`). `moved_ms`:
     the offset has stood where it is since then. `caught_up_ms`: the last round without lag.
     `eased_ms`: the last round in which the lag had become less. `rewound_ms`: the last round in
-    which the offset had gone back. `gap_ms`: the usual distance of commits."""
+    which the offset had gone back. `owner`: the id of the member that has the partition; None:
+    nobody has. `owned_ms`: that has been so since then. `gap_ms`: the last distance of two commits
+    while records waited. `usual_ms`: the shorter one of the last two."""
 
     offset: int
     lag: int
@@ -61,10 +64,18 @@ class Progress(Struct, gc=False):
     caught_up_ms: int = NEVER
     eased_ms: int = NEVER
     rewound_ms: int = NEVER
-    gap_ms: float = 0.0
+    owner: str | None = UNKNOWN
+    owned_ms: int = NEVER
+    gap_ms: int = 0
+    usual_ms: int = 0
 
     def see(self, offset: int, lag: int, commit_ms: int, now_ms: int) -> None:
         """Take in what a round has found. `now_ms`: monotonic."""
+        if commit_ms != self.commit_ms:
+            # Before the first round the daemon may have been down, which is no usual distance.
+            gap_ms = min(self.silent_ms(now_ms), now_ms - self.since_ms)
+            self.gap_ms, self.usual_ms = gap_ms, min(gap_ms, self.gap_ms)
+            self.committed_ms = now_ms
         if offset != self.offset:
             if offset < self.offset:
                 self.rewound_ms = now_ms
@@ -73,29 +84,47 @@ class Progress(Struct, gc=False):
             self.eased_ms = now_ms
         if lag == 0:
             self.caught_up_ms = now_ms
-        if commit_ms != self.commit_ms:
-            # Before the first round the daemon may have been down, which is no usual distance.
-            began_ms = max(self.committed_ms, self.since_ms)
-            self.gap_ms = max(now_ms - began_ms, self.gap_ms * _GAP_SHARE)
-            self.committed_ms = now_ms
         self.offset, self.lag, self.commit_ms = offset, lag, commit_ms
+
+    def belongs_to(self, owner: str | None, now_ms: int) -> None:
+        """A round has found who has the partition."""
+        if owner == self.owner:
+            return
+        if self.owner != UNKNOWN:
+            self.owned_ms = now_ms
+            self.gap_ms = self.usual_ms = 0  # another member has other habits
+        elif owner is not None:
+            self.owned_ms = self.since_ms
+        self.owner = owner
+
+    @property
+    def waits_ms(self) -> int:
+        """Since when records have waited for who has the partition."""
+        return max(self.caught_up_ms, self.owned_ms)
 
     def silent_ms(self, now_ms: int) -> int:
         """For how long nothing has been committed although records waited."""
-        return max(0, now_ms - max(self.committed_ms, self.caught_up_ms))
+        return max(0, now_ms - max(self.committed_ms, self.waits_ms))
 
-    def judge(self, now_ms: int, window_ms: int) -> Judgement:
-        """`window_ms`: how far back it looks."""
+    def judge(self, now_ms: int, window_ms: int, *, is_silent: bool) -> Judgement | None:
+        """`window_ms`: how far back it looks. `is_silent`: whether who has the partition is a
+        `SilentMember`. None: it is not known yet."""
         since = now_ms - window_ms
+        if is_silent and self.lag:
+            return Judgement.STALLED
         if self.rewound_ms > since:
             return Judgement.REWOUND
         if self.lag == 0 or self.caught_up_ms > since:
             return Judgement.OK
-        if self.silent_ms(now_ms) >= max(window_ms, SILENCE_FACTOR * self.gap_ms):
-            return Judgement.STOPPED
+        if self.since_ms == now_ms:
+            return None
+        if self.silent_ms(now_ms) >= max(window_ms, SILENCE_FACTOR * self.usual_ms):
+            return Judgement.STALLED if self.owner else Judgement.STOPPED
         if self.since_ms > since or self.eased_ms > since:
             return Judgement.OK
-        return Judgement.BEHIND if self.moved_ms > since else Judgement.STALLED
+        if self.moved_ms > since:
+            return Judgement.BEHIND
+        return Judgement.STALLED if self.committed_ms > since else Judgement.OK
 
 
 def monotonic_of(wall_ms: int, now: Instant) -> int:

@@ -17,10 +17,12 @@ from msgspec import Struct, field
 from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.core.offsets.store import ByPartition
 from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.lag.ends import Found, LogEnds, TopicPartition
 from groupd.coordinator.lag.growth import Growth
 from groupd.coordinator.lag.judgement import (
+    BAD,
     ROUNDS,
     SEVERITY,
     Judgement,
@@ -29,6 +31,7 @@ from groupd.coordinator.lag.judgement import (
     records_behind,
 )
 from groupd.coordinator.lag.lookups import AgeLookups
+from groupd.coordinator.lag.silence import SilentMember, silent_members
 from groupd.coordinator.lag.trend import Trend
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns, pause
@@ -49,31 +52,40 @@ Offsets = Mapping[str, ByPartition]
 
 class PartitionLag(Progress, gc=False):
     """One partition of a group as of the last round. `age_ms`: how long the first record that waits
-    has been there, None without lag."""
+    has been there, None without lag, or as long as it is not known. `judgement`: None as long as it
+    is not known."""
 
     end: int = -1
     age_ms: int | None = None
-    judgement: Judgement = Judgement.OK
+    judgement: Judgement | None = None
 
 
 class Totals(Struct, gc=False):
     """A group as a whole: records, the oldest age, the worst judgement. `worst`: the partition that
     has it, with the most lag; `others`: how many more have it. `not_ok`: partitions whose judgement
-    is not ok."""
+    is bad. `unknown`: partitions with lag whose age is not known yet."""
 
     lag: int = 0
-    age_ms: int | None = None
-    judgement: Judgement = Judgement.OK
+    oldest_ms: int | None = None
+    unknown: int = 0
+    judgement: Judgement | None = Judgement.OK
     worst: TopicPartition | None = None
     worst_lag: int = -1
     others: int = -1
     not_ok: int = 0
 
+    @property
+    def age_ms(self) -> int | None:
+        """None without lag, and until the age of all partitions with lag is known."""
+        return None if self.unknown else self.oldest_ms
+
     def add(self, place: TopicPartition, one: PartitionLag) -> None:
         self.lag += one.lag
-        self.not_ok += one.judgement is not Judgement.OK
-        if one.age_ms is not None and (self.age_ms is None or one.age_ms > self.age_ms):
-            self.age_ms = one.age_ms
+        self.not_ok += one.judgement in BAD
+        if one.age_ms is None:
+            self.unknown += one.lag > 0
+        elif self.oldest_ms is None or one.age_ms > self.oldest_ms:
+            self.oldest_ms = one.age_ms
         if one.judgement is not self.judgement:
             if SEVERITY[one.judgement] < SEVERITY[self.judgement]:
                 return
@@ -84,10 +96,12 @@ class Totals(Struct, gc=False):
 
 
 class GroupLag(Struct):
-    """A group as of the last round: its partitions by topic and number, and as a whole."""
+    """A group as of the last round: its partitions by topic and number, and as a whole. `silent`:
+    its members that commit nothing, the one that has been silent for longest first."""
 
     topics: dict[str, dict[int, PartitionLag]] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
+    silent: list[SilentMember] = field(default_factory=list)
     trend: Trend = field(default_factory=Trend)
 
     def partition(self, topic: str, number: int) -> PartitionLag | None:
@@ -181,7 +195,7 @@ class LagWatch:
         wanted: dict[str, set[int]] = {}
         chosen: set[str] = set()
         room, left_out, work = self._settings.lag_partitions_max, 0, Work()
-        for group_id, topics in self._offsets():
+        for group_id, topics, _ in self._offsets():
             count = sum(map(len, topics.values()))
             if count <= room:
                 room -= count
@@ -195,13 +209,14 @@ class LagWatch:
         self.left_out = left_out
         return wanted, chosen
 
-    def _offsets(self) -> Iterator[tuple[str, Offsets]]:
-        """The groups with what they have committed. The offsets change while others work."""
+    def _offsets(self) -> Iterator[tuple[str, Offsets, ShardState]]:
+        """The groups with what they have committed, and their shard. The offsets change while
+        others work."""
         for shard in list(self._broker.shards):
             if shard.state is CoordinatorState.ACTIVE:
                 store = shard.shard.offsets.store
                 for group_id in list(shard.shard.state.groups):
-                    yield group_id, store.topics(group_id)
+                    yield group_id, store.topics(group_id), shard.shard.state
 
     def _grow(self, bounds: Found, now_ms: int) -> Steps[None]:
         """Take in where the logs end now. `now_ms`: monotonic."""
@@ -226,8 +241,8 @@ class LagWatch:
         present: set[str] = set()
         work = Work()
         yield from self._lookups.begin()
-        for group_id, topics in self._offsets():
-            if group_id in chosen and (yield from self._group(group_id, topics, now)):
+        for group_id, topics, state in self._offsets():
+            if group_id in chosen and (yield from self._group(group_id, topics, state, now)):
                 present.add(group_id)
             if work.enough(_COST * (1 + sum(map(len, topics.values())))):
                 yield
@@ -240,10 +255,13 @@ class LagWatch:
             if work.enough(_COST):
                 yield
 
-    def _group(self, group_id: str, topics: Offsets, now: Instant) -> Steps[bool]:
+    def _group(
+        self, group_id: str, topics: Offsets, state: ShardState, now: Instant
+    ) -> Steps[bool]:
         """One group. Returns whether it reads anything that exists."""
-        group, totals, work = self.groups.get(group_id) or GroupLag(), Totals(), Work()
+        group, work = self.groups.get(group_id) or GroupLag(), Work()
         unknown: list[tuple[TopicPartition, int]] = []
+        lag, waits = 0, False
         for topic in list(topics):
             partitions, bounds = topics.get(topic, {}), self.bounds.get(topic, {})
             known = group.topics.setdefault(topic, {})
@@ -255,13 +273,13 @@ class LagWatch:
                     committed = stored.offset, stored.commit_timestamp_ms
                     place = topic, number
                     one = known[number] = self._seen(known.get(number), committed, place, now)
-                    totals.add(place, one)
+                    lag += one.lag
+                    waits = waits or (one.lag > 0 and one.committed_ms < now.monotonic_ms)
                     present += 1
                     if one.lag or self.trends:
                         self._follow(group_id, place, one.lag, now.monotonic_ms)
-                    first = max(one.offset, bounds[number].start)
-                    if one.lag and not self._growth[topic][number].knows(first):
-                        unknown.append((place, first))
+                    if one.lag and one.age_ms is None:
+                        unknown.append((place, max(one.offset, bounds[number].start)))
                 if work.enough(_COST):
                     yield
             if len(known) != present:
@@ -270,13 +288,27 @@ class LagWatch:
         if not group.topics:
             return False
         for place, first in unknown:
-            self._lookups.want(place, first, totals.lag)
+            self._lookups.want(place, first, lag)
             if work.enough():
                 yield
-        group.totals = totals
-        group.trend.add(now.monotonic_ms, totals.lag)
+        group.silent = []
+        if waits:  # else all that is not read yet is on its way, and nobody need be asked for
+            group.silent = yield from silent_members(group.partitions, group_id, state, now)
+        yield from self._judge(group, now)
+        group.trend.add(now.monotonic_ms, group.totals.lag)
         self.groups[group_id] = group
         return True
+
+    def _judge(self, group: GroupLag, now: Instant) -> Steps[None]:
+        totals, work = Totals(), Work()
+        silent = {one.member_id for one in group.silent}
+        for place, one in group.partitions():
+            is_silent = one.owner in silent
+            one.judgement = one.judge(now.monotonic_ms, self.window_ms, is_silent=is_silent)
+            totals.add(place, one)
+            if work.enough(_COST):
+                yield
+        group.totals = totals
 
     def _seen(
         self,
@@ -295,8 +327,8 @@ class LagWatch:
         one.see(offset, lag, commit_ms, now_ms)
         one.end, one.age_ms = bounds.end, None
         if lag:
-            one.age_ms = self._growth[topic][number].age_ms(max(offset, bounds.start), now_ms)
-        one.judgement = one.judge(now_ms, self.window_ms)
+            first, growth = max(offset, bounds.start), self._growth[topic][number]
+            one.age_ms = growth.age_ms(first, now_ms) if growth.knows(first) else None
         return one
 
     def _follow(self, group_id: str, place: TopicPartition, lag: int, now_ms: int) -> None:

@@ -14,7 +14,6 @@ from groupd.coordinator.core.slices import smallest
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.rows import (
     Ends,
-    OwnedSince,
     add_judgement,
     add_lag,
     ends_of,
@@ -169,12 +168,10 @@ class GroupRoutes:
         wanted = window(request)
         after = None if wanted.after is None else partition_of(wanted.after)
         shard = served_shard(self._broker, group_id)
-        since = OwnedSince(self._broker.timeline.of(group_id))
         found = yield from offsets_steps(
             shard.shard.state,
             shard.shard.offsets.store,
             group_id,
-            since.of,
             self._broker.clock.now(),
             after,
             wanted.limit,

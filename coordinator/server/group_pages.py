@@ -14,7 +14,8 @@ from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.history.rebalances import rebalance_steps
 from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.rows import seconds
+from groupd.coordinator.lag.rows import judgement_text, seconds
+from groupd.coordinator.lag.silence import SilentMember
 from groupd.coordinator.lag.trend import MINUTE_MS, MINUTES
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.plain_text import span_text
@@ -22,12 +23,16 @@ from groupd.coordinator.plain_text import span_text
 PARTITIONS_SHOWN = 50
 """Partitions of a group whose last hour is shown: those with the most lag now."""
 
+MEMBERS_SHOWN = 50
+"""Members that are shown to commit nothing: those that are silent for longest."""
+
 
 def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
     """The state of a group, and what the last round says of it: `round` (its number), `lag`,
-    `lag_seconds`, `judgement` and `reason`, and `history`: the lag of each minute of the last hour,
-    in all and of the partitions that were behind in it. A group that has committed nothing has None
-    and no history."""
+    `lag_seconds`, `judgement`, `reason`, `silent`: the first of its members that commit nothing
+    although records wait, `silent_count`: how many do, and `history`: the lag of each minute of the
+    last hour, in all and of the partitions that were behind in it. What is not known is None, and a
+    group that has committed nothing has no history."""
     group_id, now = asked.group_id, watch.now()
     group = watch.groups.get(group_id)
     shown: dict[str, Any] = {
@@ -38,14 +43,17 @@ def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
     }
     if group is None:
         known = dict.fromkeys(("lag", "lag_seconds", "judgement", "reason", "history"))
-        return {**shown, **known}
+        return {**shown, **known, "silent": [], "silent_count": 0}
     history = yield from _history(watch, group_id, group)
+    silent = [silent_row(one, asked, now.monotonic_ms) for one in group.silent[:MEMBERS_SHOWN]]
     return {
         **shown,
         "lag": group.totals.lag,
         "lag_seconds": seconds(group.totals.age_ms),
-        "judgement": group.totals.judgement.value,
-        "reason": reason(group, now.monotonic_ms),
+        "judgement": judgement_text(group.totals.judgement),
+        "reason": reason(group, asked, now.monotonic_ms),
+        "silent": silent,
+        "silent_count": len(group.silent),
         "history": history,
     }
 
@@ -71,29 +79,66 @@ def _history(watch: LagWatch, group_id: str, group: GroupLag) -> Steps[dict[str,
     }
 
 
-def reason(group: GroupLag, now_ms: int) -> str:
-    """Why a group is judged as it is, in a sentence about its worst partition. `now_ms`: the
-    monotonic time of its watch."""
+def reason(group: GroupLag, asked: Group, now_ms: int) -> str | None:
+    """Why a group is judged as it is, in a sentence about the member that is silent for longest, or
+    about its worst partition; None as long as that is not known. `now_ms`: the monotonic time of
+    its watch."""
     totals = group.totals
+    if totals.judgement is None:
+        return None
     if totals.judgement is Judgement.OK or totals.worst is None:
         return "no records wait" if not totals.lag else f"{_records(totals.lag)}, and it keeps up"
+    if group.silent:
+        text: str = silent_row(group.silent[0], asked, now_ms)["text"]
+        others = _others(len(group.silent) - 1, "member", "silent")
+        return text + others
     topic, number = totals.worst
     worst = group.partition(topic, number)
     why = "" if worst is None else _why(worst, now_ms)
-    others = "1 more partition is" if totals.others == 1 else f"{totals.others} more partitions are"
-    more = f" ({others} {totals.judgement.value})" * (totals.others > 0)
-    return f"{topic}-{number}: {why}{more}"
+    return f"{topic}-{number}: {why}{_others(totals.others, 'partition', totals.judgement.value)}"
+
+
+def silent_row(one: SilentMember, asked: Group, now_ms: int) -> dict[str, Any]:
+    """A member that commits nothing: for how long, how many records wait for it, and all of it in a
+    sentence."""
+    member = asked.members.get(one.member_id)
+    client = ""
+    if member is not None:
+        client = f" (client {member.client_id} at {member.client_host.removeprefix('/')})"
+    silent_ms = max(0, now_ms - one.since_ms)
+    places = ", ".join(f"{topic}-{number}" for topic, number in one.places)
+    more = one.partitions - len(one.places)
+    return {
+        "member_id": one.member_id,
+        "silent_ms": silent_ms,
+        "lag": one.lag,
+        "text": (
+            f"{one.member_id}{client} is in the group, but has committed nothing for "
+            f"{span_text(silent_ms)}, although {_records(one.lag)} in {places}"
+            + f" and {more} more"
+            * (more > 0)
+        ),
+    }
+
+
+def _others(count: int, noun: str, judgement: str) -> str:
+    if count <= 0:
+        return ""
+    counted = f"1 more {noun} is" if count == 1 else f"{count} more {noun}s are"
+    return f" ({counted} {judgement})"
 
 
 def _why(one: PartitionLag, now_ms: int) -> str:
-    waits = _records(one.lag)
+    waits, silent_ms = _records(one.lag), one.silent_ms(now_ms)
+    silent = f"nothing was committed for {span_text(silent_ms)}, although {waits}"
     match one.judgement:
         case Judgement.REWOUND:
             ago = span_text(max(0, now_ms - one.rewound_ms))
             return f"its committed offset went back {ago} ago, and is {one.offset} now"
         case Judgement.STOPPED:
-            silent = span_text(one.silent_ms(now_ms))
-            return f"nothing was committed for {silent}, although {waits}"
+            return f"no member has it, and {silent}"
+        case Judgement.STALLED if one.committed_ms <= one.moved_ms:
+            return silent
         case Judgement.STALLED:
             stands = span_text(max(0, now_ms - one.moved_ms))
             return f"offset {one.offset} was committed again and again for {stands}; {waits}"

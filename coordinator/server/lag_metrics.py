@@ -20,8 +20,8 @@ from prometheus_client.samples import Sample
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.slices import Steps, chunks, run_through, sorted_in_steps
 from groupd.coordinator.lag.ends import Found
-from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
+from groupd.coordinator.lag.judgement import BAD
+from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag, Totals
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.families import LazySamples, gauge
@@ -246,11 +246,22 @@ _OF_ALL_GROUPS: tuple[tuple[str, str, OfGroup], ...] = (
 
 
 def _judgement(group_id: str, known: GroupLag) -> Iterator[Labelled]:
-    yield {"consumergroup": group_id, "judgement": known.totals.judgement.value}, 1
+    judgement = known.totals.judgement
+    if judgement is not None:
+        yield {"consumergroup": group_id, "judgement": judgement.value}, 1
 
 
 def _oldest(group_id: str, known: GroupLag) -> Iterator[Labelled]:
-    yield {"consumergroup": group_id}, (known.totals.age_ms or 0) / 1000
+    value = _age_s(known.totals)
+    if value is not None:
+        yield {"consumergroup": group_id}, value
+
+
+def _age_s(one: Totals | PartitionLag) -> float | None:
+    """In seconds; 0 without lag. None: not known yet."""
+    if not one.lag:
+        return 0
+    return None if one.age_ms is None else one.age_ms / 1000
 
 
 _OF_WHOLE_GROUPS: tuple[tuple[str, str, OfKnown], ...] = (
@@ -284,16 +295,17 @@ _OF_TOPICS: tuple[tuple[str, str, OfKnown], ...] = (
 
 
 def _by_partition(
-    value: Callable[[PartitionLag], float], group_id: str, known: GroupLag
+    value: Callable[[PartitionLag], float | None], group_id: str, known: GroupLag
 ) -> Iterator[Labelled]:
     for (topic, number), one in known.partitions():
-        labels = {"consumergroup": group_id, "topic": topic, "partition": str(number)}
-        yield labels, value(one)
+        found = value(one)
+        if found is not None:
+            yield {"consumergroup": group_id, "topic": topic, "partition": str(number)}, found
 
 
 def _bad_partitions(group_id: str, known: GroupLag) -> Iterator[Labelled]:
     for (topic, number), one in known.partitions():
-        if one.judgement is not Judgement.OK:
+        if one.judgement in BAD:
             place = {"topic": topic, "partition": str(number)}
             yield {"consumergroup": group_id, **place, "judgement": one.judgement.value}, 1
 
@@ -312,7 +324,7 @@ _OF_PARTITIONS: tuple[tuple[str, str, OfKnown], ...] = (
     (
         "groupd_consumergroup_lag_seconds",
         "Age of the first record that a group has not read.",
-        partial(_by_partition, lambda one: (one.age_ms or 0) / 1000),
+        partial(_by_partition, _age_s),
     ),
 )
 

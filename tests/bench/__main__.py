@@ -33,7 +33,7 @@ PEERS = (*STARTERS, C_SERVER)
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if options.render:
-        write_page(results.load(results.IN_THE_TREE), ROOT / "docs")
+        write_page(results.load(options.out or results.IN_THE_TREE), options.docs)
         return
     try:
         parts = list(chosen(options.only))
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=int, help=f"of each workload and peer ({Plan().runs})")
     parser.add_argument("--seconds", type=float, help=f"of a steady load ({Plan().seconds})")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep the results there instead")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="where the page is")
     parser.add_argument("--render", action="store_true", help="measure nothing, write the page")
     return parser
 

@@ -2,6 +2,8 @@
 tests.browser.hurried DIRECTORY`.
 
 Its clock begins an hour ago and runs sixty times as fast until it has caught up with the real time.
+With `--pages` behind the directory only pages and rounds over the lag hurry, and go on to do so;
+sessions are as long as they always are.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.daemon import Daemon
 from groupd.coordinator.daemon_options import DaemonOptions
-from groupd.coordinator.runtime.clock import TimerHandle
+from groupd.coordinator.runtime.clock import SystemClock, TimerHandle
 from groupd.testing.controlled_clock import ControlledClock
 
 FACTOR = 60
@@ -59,13 +61,13 @@ class CatchingUp:
         self._back_ms = self._clock.now().wall_ms - time.time_ns() // 1_000_000
 
 
-async def serve(directory: Path) -> None:
+async def serve(directory: Path, *, only_pages: bool) -> None:
     """Until the process is killed."""
     errors = structlog.make_filtering_bound_logger(logging.ERROR)
     structlog.configure(
         wrapper_class=errors, logger_factory=structlog.PrintLoggerFactory(sys.stderr)
     )
-    clock = CatchingUp()
+    clock = ControlledClock(FACTOR) if only_pages else CatchingUp()
     options = DaemonOptions(
         listen=("127.0.0.1", 0),
         admin=("127.0.0.1", 0),
@@ -73,15 +75,16 @@ async def serve(directory: Path) -> None:
         topics=tuple(TOPICS.items()),
         config=with_settings(CoordinatorConfig(), SETTINGS),
     )
-    daemon = Daemon(options, clock)
+    daemon = Daemon(options, SystemClock() if only_pages else clock)
     # The rounds over the lag, and the pages, go by real time.
     with patch.object(daemon_admin, "SystemClock", lambda: clock):
         await daemon.start()
-    asyncio.get_running_loop().call_later(HURRY_S, clock.catch_up)
+    if isinstance(clock, CatchingUp):
+        asyncio.get_running_loop().call_later(HURRY_S, clock.catch_up)
     (kafka, admin) = daemon.kafka_address[1], daemon.admin_address[1]
     print(f"groupd ready kafka=127.0.0.1:{kafka} admin=127.0.0.1:{admin}", flush=True)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1])))
+    asyncio.run(serve(Path(sys.argv[1]), only_pages="--pages" in sys.argv))

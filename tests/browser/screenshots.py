@@ -93,6 +93,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=ROOT / "docs" / "images")
     parser.add_argument("--pages", nargs="*", default=list(PAGES), choices=list(PAGES))
     parser.add_argument("--stay", action="store_true", help="serve until interrupted")
+    parser.add_argument("--bare", action="store_true", help="without groups: the page health")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
@@ -100,7 +101,8 @@ def main() -> None:
         daemon.start()
         scene = Scene(daemon.bootstrap, directory)
         try:
-            scene.play()
+            if not arguments.bare:
+                scene.play()
             with running_browser(directory / "profile") as browser:
                 browser.open(daemon.admin_url)
                 console = Console(browser, daemon)

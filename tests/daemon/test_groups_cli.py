@@ -8,12 +8,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from groupd.coordinator import daemon_admin
 from groupd.coordinator.cli.main import main
+from groupd.coordinator.lag.ends import LogEnds
+from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.clock import Clock
 from groupd.testing import GroupCoordinator
 from tests.support.kio_entities import Plain
+from tests.support.metrics import samples
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, admin_json, settle, topic_ids
 
@@ -22,11 +30,31 @@ LONG = "a-service-of-the-department-of-long-names-in-region-eu-central-1-instanc
 Run = Callable[..., str]
 
 
+def _watch_by_its_clock(broker: Broker, ends: LogEnds, clock: Clock, *others: Any) -> LagWatch:
+    return LagWatch(broker, ends, broker.clock, *others)
+
+
 @pytest.fixture
 def c() -> Iterator[GroupCoordinator]:
+    """The rounds over the lag go by the frozen clock, too."""
     admin = ("127.0.0.1", 0)
-    with GroupCoordinator.start({"orders": 4}, clock="frozen", admin=admin) as started:
+    with (
+        patch.object(daemon_admin, "LagWatch", _watch_by_its_clock),
+        GroupCoordinator.start({"orders": 4}, clock="frozen", admin=admin) as started,
+    ):
         yield started
+
+
+def rounds(c: GroupCoordinator, count: int) -> None:
+    """So many rounds over the lag, ten seconds after each other."""
+    for _ in range(count):
+        before = admin_json(c, "/groups/billing/lag")["round"]
+        c.clock.advance(10_000)
+        wait_until(
+            lambda: admin_json(c, "/groups/billing/lag")["round"] > before,  # noqa: B023
+            20,
+            "a round over the lag",
+        )
 
 
 @pytest.fixture
@@ -76,30 +104,47 @@ def test_a_consumer_that_heartbeats_but_does_not_poll_is_found(
     c.produce("orders", [{"value": str(n), "partition": n % 4} for n in range(40)])
     for number, member in owner.items():
         commit(member, "orders", number, 10 if member is members[0] else 2)
-    c.clock.advance(30_000)
-    assert "look at:" not in run("describe", "billing")
-    c.clock.advance(11 * 60_000)
+    rounds(c, 1)
+    assert "judgement: not known yet\n" in run("describe", "billing")
+    rounds(c, 5)
+    text = run("describe", "billing")
+    assert "look at:" not in text
+    assert "judgement: ok (16 records wait, and it keeps up)" in text
+    rounds(c, 1)
 
     text = run("describe", "billing")
     assert "state: Stable" in text
     assert row(text, "c1")[-8:-5] == ["3", "2", "0"], "epoch, owns, lag"
-    assert text.count("11 min 30 s ago") == 2 + 4, "of members and of partitions"
+    assert text.count("1 min 10 s ago") == 2 + 4, "of members and of partitions"
     (number, *_) = members[1].owned["orders"]
     shown = row(text, "orders", str(number))
     assert shown[2:5] == ["2", "10", "8"], "committed, end, lag"
     assert shown[-3:] == ["c2", "c2", "/127.0.0.1"], "member, client, host"
     wide = run("describe", "billing", "--wide")
-    (found,) = (line for line in wide.splitlines() if "does it poll?" in line)
-    assert found.strip() == (
-        "c2 (client c2 at /127.0.0.1) is in the group, but has committed nothing for "
-        "11 min 30 s, although 16 records wait: does it poll?"
+    places = " in " + ", ".join(f"orders-{one}" for one in members[1].owned["orders"])
+    told = (
+        "c2 (client c2 at 127.0.0.1) is in the group, but has committed nothing for 1 min, "
+        f"although 16 records wait{places}"
     )
+    # One judgement, wherever one looks.
+    assert f"\n  {told}: does it poll?\n" in wide
+    assert f"\njudgement: stalled ({told})\n" in wide
+    assert f"\njudgement: stalled ({told})\n" in run("why", "billing", "--wide")
+    assert "stalled" in row(run("list", "--lag"), "billing")
+    answer: Plain = json.loads(run("describe", "billing", "--format", "json"))
+    page = admin_json(c, "/groups/billing/lag")
+    assert answer["judgement"] == page["judgement"] == "stalled"
+    assert answer["silent"] == page["silent"]
+    assert [one["member_id"] for one in page["silent"]] == ["c2"]
+    (bad,) = [one for one in answer["offsets"]["partitions"] if one["partition"] == number]
+    assert (bad["judgement"], bad["member_id"]) == ("stalled", "c2")
+    assert c.admin_url is not None
+    (sample,) = samples(c.admin_url, "groupd_consumergroup_judgement")
+    assert sample.labels == {"consumergroup": "billing", "judgement": "stalled"}
 
     commit(members[1], "orders", number, 3)
+    rounds(c, 1)
     assert "does it poll?" not in run("describe", "billing")
-    answer: Plain = json.loads(run("describe", "billing", "--format", "json"))
-    silent = {m["member_id"]: m["not_committing_ms"] for m in answer["offsets"]["members"]}
-    assert silent == {"c1": None, "c2": 0}
     for member in members:
         member.close()
 
@@ -116,11 +161,46 @@ def test_a_member_that_has_not_committed_yet_counts_from_its_assignment(
     member.join(["orders"])
     settle(member)
     c.produce("orders", [{"value": "coffee", "partition": 0}, {"value": "tea", "partition": 1}])
-    c.clock.advance(90_000)
-    text = run("describe", "billing")
-    assert "committed nothing for 1 min 30 s, although 1 record waits" in text
+    rounds(c, 5)
+    assert "committed nothing" not in run("describe", "billing")
+    rounds(c, 1)
+    text = run("describe", "billing", "--wide")
+    assert "committed nothing for 1 min, although 1 record waits in orders-0" in text
     assert row(text, "orders", "1")[2:5] == ["-", "1", "-"], "nobody has committed: no lag"
     member.close()
+
+
+def test_after_a_restart_only_the_lag_is_known_at_first(c: GroupCoordinator, run: Run) -> None:
+    c.produce("orders", [{"value": "tea", "partition": 0}] * 9)
+    member = RawMember(c, "billing", "c1", topic_ids(c))
+    member.join(["orders"])
+    settle(member)
+    commit(member, "orders", 0, 2)
+    c.restart()
+    member.close()
+    if admin_json(c, "/groups/billing/lag")["lag"] is None:
+        rounds(c, 1)  # the first one came before the group was loaded
+    assert c.admin_url is not None
+    page = admin_json(c, "/groups/billing/lag")
+    known = [page[name] for name in ("lag", "lag_seconds", "judgement", "reason")]
+    assert known == [7, None, None, None]
+    (listed,) = admin_json(c, "/groups")
+    assert [listed[name] for name in ("lag", "lag_seconds", "judgement")] == [7, None, None]
+    (partition,) = [
+        one for one in admin_json(c, "/groups/billing/offsets")["partitions"] if one["lag"]
+    ]
+    assert [partition[name] for name in ("lag", "lag_seconds", "judgement")] == [7, None, None]
+    for name in ("judgement", "lag_seconds", "lag_seconds_max", "partition_judgement"):
+        assert samples(c.admin_url, f"groupd_consumergroup_{name}") == []
+    assert [one.value for one in samples(c.admin_url, "kafka_consumergroup_lag")] == [7]
+    assert run("list", "--lag").count("not known yet") == 2, "lag time and judgement"
+    assert run("describe", "billing").count("not known yet") == 1 + 2
+    rounds(c, 1)
+    page = admin_json(c, "/groups/billing/lag")
+    assert (page["lag"], page["judgement"]) == (7, "ok"), (
+        "the member has a minute from the start on"
+    )
+    assert page["lag_seconds"] is not None
 
 
 def test_a_member_of_a_group_that_has_committed_nothing_is_not_accused(
@@ -131,7 +211,7 @@ def test_a_member_of_a_group_that_has_committed_nothing_is_not_accused(
     member.join(["orders"])
     settle(member)
     c.produce("orders", ["coffee"])
-    c.clock.advance(90_000)
+    rounds(c, 9)
     assert "does it poll?" not in run("describe", "billing")
     member.close()
 

@@ -25,7 +25,7 @@ COLUMNS = 120
 PAGES = ("pipeline.md", "pipeline-jobs.md", "pipeline-report.md")
 ELSEWHERE = {
     "pip install": "installs a release",
-    "make bench-pipeline": "takes minutes; tests/unit/bench runs its parts",
+    "make bench-pipeline": "tests/packaging/test_make_targets.py starts it",
     "--format delta": "downloads a package",
     "SPARK_HOME": "tests/bench/pipeline/cluster.py runs these commands",
     "spark-submit": "tests/bench/pipeline/cluster.py runs it",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from groupd.pipeline.options import parse_options
 from groupd.pipeline.plan import LogRange, SegmentFile
 from groupd.pipeline.reading import read_partition
 from groupd.pipeline.schema import ENTRIES
-from groupd.pipeline.source import GroupdDataSource, GroupdReader
+from groupd.pipeline.source import FilteringReader, GroupdDataSource, GroupdReader
 from tests.support.pipeline_logs import AWAY, DAY_MS, LOGS, OTHER, ROWS, fill_store, write_segments
 from tests.unit.logtools.harness import (
     HOME,
@@ -48,9 +51,9 @@ def load(spark: SparkSession, **options: object) -> DataFrame:
     return spark.read.format("groupd").options(**{k: str(v) for k, v in options.items()}).load()
 
 
-def reader(store: Path, **options: object) -> GroupdReader:
+def reader(store: Path, **options: object) -> FilteringReader:
     texts = {"store": str(store), **{name: str(value) for name, value in options.items()}}
-    return GroupdReader(parse_options(texts), COLUMNS)
+    return FilteringReader(parse_options(texts), COLUMNS)
 
 
 def work(source: GroupdReader, **options: object) -> tuple[int, int]:
@@ -114,7 +117,7 @@ def test_filters_reach_the_source(store: Path) -> None:
     """What is not wanted is neither planned nor decoded."""
     assert work(reader(store)) == (ROWS - 1, ROWS)  # a marker needs no decoding
 
-    def pushed(*filters: Any) -> tuple[GroupdReader, list[Any]]:
+    def pushed(*filters: Any) -> tuple[FilteringReader, list[Any]]:
         source = reader(store)
         return source, list(source.pushFilters(list(filters)))
 
@@ -137,6 +140,47 @@ def test_filters_reach_the_source(store: Path) -> None:
 
     negated = Not(EqualTo(("group",), G))
     assert pushed(negated)[1] == [negated]
+
+
+@pytest.mark.parametrize("pushes", [True, False])
+def test_spark_pushes_filters_where_the_setting_is_on(
+    spark: SparkSession, store: Path, *, pushes: bool
+) -> None:
+    """Else all is planned, and the rows are the same."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", str(pushes).lower())
+    try:
+        frame = load(spark, store=store).where(f"`group` = '{OTHER}'")
+        assert frame.count() == 22
+        assert frame.rdd.getNumPartitions() == (1 if pushes else 2)
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+PLAIN = """
+import sys
+from pyspark.sql import SparkSession
+from groupd.pipeline.source import GroupdDataSource
+
+spark = SparkSession.builder.master("local[1]").getOrCreate()
+assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "false"
+spark.dataSource.register(GroupdDataSource)
+log = spark.read.format("groupd").option("store", sys.argv[1]).load()
+print(log.count(), log.where(f"`group` = '{sys.argv[2]}'").count())
+spark.stop()
+"""
+
+
+def test_a_session_that_is_not_ours_reads_the_log(store: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PLAIN, str(store), OTHER]
+    # As where the environment is activated: Spark starts its workers as `python3`.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    unset = ("PYSPARK_PYTHON", "PYTHONPATH", "SPARK_LOCAL_IP")
+    env = {name: value for name, value in os.environ.items() if name not in unset} | {"PATH": path}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(ROWS), "22"]
 
 
 def test_filters_on_options_leave_the_rest_to_spark(store: Path) -> None:

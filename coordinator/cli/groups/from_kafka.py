@@ -138,7 +138,6 @@ def _offsets(found: _Found, bounds: Bounds, now_ms: int) -> dict[str, Any]:
                 **_identity(member),
                 "partitions": sum(map(len, member.owned.values())),
                 "last_commit_ms": None,
-                "owned_since_ms": None,
             }
             for member in found.members
         ],

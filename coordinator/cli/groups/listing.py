@@ -11,7 +11,7 @@ from groupd.coordinator.cli.groups.admin import get_pages, nodes_of
 from groupd.coordinator.cli.groups.from_kafka import group_rows
 from groupd.coordinator.cli.groups.past import asking, now_ms
 from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.tables import ago, lasting, or_dash, table_of
+from groupd.coordinator.cli.groups.tables import ago, judged, or_dash, table_of
 from groupd.coordinator.cli.groups.wanted import GroupsWanted
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 
@@ -51,8 +51,7 @@ def group_cells(row: Row, now_ms: int) -> dict[str, object]:
         **_basic(row),
         "members": or_dash(row.get("members")),
         "lag": or_dash(row.get("lag")),
-        "lag time": lasting(row.get("lag_seconds")),
-        "judgement": or_dash(row.get("judgement")),
+        **judged(row),
         "last rebalance": "-" if last is None else ago(last["timestamp_ms"], now_ms),
         "cause": "-" if last is None else or_dash(last["cause"]),
     }

@@ -3,18 +3,19 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from groupd.coordinator.cli.admin_port import AdminPort
-from groupd.coordinator.cli.groups.admin import get_pages
+from groupd.coordinator.cli.groups.admin import get, get_pages
 from groupd.coordinator.cli.groups.from_kafka import group_page
 from groupd.coordinator.cli.groups.past import asking, now_ms
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import (
+    NOT_KNOWN,
     ago,
-    lasting,
+    judged,
     or_dash,
     output_width,
     table_of,
@@ -40,9 +41,10 @@ Shown = Mapping[str, Any]
 
 
 def of_daemon(admin: AdminPort, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The group, and its offsets; of both, all pages."""
+    """The group with how it is judged, and its offsets; of both, all pages."""
     path = path_of(("groups", group))
-    return whole_group(admin, path), _whole_offsets(admin, f"{path}/offsets")
+    found = {**whole_group(admin, path), **judgement_of(admin, path)}
+    return found, _whole_offsets(admin, f"{path}/offsets")
 
 
 def of_cluster(
@@ -62,6 +64,7 @@ def show_group(found: Shown, offsets: Shown, *, as_json: bool, wide: bool) -> No
     for name in FACTS:
         if found.get(name) not in (None, ""):
             print(f"{name}: {found[name]}")
+    print_judgement(found, wide=wide)
     for name, value in found.get("config_overrides", {}).items():
         print(f"config: {name}={value}")
     lag = {member["member_id"]: member for member in offsets["members"]}
@@ -69,9 +72,33 @@ def show_group(found: Shown, offsets: Shown, *, as_json: bool, wide: bool) -> No
     _section("members", [member_cells(one, lag, at_ms) for one in found["members"]], wide)
     _section("partitions", [_partition(row, at_ms) for row in offsets["partitions"]], wide)
     print_lines("waits for", [wait_text(entry) for entry in found.get("blocked", ())], wide=wide)
-    print_lines("look at", list(_suspects(offsets)), wide=wide)
+    print_silent(found, wide=wide)
     if found.get("left_out"):
         print(f"\ntoo long to be shown whole: {', '.join(found['left_out'])}")
+
+
+def judgement_of(admin: AdminPort, path: str) -> dict[str, Any]:
+    """How the last round over the lag has judged a group, why, and its members that commit
+    nothing."""
+    lag = get(admin, f"{path}/lag")
+    return {name: lag[name] for name in ("judgement", "reason", "silent", "silent_count")}
+
+
+def print_judgement(found: Shown, *, wide: bool) -> None:
+    if "judgement" not in found:
+        return  # Kafka tells none
+    told = found["judgement"] or NOT_KNOWN
+    why = f" ({found['reason']})" if found["reason"] else ""
+    for part in wrapped(f"judgement: {told}{why}", None if wide else output_width()):
+        print(part)
+
+
+def print_silent(found: Shown, *, wide: bool) -> None:
+    """The members that commit nothing."""
+    silent = found.get("silent", ())
+    lines = [f"{one['text']}: does it poll?" for one in silent]
+    more = found.get("silent_count", 0) - len(silent)
+    print_lines("look at", lines + [f"... and {more} more"] * (more > 0), wide=wide)
 
 
 def whole_group(admin: AdminPort, path: str) -> dict[str, Any]:
@@ -138,8 +165,7 @@ def _partition(row: Shown, at_ms: int) -> dict[str, object]:
         "committed": or_dash(row["committed_offset"]),
         "end": or_dash(row["end_offset"]),
         "lag": or_dash(row["lag"]),
-        "lag time": lasting(row.get("lag_seconds")),
-        "judgement": or_dash(row.get("judgement")),
+        **judged(row),
         "last commit": ago(row["last_commit_ms"], at_ms),
         "member": or_dash(row["member_id"]),
         "client": or_dash(row["client_id"]),
@@ -153,15 +179,3 @@ def wait_text(entry: Shown) -> str:
     who = f"{entry['member_id']}: " if entry["member_id"] else ""
     left_ms = entry["in_ms"]
     return f"{who}{entry['why']}" + ("" if left_ms is None else f" ({span_text(left_ms)} left)")
-
-
-def _suspects(offsets: Shown) -> Iterator[str]:
-    for member in offsets["members"]:
-        if member.get("silent"):
-            silent_ms = member["not_committing_ms"]
-            records = "1 record waits" if member["lag"] == 1 else f"{member['lag']} records wait"
-            yield (
-                f"{member['member_id']} (client {member['client_id']} at {member['client_host']}) "
-                f"is in the group, but has committed nothing for {span_text(silent_ms)}, although "
-                f"{records}: does it poll?"
-            )

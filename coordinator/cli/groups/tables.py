@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from groupd.coordinator.plain_text import span_text
 
@@ -19,6 +20,7 @@ LEAST = 8
 """No column becomes narrower than this."""
 CUT = ".."
 INDENT = " " * 4
+NOT_KNOWN = "not known yet"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wide: bool = False) -> None:
@@ -52,6 +54,18 @@ def ago(time_ms: int | None, now_ms: int) -> str:
 def lasting(seconds: float | None) -> str:
     """How long something has lasted."""
     return "-" if seconds is None else span_text(int(seconds * 1000))
+
+
+def judged(row: Mapping[str, Any]) -> dict[str, object]:
+    """How long the oldest record has waited, and the judgement, by column. What the admin port does
+    not know yet is said; what Kafka does not tell, or nothing is committed for, is "-"."""
+    if "judgement" not in row or row.get("committed_offset", 0) is None:
+        return {"lag time": "-", "judgement": "-"}
+    age = row["lag_seconds"]
+    return {
+        "lag time": NOT_KNOWN if row["lag"] and age is None else lasting(age),
+        "judgement": row["judgement"] or NOT_KNOWN,
+    }
 
 
 def output_width() -> int:

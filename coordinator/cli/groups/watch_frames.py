@@ -13,14 +13,14 @@ from groupd.coordinator.cli.groups.listing import group_cells
 from groupd.coordinator.cli.groups.live import member_cells, wait_text
 from groupd.coordinator.cli.groups.tables import drawn
 from groupd.coordinator.lag.judgement import SEVERITY
+from groupd.coordinator.lag.rows import judgement_text
 from groupd.coordinator.plain_text import span_text
 
 Shown = Mapping[str, Any]
 
-_OK, *_BAD = sorted(SEVERITY, key=SEVERITY.__getitem__)
-JUDGEMENTS = (*(one.value for one in reversed(_BAD)), None, _OK.value)
+JUDGEMENTS = [judgement_text(one) for one in reversed(SEVERITY)]
 """The worst comes first; None = not known yet."""
-_COLOURS = {"stalled": "red", "stopped": "red", "rewound": "magenta", "behind": "yellow"}
+_COLOURS = {"stalled": "red", "stopped": "magenta", "rewound": "cyan", "behind": "yellow"}
 _WIDE = 110
 """From this width on, a frame shows why a group rebalanced."""
 _OF_GROUPS = ("group_id", "state", "members", "lag", "lag time", "judgement")

@@ -7,7 +7,13 @@ from typing import Any
 
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get
-from groupd.coordinator.cli.groups.live import print_lines, wait_text, whole_group
+from groupd.coordinator.cli.groups.live import (
+    judgement_of,
+    print_judgement,
+    print_lines,
+    wait_text,
+    whole_group,
+)
 from groupd.coordinator.cli.groups.past import note
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import output_width, wrapped
@@ -20,7 +26,8 @@ Shown = Mapping[str, Any]
 
 
 def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -> None:
-    """Print the last rebalances, newest first, and what the group waits for now."""
+    """Print how the group is judged, what it waits for now, and its last rebalances, newest
+    first."""
     path = path_of(("groups", group))
     found = whole_group(admin, path)
     clients = {one["member_id"]: one["client_id"] for one in found["members"]}
@@ -31,6 +38,7 @@ def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -
             json_line({"group_id": group, **story})
         return
     print(f"{group}: {found['state']}")
+    print_judgement(judgement_of(admin, path), wide=wide)
     print_lines("waits for", [wait_text(entry) for entry in found["blocked"]], wide=wide)
     width = None if wide else output_width()
     for story in stories:

@@ -7,6 +7,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from tests.bench import results
 from tests.bench.figures import Workload, interleaved, machine, table
@@ -15,7 +16,6 @@ from tests.bench.harness.memory import BROKERS
 from tests.bench.peers.embedded import KINDS, Kind
 
 PROTOCOLS = ("classic", "consumer")
-FRESH_RUNS = 3
 PART = "t"
 """The letter under which its results are kept."""
 
@@ -25,17 +25,21 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40, help="of start-up")
     parser.add_argument("--records", type=int, default=15, help="runs to the first record")
     parser.add_argument("--tests", type=int, default=200, help="tests with a fresh broker each")
+    parser.add_argument(
+        "--fresh", type=int, default=3, help="runs of memory and of those tests; 0: none"
+    )
+    parser.add_argument("--out", type=Path, default=results.IN_THE_TREE, help="where to keep it")
     options = parser.parse_args()
     command = shlex.join(["python", "-m", "tests.bench.harness", *sys.argv[1:]])
     run = results.this_run(command, quick=False)
-    kept = results.load(results.IN_THE_TREE)
+    kept = results.load(options.out)
     kinds: dict[str, Kind] = {kind.name: kind(measures.TOPICS) for kind in KINDS}
     try:
         print(machine() + "\n")
         for workload in _workloads(kinds, options):
             print(table(workload), flush=True)
             kept.add(results.measured(PART, workload, run))
-            kept.save(results.IN_THE_TREE)
+            kept.save(options.out)
     finally:
         for kind in kinds.values():
             kind.close()
@@ -54,11 +58,13 @@ def _workloads(kinds: Mapping[str, Kind], options: argparse.Namespace) -> Iterat
         samples = interleaved(options.records, names, measure)
         title = f"A new broker to the first record consumed, {protocol} protocol"
         yield Workload(title, "ms", samples, notes=notes)
-    memory = interleaved(FRESH_RUNS, names, measures.memory_mb)
+    if not options.fresh:
+        return
+    memory = interleaved(options.fresh, names, measures.memory_mb)
     title = f"Memory of each of {BROKERS} brokers"
     yield Workload(title, "MB", memory, notes={"kfake, a process each": "its process"})
     fresh = interleaved(
-        FRESH_RUNS,
+        options.fresh,
         [*names, measures.NONE],
         lambda name: measures.pytest_s(name, options.tests),
     )

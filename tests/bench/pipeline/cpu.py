@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from groupd.coordinator.cli import process
-from tests.bench.proc import descendants
+from tests.bench import proc
 
 DRIVER, WORKERS, EXECUTORS = "driver JVM", "Python workers", "executor JVMs"
 CLUSTER, DAEMON, PYTHON = "master and workers", "groupd", "Python"
@@ -23,7 +22,7 @@ _ROLES = (
     ("pyspark.daemon", WORKERS),
     ("pyspark/worker.py", WORKERS),
     ("pyspark.worker", WORKERS),
-    ("coordinator\0serve", DAEMON),
+    ("groupd\0serve", DAEMON),
 )
 
 
@@ -31,11 +30,11 @@ def cpu_seconds(root: int) -> dict[str, float]:
     """User and system time so far of all processes below `root`, by their role; those that ended
     count to the one that waited for them. `root` itself, who only looks on, is left out."""
     found: Counter[str] = Counter()
-    for pid in descendants(root):
+    for pid in proc.descendants(root):
         if pid == root:
             continue
         try:
-            seconds = process.cpu_seconds(pid, waited_for=True)
+            seconds = proc.cpu_seconds(pid, waited_for=True)
             line = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
         except OSError:
             continue

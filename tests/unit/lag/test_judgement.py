@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.lag.judgement import Judgement, Progress, monotonic_of, records_behind
+from groupd.coordinator.lag.judgement import (
+    SEVERITY,
+    Judgement,
+    Progress,
+    monotonic_of,
+    records_behind,
+)
 
 ROUND = 10_000
 WINDOW = 10 * ROUND
@@ -35,9 +41,15 @@ def after(*rounds: Seen) -> tuple[Progress, int]:
     return progress, now
 
 
-def judged(*rounds: Seen) -> Judgement:
+def judge(progress: Progress, now: int, *, is_silent: bool = False) -> Judgement | None:
+    return progress.judge(now, WINDOW, is_silent=is_silent)
+
+
+def judged(*rounds: Seen, owner: str | None = None) -> Judgement | None:
+    """`owner`: who has the partition."""
     progress, now = after(*rounds)
-    return progress.judge(now, WINDOW)
+    progress.belongs_to(owner, now)
+    return judge(progress, now)
 
 
 def test_a_group_that_was_at_the_end_within_the_window_is_ok() -> None:
@@ -52,11 +64,17 @@ def test_a_downtime_is_no_usual_distance_of_commits() -> None:
         now += ROUND
         progress.see(5 + at, 10, WALL + now, now)
     progress.see(8, 20, WALL + now, now + WINDOW)
-    assert progress.judge(now + WINDOW, WINDOW) is Judgement.STOPPED
+    assert judge(progress, now + WINDOW) is Judgement.STOPPED
 
 
-def test_nothing_is_said_before_a_whole_window_was_seen() -> None:
-    assert judged(*[(5, 10 + at, True) for at in range(10)]) is Judgement.OK
+def test_lag_that_was_seen_once_is_not_judged() -> None:
+    assert judged((5, 10, True)) is None
+    assert judged((5, 10, True), (5, 10, False)) is Judgement.OK
+    assert judged((5, 0, True)) is Judgement.OK, "nothing waits"
+
+
+def test_it_is_ok_before_a_whole_window_was_seen() -> None:
+    assert judged(*[(5, 10 + at, True) for at in range(2, 10)]) is Judgement.OK
 
 
 def test_behind_it_commits_and_moves_but_the_lag_never_becomes_less() -> None:
@@ -70,19 +88,55 @@ def test_stalled_it_commits_the_same_offset_again_and_again() -> None:
 
 
 def test_stopped_it_commits_nothing_although_records_wait() -> None:
-    assert judged((5, 10, True), *[(5, 10 + at, False) for at in range(11)]) is Judgement.STOPPED
+    rounds: list[Seen] = [(5, 10, True), *[(5, 10 + at, False) for at in range(11)]]
+    assert judged(*rounds) is Judgement.STOPPED
+    assert judged(*rounds, owner="a") is Judgement.STALLED, "somebody has it, and should read"
 
 
-def test_stopped_is_known_at_once_from_the_time_of_the_last_commit() -> None:
+def test_records_that_wait_for_a_silent_member_are_stalled_whatever_else_was_seen() -> None:
+    rounds: list[list[Seen]] = [
+        [(50, 0, True), (50, 7, False)],
+        [(50, 0, True), (10, 40, True)],
+        [(5 + at, 10 - at, True) for at in range(9)],
+    ]
+    for one in rounds:
+        progress, now = after(*one)
+        assert judge(progress, now, is_silent=True) is Judgement.STALLED
+    progress, now = after((50, 7, True), (57, 0, True))
+    assert judge(progress, now, is_silent=True) is Judgement.OK, "nothing waits here"
+
+
+def test_the_worst_is_stalled_and_what_is_not_known_is_worse_than_ok() -> None:
+    assert [one.value if one else one for one in sorted(SEVERITY, key=SEVERITY.__getitem__)] == [
+        "ok", None, "behind", "rewound", "stopped", "stalled",
+    ]  # fmt: skip
+
+
+def test_who_gets_a_partition_has_time_of_its_own() -> None:
+    progress, now = after((5, 10, True), *[(5, 10, False)] * 5)
+    progress.belongs_to("a", now)
+    assert progress.silent_ms(now) == 5 * ROUND, "it may have had it for as long as anybody looked"
+    progress.belongs_to("b", now)
+    assert progress.silent_ms(now + 3) == 3
+    progress.belongs_to(None, now + 7)
+    assert progress.silent_ms(now + 9) == 2
+
+
+def test_stopped_is_known_after_two_rounds_from_the_time_of_the_last_commit() -> None:
     old = seen_first(5, 10, WALL + START - 2 * WINDOW, START)
-    assert old.judge(START, WINDOW) is Judgement.STOPPED
     assert old.silent_ms(START) == 2 * WINDOW
+    assert judge(old, START) is None
+    old.belongs_to(None, START)
+    old.see(5, 10, old.commit_ms, START + ROUND)
+    assert judge(old, START + ROUND) is Judgement.STOPPED
     ahead = seen_first(5, 10, WALL + START + 2 * WINDOW, START)  # the wall clock was set back since
     assert ahead.silent_ms(START) == 0
 
 
 def test_what_has_never_been_is_not_within_the_window_of_a_machine_that_has_just_started() -> None:
-    assert seen_first(5, 10, WALL, START).judge(START, WINDOW) is Judgement.OK
+    young = seen_first(5, 10, WALL, START)
+    young.see(5, 10, young.commit_ms, START + ROUND)
+    assert judge(young, START + ROUND) is Judgement.OK
 
 
 def test_silence_counts_from_when_records_began_to_wait() -> None:
@@ -95,7 +149,7 @@ def test_a_group_that_commits_seldom_may_be_silent_for_longer() -> None:
     every_fifteen: list[Seen] = [
         (5 + at // 15, 100 - at // 15, at % 15 == 0) for at in range(15 * 3 + 13)
     ]
-    assert judged(*every_fifteen) is not Judgement.STOPPED
+    assert judged(*every_fifteen) is Judgement.OK
     assert judged(*every_fifteen, *[(8, 98, False)] * 20) is Judgement.STOPPED
 
 

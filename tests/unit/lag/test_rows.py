@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.ends import Bounds
-from groupd.coordinator.lag.rows import SILENT_MS, Ends, add_lag, ends_of
+from groupd.coordinator.lag.rows import Ends, add_lag, ends_of
 from groupd.coordinator.lag.watch import LagWatch
 
 
@@ -20,10 +20,9 @@ def partition(number: int, committed: int | None, member: str | None = "m") -> d
     }
 
 
-def page(*partitions: dict[str, Any], now_ms: int = 0) -> dict[str, Any]:
-    """One member, which was given its partitions at 0."""
-    member = {"member_id": "m", "last_commit_ms": None, "owned_since_ms": 0}
-    return {"now_ms": now_ms, "partitions": list(partitions), "members": [member]}
+def page(*partitions: dict[str, Any]) -> dict[str, Any]:
+    member = {"member_id": "m", "last_commit_ms": None}
+    return {"now_ms": 0, "partitions": list(partitions), "members": [member]}
 
 
 def with_lag(shown: dict[str, Any], ends: Ends) -> tuple[list[Any], dict[str, Any]]:
@@ -39,20 +38,12 @@ def ten(_: str, number: int) -> tuple[int, int] | None:
 
 
 def test_without_a_commit_there_is_no_lag() -> None:
-    found, member = with_lag(page(partition(0, None), now_ms=90_000), ten)
+    found, member = with_lag(page(partition(0, None)), ten)
     assert found == [(10, None)]
-    assert (member["lag"], member["not_committing_ms"], member["silent"]) == (None, None, False)
+    assert member["lag"] is None
     found, member = with_lag(page(partition(0, None), partition(1, 7), partition(2, 0)), ten)
     assert found == [(10, None), (10, 3), (10, 8)]
     assert member["lag"] == 11
-
-
-def test_a_member_with_lag_is_silent_after_a_minute() -> None:
-    for now_ms in (SILENT_MS - 1, SILENT_MS):
-        _, member = with_lag(page(partition(0, 7), now_ms=now_ms), ten)
-        assert (member["not_committing_ms"], member["silent"]) == (now_ms, now_ms == SILENT_MS)
-    _, member = with_lag(page(partition(0, 10), now_ms=SILENT_MS), ten)
-    assert (member["not_committing_ms"], member["silent"]) == (None, False), "it has read all"
 
 
 def test_what_another_process_has_found_stays_where_nothing_newer_is_known() -> None:

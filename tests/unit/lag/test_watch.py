@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, TypeVar
+from unittest.mock import Mock
 
 import pytest
 from msgspec import Struct, field
 
 from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.slices import WORK_ITEMS, Steps
 from groupd.coordinator.core.types import Instant
@@ -21,6 +24,7 @@ from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import LogCorrupt, LogError, LogUnavailable
 from groupd.testing.clock import ManualClock
+from tests.unit.interop.values import assignment
 
 T = TypeVar("T")
 START = 1_800_000_000_000
@@ -61,10 +65,9 @@ class Bench:
         self.logs = Logs()
         self.clock = self.logs.clock
         self.store = OffsetStore()
-        self.groups: dict[str, object] = {}
-        shard = SimpleNamespace(
-            offsets=SimpleNamespace(store=self.store), state=SimpleNamespace(groups=self.groups)
-        )
+        self.groups: dict[str, ClassicGroup] = {}
+        self.state = SimpleNamespace(groups=self.groups, image=MetadataImage())
+        shard = SimpleNamespace(offsets=SimpleNamespace(store=self.store), state=self.state)
         self.runtime = SimpleNamespace(state=CoordinatorState.ACTIVE, shard=shard)
         broker: Any = SimpleNamespace(shards=[self.runtime])
         self.watch = LagWatch(broker, self.logs, self.clock, LongWork(), AdminSettings(**settings))
@@ -74,15 +77,22 @@ class Bench:
         return self.clock.now()
 
     def commit(self, group: str, place: TopicPartition, offset: int) -> None:
-        self.groups[group] = object()
+        self.groups.setdefault(group, ClassicGroup.simple(group))
         stored = StoredOffset(offset, -1, "", self.now.wall_ms, -1, TopicId(bytes(16)), 0)
         self.store.put(group, *place, stored)
+
+    def give(self, group: str, member: str, *places: TopicPartition) -> None:
+        """These partitions, and no others, to a member."""
+        found = self.groups.setdefault(group, ClassicGroup.simple(group))
+        found.protocol_type = CONSUMER_PROTOCOL_TYPE
+        topics = {one: [n for topic, n in places if topic == one] for one, _ in places}
+        found.members[member] = Mock(member_id=member, assignment=assignment(topics))
 
     def step(self, ms: int) -> None:
         """Somebody sets the wall clock."""
         self.clock.set_wall(self.now.wall_ms + ms)
 
-    def judged(self, group: str) -> tuple[Judgement, int | None]:
+    def judged(self, group: str) -> tuple[Judgement | None, int | None]:
         """The judgement of a group, and its age in ms."""
         totals = self.watch.groups[group].totals
         return totals.judgement, totals.age_ms
@@ -171,6 +181,116 @@ async def test_a_group_that_is_too_large_leaves_the_room_to_the_others() -> None
     assert bench.watch.left_out == 0
 
 
+FIRST, SECOND = ("orders", 0), ("orders", 1)
+
+
+def reading() -> Bench:
+    """A topic with two partitions of 100 records, all of which the members `a` and `b` have
+    committed; one has each."""
+    bench = Bench()
+    bench.logs.bounds = {FIRST: (0, 100), SECOND: (0, 100)}
+    for place, member in ((FIRST, "a"), (SECOND, "b")):
+        bench.commit("billing", place, 100)
+        bench.give("billing", member, place)
+    return bench
+
+
+async def test_a_member_that_reads_and_does_not_commit_makes_its_group_stalled() -> None:
+    """It is named a minute after records began to wait, while the other one goes on."""
+    bench = reading()
+    await bench.rounds(3)
+    found = []
+    for at in range(1, 13):
+        bench.logs.bounds = {FIRST: (0, 100 + at), SECOND: (0, 100 + at)}
+        bench.commit("billing", FIRST, 100 + at)
+        await bench.rounds(1)
+        group = bench.watch.groups["billing"]
+        named = [(one.member_id, one.lag, one.places) for one in group.silent]
+        found.append((group.totals.judgement, named))
+    ok, stalled = Judgement.OK, Judgement.STALLED
+    assert found == [
+        *[(ok, [])] * 5,
+        *[(stalled, [("b", at, [SECOND])]) for at in range(6, 13)],
+    ]
+    assert group.topics["orders"][0].judgement is ok
+    assert group.topics["orders"][1].judgement is stalled
+    bench.commit("billing", SECOND, 101)
+    await bench.rounds(1)
+    assert bench.watch.groups["billing"].silent == []
+    assert bench.judged("billing")[0] is ok, "its lag has become less"
+
+
+async def test_a_member_that_commits_for_another_partition_is_not_silent() -> None:
+    bench = reading()
+    bench.give("billing", "a", FIRST, SECOND)
+    del bench.groups["billing"].members["b"]
+    await bench.rounds(1)
+    for at in range(1, 10):
+        bench.logs.bounds = {FIRST: (0, 100 + at), SECOND: (0, 101)}
+        bench.commit("billing", FIRST, 100 + at)
+        await bench.rounds(1)
+        assert bench.judged("billing")[0] is Judgement.OK
+    await bench.rounds(1)
+    assert bench.watch.groups["billing"].silent == []
+    assert bench.judged("billing")[0] is Judgement.STALLED, "the partition stands for a window"
+
+
+async def test_who_gets_a_partition_with_lag_has_a_minute() -> None:
+    bench = reading()
+    bench.logs.bounds[SECOND] = (0, 200)
+    await bench.rounds(5)
+    del bench.groups["billing"].members["b"]
+    bench.give("billing", "c", SECOND)
+    await bench.rounds(6)
+    assert bench.judged("billing")[0] is Judgement.OK
+    await bench.rounds(1)
+    assert bench.judged("billing")[0] is Judgement.STALLED
+    assert [one.member_id for one in bench.watch.groups["billing"].silent] == ["c"]
+
+
+async def test_after_a_restart_members_have_a_minute_too() -> None:
+    """While the daemon was down nobody could commit."""
+    bench = reading()
+    bench.logs.bounds[SECOND] = (0, 200)
+    bench.clock.advance(HOUR)
+    await bench.rounds(6)
+    assert bench.judged("billing")[0] is Judgement.OK
+    await bench.rounds(1)
+    assert bench.judged("billing")[0] is Judgement.STALLED
+
+
+async def test_a_member_that_commits_seldom_may_be_silent_for_twice_as_long() -> None:
+    bench = reading()
+    seen = []
+    for at in range(1, 9 * 3 + 19):
+        bench.logs.bounds[SECOND] = (0, 200 + at)
+        if at % 9 == 0 and at <= 27:
+            bench.commit("billing", SECOND, 100 + at)
+        await bench.rounds(1)
+        seen.append(bool(bench.watch.groups["billing"].silent))
+    assert seen[:18] == [*[False] * 6, True, True, False, *[False] * 5, True, True, True, False]
+    assert not any(seen[18:-1]), "the usual distance is known: 90 s"
+    assert seen[-1]
+
+
+async def test_after_a_restart_neither_age_nor_judgement_is_known_at_first() -> None:
+    bench = Bench()
+    bench.logs.bounds = {FIRST: (0, 5000), SECOND: (0, 100)}
+    bench.logs.broken = {FIRST: LogUnavailable("no")}
+    bench.commit("billing", FIRST, 386)
+    bench.commit("billing", SECOND, 100)
+    bench.clock.advance(HOUR)
+    await bench.rounds(1)
+    assert bench.watch.groups["billing"].totals.lag == 4614
+    assert bench.judged("billing") == (None, None)
+    await bench.rounds(1)
+    assert bench.judged("billing") == (Judgement.STOPPED, None), "the log cannot be asked yet"
+    bench.logs.broken.clear()
+    bench.logs.written = {FIRST: START - HOUR}
+    await bench.rounds(2)
+    assert bench.judged("billing") == (Judgement.STOPPED, 2 * HOUR + 40_000)
+
+
 HOUR = 3_600_000
 
 
@@ -209,6 +329,7 @@ async def test_a_step_of_the_wall_clock_accuses_no_consumer_that_commits(step: i
             bench.step(step)
         if at:
             await bench.rounds(1)
+        if at > 1:
             judgement, age_ms = bench.judged("billing")
             seen.add(judgement)
             assert age_ms is not None
@@ -226,7 +347,7 @@ async def test_one_log_that_cannot_be_read_stops_nothing() -> None:
     await bench.rounds(3)
     assert bench.watch.rounds == 3
     assert bench.judged("b")[1] == HOUR + 30_000
-    assert bench.judged("a")[1] == 20_000  # as old as the first round
+    assert bench.judged("a")[1] == 20_000, "as old as the first round"
     assert sorted(bench.logs.asked) == [(("a", 0), 5), (("b", 0), 5)]
 
 

@@ -57,6 +57,24 @@ def scraped(made: LagCollector) -> tuple[list[Sample], float]:
     return counting, left_out
 
 
+def test_what_is_not_known_yet_has_no_series() -> None:
+    made = collector(ALL)
+    watch: Any = made._watch
+    young = watch.groups["billing"] = GroupLag({"orders": {}})
+    for number, lag in enumerate((0, 7)):
+        one = PartitionLag(1, lag, 1, 1, 1, 1, judgement=None if lag else Judgement.OK)
+        young.topics["orders"][number] = one
+        young.totals.add(("orders", number), one)
+    samples, _ = scraped(made)
+    assert [one.value for one in samples if one.name == "kafka_consumergroup_lag"] == [0, 7]
+    of_groupd = [
+        (one.name, one.labels.get("partition"), one.value)
+        for one in samples
+        if one.name.startswith("groupd_") and one.name != "groupd_consumergroup_state"
+    ]
+    assert of_groupd == [("groupd_consumergroup_lag_seconds", "0", 0)], "without lag it is known"
+
+
 @pytest.mark.parametrize(
     ("series_max", "shown"),
     [

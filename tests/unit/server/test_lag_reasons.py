@@ -11,6 +11,7 @@ from groupd.coordinator.admin_settings import AdminSettings
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.judgement import Judgement
+from groupd.coordinator.lag.silence import SilentMember
 from groupd.coordinator.lag.trend import MINUTE_MS, Trend
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
@@ -20,7 +21,7 @@ from groupd.testing.clock import ManualClock
 NOW_MS = 1_000_000
 
 
-def group(judgement: Judgement, *lags: int) -> GroupLag:
+def group(judgement: Judgement | None, *lags: int) -> GroupLag:
     """One partition for each lag. Offset 5 was committed 100 s ago; it went back 30 s ago."""
     made = GroupLag(topics={"orders": {}})
     for number, lag in enumerate(lags):
@@ -47,8 +48,12 @@ def group(judgement: Judgement, *lags: int) -> GroupLag:
         (
             Judgement.STOPPED,
             [1],
-            "orders-0: nothing was committed for 1 min 40 s, although 1 record waits",
+            (
+                "orders-0: no member has it, and nothing was committed for 1 min 40 s,"
+                " although 1 record waits"
+            ),
         ),
+        (None, [3], None),
         (
             Judgement.STALLED,
             [7],
@@ -72,8 +77,49 @@ def group(judgement: Judgement, *lags: int) -> GroupLag:
         ),
     ],
 )
-def test_the_worst_partition_is_named(judgement: Judgement, lags: list[int], wanted: str) -> None:
-    assert reason(group(judgement, *lags), NOW_MS) == wanted
+def test_the_worst_partition_is_named(
+    judgement: Judgement | None, lags: list[int], wanted: str | None
+) -> None:
+    assert reason(group(judgement, *lags), ClassicGroup.simple("billing"), NOW_MS) == wanted
+
+
+def test_a_partition_of_which_its_owner_commits_nothing() -> None:
+    known = group(Judgement.STALLED, 7)
+    known.topics["orders"][0].committed_ms = known.topics["orders"][0].moved_ms = NOW_MS - 90_000
+    assert reason(known, ClassicGroup.simple("billing"), NOW_MS) == (
+        "orders-0: nothing was committed for 1 min 30 s, although 7 records wait"
+    )
+
+
+def test_silent_members_are_named_with_what_waits_for_them(watch: LagWatch) -> None:
+    known = watch.groups["billing"]
+    known.totals.judgement = Judgement.STALLED
+    places = [("orders", number) for number in range(4)]
+    now_ms = watch.now().monotonic_ms
+    known.silent = [
+        SilentMember("m-1", now_ms - 83_000, 235, 6, places),
+        SilentMember("gone", now_ms - 61_000, 1, 1, places[:1]),
+    ]
+    asked = ClassicGroup.simple("billing")
+    asked.members["m-1"] = Mock(client_id="billing-2", client_host="/10.20.0.12")
+    page = run_through(lag_steps(watch, asked))
+    text = (
+        "m-1 (client billing-2 at 10.20.0.12) is in the group, but has committed nothing for "
+        "1 min 23 s, although 235 records wait in orders-0, orders-1, orders-2, orders-3 and 2 more"
+    )
+    assert page["reason"] == f"{text} (1 more member is silent)"
+    assert page["silent_count"] == 2
+    assert [(one["member_id"], one["silent_ms"], one["lag"]) for one in page["silent"]] == [
+        ("m-1", 83_000, 235),
+        ("gone", 61_000, 1),
+    ]
+    assert [one["text"] for one in page["silent"]] == [
+        text,
+        (
+            "gone is in the group, but has committed nothing for 1 min 1 s, although 1 record waits"
+            " in orders-0"
+        ),
+    ]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.lag.rows import OwnedSince, join_members
+from groupd.coordinator.lag.rows import join_members
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.admin_http import HttpReply, text
 from groupd.coordinator.server.families import SAMPLES_AT_ONCE, text_steps
@@ -59,22 +59,6 @@ def test_a_long_family_is_written_in_parts_with_one_head() -> None:
     assert sum(1 for _ in text_steps(registry)) == 3 + 1
 
 
-def test_the_last_rebalance_counts_for_all_that_got_nothing_since() -> None:
-    def event(kind: str, member: str, time_ms: int) -> dict[str, Any]:
-        return {"event": kind, "member_id": member, "timestamp_ms": time_ms}
-
-    since = OwnedSince(
-        [
-            event("partitions-assigned", "a", 1),
-            event("rebalance-completed", "", 2),
-            event("partitions-assigned", "b", 3),
-            event("member-left", "c", 4),
-        ]
-    )
-    assert [since.of(member) for member in "abc"] == [2, 3, 2]
-    assert OwnedSince([]).of("a") is None
-
-
 def test_a_member_on_two_pages_is_one() -> None:
     def page(partitions: int, lag: int | None, last_ms: int | None) -> dict[str, Any]:
         member = {
@@ -82,8 +66,6 @@ def test_a_member_on_two_pages_is_one() -> None:
             "partitions": partitions,
             "lag": lag,
             "last_commit_ms": last_ms,
-            "owned_since_ms": 5,
-            "not_committing_ms": None,
         }
         return {"now_ms": 100, "members": [member]}
 
@@ -92,4 +74,3 @@ def test_a_member_on_two_pages_is_one() -> None:
         join_members(members, one)
     assert members["m"]["partitions"] == 6
     assert (members["m"]["lag"], members["m"]["last_commit_ms"]) == (7, 40)
-    assert members["m"]["not_committing_ms"] == 60

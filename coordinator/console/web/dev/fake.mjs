@@ -126,7 +126,7 @@ export class FakeGroup {
       const end = 1_000_000 + at * 1017 + this.ticks * 13;
       return { ...one, committed_offset: end - lag, end_offset: end, lag, lag_seconds: lag / 40, judgement: at % 5 === 2 ? (at % 2 === 0 ? "behind" : "stalled") : "ok", last_commit_ms: now - (at % 5 === 2 ? 97_000 : 3000), member_id: owner?.id ?? null, client_id: owner?.client ?? null, client_host: owner === null ? null : "/10.0.0.1", in_transaction: at === 7 };
     });
-    const members = this.members.map((one, at) => ({ member_id: one.id, lag: at * 211, last_commit_ms: now - (at % 3 === 1 ? 97_000 : 2000), not_committing_ms: at % 3 === 1 ? 97_000 : 0, silent: at % 3 === 1 }));
+    const members = this.members.map((one, at) => ({ member_id: one.id, lag: at * 211, last_commit_ms: now - (at % 3 === 1 ? 97_000 : 2000) }));
     return { group_id: this.name, now_ms: now, partitions, members };
   }
 
@@ -137,7 +137,7 @@ export class FakeGroup {
     const largest = [...offsets.partitions].sort((a, b) => b.lag - a.lag).slice(0, this.name === "lonely" ? 3 : 50).map((one, at) => ({ topic: one.topic, partition: one.partition, lag: wave(one.lag / 2 + 3, at) }));
     return {
       version: this.version, group: this.group(), offsets, rebalances: this.rebalances,
-      lag: { now_ms: Date.now(), lag: offsets.partitions.reduce((sum, one) => sum + one.lag, 0), lag_seconds: Math.max(...offsets.partitions.map((one) => one.lag_seconds)), judgement: "behind", reason: "2 of 12 partitions are behind: the lag of orders-2 has grown in 10 of the last 12 rounds", history: { times_ms: times, total: largest[0].lag.map((_, at) => (largest[0].lag[at] === null ? null : largest.reduce((sum, one) => sum + one.lag[at], 0))), partitions: largest, left_out: offsets.partitions.length - largest.length } },
+      lag: { now_ms: Date.now(), lag: offsets.partitions.reduce((sum, one) => sum + one.lag, 0), lag_seconds: Math.max(...offsets.partitions.map((one) => one.lag_seconds)), judgement: "behind", reason: "2 of 12 partitions are behind: the lag of orders-2 has grown in 10 of the last 12 rounds", silent: [], silent_count: 0, history: { times_ms: times, total: largest[0].lag.map((_, at) => (largest[0].lag[at] === null ? null : largest.reduce((sum, one) => sum + one.lag[at], 0))), partitions: largest, left_out: offsets.partitions.length - largest.length } },
       configs: [["consumer.session.timeout.ms", 45_000, "the group's own setting"], ["consumer.heartbeat.interval.ms", 5000, "groupd.toml"], ["group.consumer.assignors", "uniform,range", "default"], ["group.consumer.max.size", 2_147_483_647, "default"], ["offsets.retention.minutes", 10_080, "default"]].map(([name, value, source]) => ({ name, value, source })),
     };
   }

@@ -8,6 +8,10 @@ const UNITS: [number, string][] = [
   [1e6, "M"],
   [1e3, "k"],
 ];
+
+// What the admin port has not found out yet.
+export const NOT_KNOWN = "not known yet";
+
 export const UNKNOWN = "–";
 
 export function exact(value: number | null | undefined): string {

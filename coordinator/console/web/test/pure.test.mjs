@@ -234,21 +234,6 @@ test("members with one client id have names that differ", () => {
   assert.deepEqual([...labels.values()], ["w · 061afb71", "w · 161afb71", "x"]);
 });
 
-test("members that are silent although records wait", () => {
-  const of = (member_id) => ({ member_id, client_id: member_id, instance_id: null, client_host: "/10.0.0.7", owned: {} });
-  const told = (member_id, not_committing_ms) => ({ member_id, lag: 7, last_commit_ms: 1, not_committing_ms, silent: not_committing_ms >= 60_000 });
-  const row = (partition, member_id, lag) => ({ topic: "t", partition, member_id, lag });
-  const snapshot = {
-    group: { members: ["a", "b", "c", "d"].map(of) },
-    offsets: {
-      members: [told("a", null), told("b", 60_000), told("c", 90_000), told("d", 59_000), told("gone", 90_000)],
-      partitions: [row(0, "b", 7), row(1, "b", 0), row(2, "c", 7), row(3, "d", 7)],
-    },
-  };
-  const found = it.silentMembers(snapshot).map((one) => [one.member.member_id, one.silentMs, one.partitions.map((part) => part.partition)]);
-  assert.deepEqual(found, [["c", 90_000, [2]], ["b", 60_000, [0]]]);
-});
-
 test("a cause in short, whoever is in it", () => {
   const cause = "member x1 (client a) left: the member asked to leave; member y 2 (client b) joined";
   assert.equal(it.brief(cause), "a left: the member asked to leave; b joined");

@@ -1,5 +1,6 @@
 // The list of all groups: a snapshot, then changes of it.
 import { skewFrom } from "./clock.ts";
+import { NOT_KNOWN } from "../format.ts";
 import type { GroupRow, GroupsChanges, GroupsLacks, GroupsSnapshot, NodeName } from "./types.ts";
 
 export interface GroupList extends GroupsLacks {
@@ -34,7 +35,7 @@ export interface Filter {
 export const NO_FILTER: Filter = { text: "", judgements: new Set(), types: new Set(), states: new Set() };
 
 export function judgementOf(row: GroupRow): string {
-  return row.judgement ?? "not known";
+  return row.judgement ?? NOT_KNOWN;
 }
 
 export function matching(rows: readonly GroupRow[], filter: Filter): GroupRow[] {

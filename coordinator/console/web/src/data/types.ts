@@ -1,6 +1,6 @@
 // What the admin port says, as the pages read it. Fields that only some types of groups have are optional.
 
-export type Judgement = "ok" | "behind" | "stalled" | "stopped" | "rewound";
+export type Judgement = "ok" | "behind" | "rewound" | "stopped" | "stalled";
 type Places = Record<string, number[]>;
 
 interface LastRebalance {
@@ -121,9 +121,12 @@ export interface MemberOffsets {
   member_id: string;
   lag: number | null;
   last_commit_ms: number | null;
-  not_committing_ms: number | null;
-  // It has committed nothing for a while, although records wait.
-  silent: boolean;
+}
+
+// A member that commits nothing, although records wait.
+interface SilentMember {
+  member_id: string;
+  text: string;
 }
 
 export interface Offsets {
@@ -169,6 +172,9 @@ interface GroupLag {
   lag_seconds: number | null;
   judgement: Judgement | null;
   reason: string | null;
+  // The first of them, and how many there are.
+  silent: SilentMember[];
+  silent_count: number;
   // null: the group has committed nothing.
   history: LagHistory | null;
 }

@@ -14,13 +14,13 @@ import {
 } from "../data/groups.ts";
 import { useLive } from "../data/live.ts";
 import type { GroupRow, Judgement } from "../data/types.ts";
-import { brief, exact, idText } from "../format.ts";
+import { brief, exact, idText, NOT_KNOWN } from "../format.ts";
 import { groupHash } from "../router.ts";
 import { Chips, ConsoleLink, Notice, OutOfDate, Waiting } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 import { Ago, Badge, Icon, JUDGEMENTS, Name, Num, Seconds } from "../ui/words.tsx";
 
-const WORST_FIRST = [...JUDGEMENTS.slice(0, -1), "not known", "ok"];
+const WORST_FIRST: readonly string[] = [...JUDGEMENTS.slice(0, -1), NOT_KNOWN, "ok"];
 
 export function GroupsPage(): JSX.Element {
   const live = useLive<GroupList>("live/groups", foldGroups);
@@ -120,7 +120,7 @@ function SummaryLine(props: { list: GroupList; summary: Summary; shown: number }
       </span>
       {WORST_FIRST.filter((one) => summary.judgements.has(one)).map((one) => (
         <span key={one} class="judged-count">
-          <Icon judgement={one === "not known" ? null : (one as Judgement)} />
+          <Icon judgement={one === NOT_KNOWN ? null : (one as Judgement)} />
           <b>{exact(summary.judgements.get(one))}</b> {one}
         </span>
       ))}
@@ -150,7 +150,7 @@ function Filters(props: { filter: Filter; onFilter(filter: Filter): void; summar
     if (event.key === "Enter") link.click();
     else link.focus();
   };
-  const choices = (counted: Map<string, number>, order?: string[]) =>
+  const choices = (counted: Map<string, number>, order?: readonly string[]) =>
     (order ?? [...counted.keys()].sort())
       .filter((one) => counted.has(one))
       .map((one) => ({ value: one, label: one, count: counted.get(one) ?? 0 }));
@@ -158,7 +158,7 @@ function Filters(props: { filter: Filter; onFilter(filter: Filter): void; summar
     ...one,
     label: (
       <>
-        <Icon judgement={one.value === "not known" ? null : (one.value as Judgement)} /> {one.value}
+        <Icon judgement={one.value === NOT_KNOWN ? null : (one.value as Judgement)} /> {one.value}
       </>
     ),
   }));
@@ -213,7 +213,7 @@ function columnsFor(skew: number): Column<GroupRow>[] {
     {
       key: "judgement",
       title: "Judgement",
-      width: 118,
+      width: 134,
       cell: (row) => <Badge judgement={row.judgement} />,
       // The worst first; of those that are alike, the ones with more lag.
       sort: (row) => WORST_FIRST.indexOf(judgementOf(row)) - Math.min(1, (row.lag ?? 0) / 1e12),
@@ -233,7 +233,7 @@ function columnsFor(skew: number): Column<GroupRow>[] {
       width: 106,
       numeric: true,
       hint: "Age of the oldest record that is not committed yet",
-      cell: (row) => <Seconds value={row.lag_seconds} />,
+      cell: (row) => <Seconds value={row.lag_seconds} lag={row.lag} />,
       sort: (row) => row.lag_seconds,
     },
     {

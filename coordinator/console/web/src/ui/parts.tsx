@@ -118,9 +118,14 @@ export function ConsoleLink(props: {
   return plain ? <span>{children}</span> : null;
 }
 
-export function Notice(props: { tone: "info" | "warning" | "error" | "good"; children: ComponentChildren }): JSX.Element {
+// `quiet`: a screen reader is not interrupted for it.
+export function Notice(props: {
+  tone: "info" | "warning" | "error" | "good";
+  quiet?: boolean;
+  children: ComponentChildren;
+}): JSX.Element {
   return (
-    <div class={`notice ${props.tone}`} role={props.tone === "error" ? "alert" : undefined}>
+    <div class={`notice ${props.tone}`} role={props.tone === "error" && !props.quiet ? "alert" : undefined}>
       {props.children}
     </div>
   );

@@ -1,18 +1,18 @@
 // Small pieces with which every page says what it knows: numbers, times, names, judgements.
 import type { JSX } from "preact";
 import type { Judgement } from "../data/types.ts";
-import { ago, duration, exact, inUnits, iso, middle, moment, short } from "../format.ts";
+import { ago, duration, exact, inUnits, iso, middle, moment, NOT_KNOWN, short } from "../format.ts";
 import { useNow } from "./now.ts";
 
-// From bad to good, as docs/lag.md has them.
-export const JUDGEMENTS: readonly Judgement[] = ["stopped", "stalled", "rewound", "behind", "ok"];
+// From bad to good, as docs/lag.md has them. The worst is red.
+export const JUDGEMENTS: readonly Judgement[] = ["stalled", "stopped", "rewound", "behind", "ok"];
 
 const MEANING: Record<Judgement, string> = {
   ok: "There is no lag, or it becomes less.",
   behind: "Commits move on, but the lag has not become less.",
   rewound: "A committed offset has gone back.",
-  stalled: "Commits go on, but always with the same offset.",
-  stopped: "Nothing is committed although records wait.",
+  stalled: "Records wait, and the member that has them commits nothing, or always the same offset.",
+  stopped: "Records wait, and no member has the partition.",
 };
 
 const SHAPES: Record<Judgement | "unknown", string> = {
@@ -35,11 +35,11 @@ export function Icon(props: { judgement: Judgement | null }): JSX.Element {
 
 export function Badge(props: { judgement: Judgement | null | undefined; title?: string | undefined }): JSX.Element {
   const judgement = props.judgement ?? null;
-  const title = props.title ?? (judgement === null ? "Not known yet." : MEANING[judgement]);
+  const title = props.title ?? (judgement === null ? "It has not been looked at often enough." : MEANING[judgement]);
   return (
     <span class={`badge ${judgement ?? "unknown"}`} title={title}>
       <Icon judgement={judgement} />
-      {judgement ?? "not known"}
+      {judgement ?? NOT_KNOWN}
     </span>
   );
 }
@@ -57,8 +57,10 @@ export function Num(props: { value: number | null | undefined; unit?: string }):
   );
 }
 
-export function Seconds(props: { value: number | null | undefined }): JSX.Element {
+// How long records have waited; `lag`: how many do.
+export function Seconds(props: { value: number | null | undefined; lag?: number | null }): JSX.Element {
   const { value } = props;
+  if (props.lag && value === null) return <span class="soft">{NOT_KNOWN}</span>;
   if (value === null || value === undefined) return <Num value={null} />;
   return <span class="whole" title={`${exact(Math.round(value * 10) / 10)} s`}>{value < 1 ? "< 1 s" : duration(value * 1000)}</span>;
 }

@@ -1,7 +1,7 @@
 // How the group is, in one row: state, judgement with its reason, and how far a rebalance has come.
 import type { JSX } from "preact";
 import type { Group } from "../../data/types.ts";
-import { exact } from "../../format.ts";
+import { exact, NOT_KNOWN } from "../../format.ts";
 import { Tile } from "../../ui/parts.tsx";
 import { Badge, Num, Seconds } from "../../ui/words.tsx";
 import { type GroupView, type Progress, progressOf } from "./model.ts";
@@ -17,7 +17,7 @@ export function Headline(props: { view: GroupView }): JSX.Element {
       <Tile label="Judgement" note={lag.reason ?? "Lag has not been seen often enough."}>
         <Badge judgement={lag.judgement} />
       </Tile>
-      <Tile label="Lag" note={oldest === null ? "age not known" : <AgeNote seconds={oldest} />}>
+      <Tile label="Lag" note={lag.lag === 0 ? "no records wait" : oldest === null ? `age ${NOT_KNOWN}` : <AgeNote seconds={oldest} />}>
         <Num value={lag.lag} unit="records" />
       </Tile>
       <Tile label="Members" note={`${exact(offsets.partitions.length)} partitions`}>

@@ -1,27 +1,25 @@
 // Where to look first: members that hang, consumers that are missing, offsets that somebody has set back.
 import type { JSX } from "preact";
-import { duration, exact, place, plural } from "../../format.ts";
+import type { GroupSnapshot } from "../../data/types.ts";
+import { exact } from "../../format.ts";
 import { groupHash } from "../../router.ts";
 import { Notice } from "../../ui/parts.tsx";
-import { Name } from "../../ui/words.tsx";
-import { type GroupView, labelOf, silentMembers, type SilentMember } from "./model.ts";
 
 const SHOWN = 3;
-const PARTITIONS_SHOWN = 4;
 
-export function LookAt(props: { view: GroupView; labels: ReadonlyMap<string, string> }): JSX.Element {
-  const { group, lag } = props.view.snapshot;
-  const silent = silentMembers(props.view.snapshot);
+// What is wrong is in the words of the server, which judges.
+export function LookAt(props: { snapshot: GroupSnapshot }): JSX.Element {
+  const { group, lag } = props.snapshot;
+  const more = lag.silent_count - SHOWN;
   return (
     <>
-      {silent.slice(0, SHOWN).map((one) => (
-        <Silent key={one.member.member_id} one={one} label={labelOf(props.labels, one.member.member_id)} />
-      ))}
-      {silent.length > SHOWN && (
-        <Notice tone="warning">
-          {silent.length === SHOWN + 1 ? "1 more member has" : `${exact(silent.length - SHOWN)} more members have`} not committed for
-          a minute either: see Members.
+      {lag.silent.slice(0, SHOWN).map((one) => (
+        <Notice key={one.member_id} tone="error" quiet>
+          {one.text}. Does it poll?
         </Notice>
+      ))}
+      {more > 0 && (
+        <Notice tone="error" quiet>{more === 1 ? "1 more member commits" : `${exact(more)} more members commit`} nothing either: see Members.</Notice>
       )}
       {lag.judgement === "stopped" && group.members.length === 0 && (
         <Notice tone="warning">Records wait, and the group has no members. Are its consumers running?</Notice>
@@ -33,21 +31,5 @@ export function LookAt(props: { view: GroupView; labels: ReadonlyMap<string, str
         </Notice>
       )}
     </>
-  );
-}
-
-function Silent(props: { one: SilentMember; label: string }): JSX.Element {
-  const { member, silentMs, lag, partitions } = props.one;
-  const names = partitions.slice(0, PARTITIONS_SHOWN).map((row) => place(row.topic, row.partition));
-  const more = partitions.length - names.length;
-  return (
-    <Notice tone="warning">
-      <b>
-        <Name text={props.label} />
-      </b>{" "}
-      at <b>{member.client_host.replace(/^\//, "")}</b> sends heartbeats, but has committed nothing for {duration(silentMs)}, although{" "}
-      {lag === 1 ? "1 record waits" : `${exact(lag)} records wait`}
-      {names.length > 0 && ` in ${names.join(", ")}${more > 0 ? ` and ${plural(more, "more partition")}` : ""}`}. Does it poll?
-    </Notice>
   );
 }

@@ -2,7 +2,7 @@
 import type { Matrix } from "../../charts/matrix_data.ts";
 import { matrixOf } from "../../charts/matrix_data.ts";
 import { skewFrom } from "../../data/clock.ts";
-import type { Group, GroupSnapshot, Member, PartitionOffsets } from "../../data/types.ts";
+import type { Group, GroupSnapshot, Member } from "../../data/types.ts";
 
 export interface GroupView {
   snapshot: GroupSnapshot;
@@ -40,28 +40,6 @@ export function labelsOf(members: readonly Member[]): Map<string, string> {
 
 export function labelOf(labels: ReadonlyMap<string, string>, memberId: string | null | undefined): string {
   return memberId ? (labels.get(memberId) ?? memberId) : "nobody";
-}
-
-export interface SilentMember {
-  member: Member;
-  silentMs: number;
-  lag: number | null;
-  // Its partitions with lag.
-  partitions: PartitionOffsets[];
-}
-
-// Members that are in the group and have not committed for a while, although records wait in their partitions;
-// the most silent one first.
-export function silentMembers(snapshot: GroupSnapshot): SilentMember[] {
-  const members = new Map(snapshot.group.members.map((one) => [one.member_id, one]));
-  const found: SilentMember[] = [];
-  for (const one of snapshot.offsets.members) {
-    const member = members.get(one.member_id);
-    if (member === undefined || !one.silent) continue;
-    const partitions = snapshot.offsets.partitions.filter((row) => row.member_id === one.member_id && (row.lag ?? 0) > 0);
-    found.push({ member, silentMs: one.not_committing_ms ?? 0, lag: one.lag, partitions });
-  }
-  return found.sort((a, b) => b.silentMs - a.silentMs);
 }
 
 export function pictureOf(snapshot: GroupSnapshot, labels: ReadonlyMap<string, string>): Matrix {

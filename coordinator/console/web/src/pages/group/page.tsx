@@ -80,11 +80,11 @@ function Sections(props: { view: GroupView }): JSX.Element {
   return (
     <>
       <p class="hidden" role="status">
-        {snapshot.group.state}, {snapshot.lag.judgement ?? "judgement not known"}
+        {snapshot.group.state}, {snapshot.lag.judgement ?? "judgement not known yet"}
       </p>
       {cut.length > 0 && <Notice tone="info">The group is too large to show all of: {cut.join(", ")}.</Notice>}
       <Headline view={view} />
-      <LookAt view={view} labels={labels} />
+      <LookAt snapshot={snapshot} />
       <div class="cards">
         <div class="stack">
           <Waits view={view} labels={labels} />

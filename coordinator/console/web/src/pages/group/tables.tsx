@@ -21,18 +21,20 @@ interface MemberRow {
 
 export function Members(props: Props): JSX.Element {
   const { view, labels } = props;
-  const { group, offsets } = view.snapshot;
+  const { group, offsets, lag } = view.snapshot;
+  const { silent, silent_count } = lag;
   const rows = useMemo(() => {
     const byId = new Map(offsets.members.map((one) => [one.member_id, one]));
     return group.members.map((member) => ({ member, offsets: byId.get(member.member_id) ?? null }));
   }, [view.snapshot]);
-  const columns = useMemo(() => memberColumns(labels, view.skew), [labels, view.skew]);
-  const silent = rows.filter((one) => one.offsets?.silent).length;
+  const columns = useMemo(() => {
+    return memberColumns(labels, view.skew, new Set(silent.map((one) => one.member_id)));
+  }, [view.snapshot, labels, view.skew]);
   return (
     <Card
       id="members"
       title="Members"
-      aside={silent > 0 ? `${plural(silent, "member")} with lag without a commit for a minute` : exact(rows.length)}
+      aside={silent_count > 0 ? `${plural(silent_count, "member")} with lag without a commit` : exact(rows.length)}
     >
       <Table
         label="Members"
@@ -46,7 +48,7 @@ export function Members(props: Props): JSX.Element {
   );
 }
 
-function memberColumns(labels: ReadonlyMap<string, string>, skew: number): Column<MemberRow>[] {
+function memberColumns(labels: ReadonlyMap<string, string>, skew: number, silent: ReadonlySet<string>): Column<MemberRow>[] {
   return [
     {
       key: "member",
@@ -92,8 +94,8 @@ function memberColumns(labels: ReadonlyMap<string, string>, skew: number): Colum
       key: "commit",
       title: "Last commit",
       width: 140,
-      cell: ({ offsets }) => (
-        <span class={offsets?.silent ? "soon" : ""}>
+      cell: ({ member, offsets }) => (
+        <span class={silent.has(member.member_id) ? "soon" : ""}>
           <Ago ms={offsets?.last_commit_ms} skew={skew} />
         </span>
       ),
@@ -141,8 +143,8 @@ function partitionColumns(labels: ReadonlyMap<string, string>, skew: number): Co
     {
       key: "judgement",
       title: "Judgement",
-      width: 118,
-      cell: (row) => <Badge judgement={row.judgement} />,
+      width: 134,
+      cell: (row) => (row.committed_offset === null ? "–" : <Badge judgement={row.judgement} />),
       sort: (row) => (row.judgement ? JUDGEMENTS.indexOf(row.judgement) : null),
     },
     number("committed_offset", "Committed"),
@@ -153,7 +155,7 @@ function partitionColumns(labels: ReadonlyMap<string, string>, skew: number): Co
       title: "Behind",
       width: 106,
       numeric: true,
-      cell: (row) => <Seconds value={row.lag_seconds} />,
+      cell: (row) => <Seconds value={row.lag_seconds} lag={row.lag} />,
       sort: (row) => row.lag_seconds,
     },
     {
