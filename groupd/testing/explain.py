@@ -21,7 +21,9 @@ def explain_group(engine: Engine, group: str, wanted: str, members: int | None =
     shown = engine.describe(group)
     lines = [f"group {group} {wanted}"]
     if shown is None:
-        lines.append(f"there is no group {group}{group_meant(engine, group)}")
+        named = group in engine.clients.groups
+        hint = ", though clients have named it" if named else group_meant(engine, group)
+        lines.append(f"there is no group {group}{hint}")
     else:
         if members is not None:
             missing = members - len(shown["members"])
@@ -29,7 +31,7 @@ def explain_group(engine: Engine, group: str, wanted: str, members: int | None =
                 lines.append(f"{missing} of {members} members are missing")
             elif missing < 0:
                 lines.append(f"{-missing} members too many")
-        lines.append(group_text(shown))
+        lines.append(group_text(shown, topic_names(engine)))
         if shown["state"] == "Stable" and (silent := unacknowledged(engine, group, shown)):
             lines.append(f"  not acknowledged yet by {', '.join(silent)}")
     events = engine.history.of(group)[-EVENTS_SHOWN:]
@@ -55,6 +57,7 @@ def what_is_there(engine: Engine) -> str:
         [
             f"groups: {there_are(group_names(engine))}",
             f"topics: {there_are(topic_names(engine))}",
+            *engine.denials.lines(),
             engine.clients.text(),
         ]
     )

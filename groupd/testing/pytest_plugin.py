@@ -109,6 +109,14 @@ def groupd_session(request: pytest.FixtureRequest) -> Iterator[GroupCoordinator]
 
 
 # Not `wrapper=True`: pytest before 8 may run with a pluggy that has only the older form.
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, None]:
+    """Closes the test's clients while their event loops are still there."""
+    for broker in _used_by(item):
+        broker.close_clients()
+    yield
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
