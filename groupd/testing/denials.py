@@ -13,31 +13,28 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Denials:
-    """The last `DENIALS_MAX` different denials, the latest last, with how often each was seen."""
+    """How often each of the last `DENIALS_MAX` different denials was seen, the latest last."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def note(self, decision: AuditedDecision) -> None:
-        key = (_rule(decision), decision.api)
+        key = (_right(decision), decision.api or "a request")
         self._seen[key] = self._seen.get(key, 0) + 1
         self._seen.move_to_end(key)
         if len(self._seen) > DENIALS_MAX:
             self._seen.popitem(last=False)
 
     def lines(self) -> list[str]:
-        """The latest denials, each with the rule that would allow it; none if there were none."""
+        """The latest denials; none if there were none."""
         latest = list(reversed(self._seen.items()))[:SHOWN_MAX]
-        shown = [
-            f"  {api or 'a request'} ({count} times): no ACL says {rule!r}"
-            for (rule, api), count in latest
-        ]
+        shown = [f"  {api}: {right} ({count} times)" for (right, api), count in latest]
         return ["refused by the ACLs:", *shown] if shown else []
 
 
-def _rule(decision: AuditedDecision) -> str:
-    """The denied right as a rule of `add_acls`."""
+def _right(decision: AuditedDecision) -> str:
+    """The denied right, written like a rule of `add_acls`."""
     kind, _, name = decision.resource.split(":", 2)
     operation = _WORD.sub("_", decision.operation).upper()
     who = decision.principal.removeprefix("User:")
-    return f"{who} may {operation} {_WORD.sub('-', kind).lower()} {name}"
+    return f"{who} may not {operation} {_WORD.sub('-', kind).lower()} {name}"

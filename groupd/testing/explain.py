@@ -4,13 +4,14 @@ knows."""
 from __future__ import annotations
 
 from groupd.coordinator.runtime.timeline import timeline_text
-from groupd.coordinator.suggest import there_are
+from groupd.coordinator.suggest import did_you_mean, there_are
 from groupd.testing.answers import GroupDescription
 from groupd.testing.engine import Engine
 from groupd.testing.known import group_meant, group_names, topic_names
 from groupd.testing.report import group_text
 
 EVENTS_SHOWN = 8
+LOOKED_FOR_SHOWN = 10
 
 
 def explain_group(engine: Engine, group: str, wanted: str, members: int | None = None) -> str:
@@ -53,10 +54,16 @@ def unacknowledged(engine: Engine, group: str, shown: GroupDescription) -> list[
 
 def what_is_there(engine: Engine) -> str:
     """The groups, topics and clients that the broker knows, in a few lines."""
+    topics = topic_names(engine)
     return "\n".join(
         [
             f"groups: {there_are(group_names(engine))}",
-            f"topics: {there_are(topic_names(engine))}",
+            f"topics: {there_are(topics)}",
+            *(
+                f"clients look for a topic {name}, which is not there{did_you_mean(name, topics)}"
+                for name in list(engine.clients.topics)[-LOOKED_FOR_SHOWN:]
+                if name not in topics
+            ),
             *engine.denials.lines(),
             engine.clients.text(),
         ]

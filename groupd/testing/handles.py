@@ -369,6 +369,7 @@ class RecipeCalls(Hinting):
         >>> members = groupd.wait_members("billing", 1)
         >>> groupd.recipes.unknown_member_storm("billing").result["members"] == members
         True
+        >>> _ = groupd.wait_stable("billing", members=1)
         """
         return self._run("unknown_member_storm", group)
 

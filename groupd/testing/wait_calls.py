@@ -61,7 +61,8 @@ class WaitCalls(HarnessCalls):
     ) -> str | None:
         """Wait until `member` (default: the one that holds it now) does not hold the partition any
         more; one that is still revoking holds it. Returns the new holder, None = there is none.
-        Raises NotFound for a group that never existed, and for a topic that does not exist.
+        In a classic group it is held until a new generation gives it to another member. Raises
+        NotFound for a group that never existed, and for a topic that does not exist.
 
         >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
         >>> member = groupd.wait_owned("billing", "orders", 0)
