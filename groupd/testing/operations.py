@@ -1,9 +1,9 @@
 """Everything that a test can do with its broker: the whole public interface, as coroutines.
 
-`GroupCoordinator` has each of these as a plain method, which describes it, and, under `aio`, as a
-coroutine for any event loop. They run on the broker's loop. Arguments and results are plain data,
-so that the same calls can go to another process or over HTTP. Waits take their timeout in seconds of
-real time.
+`GroupCoordinator` has each of these as a plain method, which describes it, and, under `aio`, as
+a coroutine for any event loop. They run on the broker's loop. Arguments and results are plain data,
+so that the same calls can go to another process or over HTTP. Waits take their timeout in seconds
+of real time.
 """
 
 from __future__ import annotations
