@@ -1,5 +1,5 @@
 """Goes round the topics: retention every `log.retention.check.interval.ms`, compaction every
-`log.cleaner.backoff.ms`.
+`log.cleaner.backoff.ms` while there is a topic to compact.
 
 One partition at a time, in small pieces with rests in between. A partition that cannot be cleaned
 stays as it is, and the others have their turn.
@@ -69,6 +69,7 @@ class TopicCleaner:
         self._compaction_alarm = Alarm(clock, self._compaction_due)
         self._due: list[Callable[[], Awaitable[None]]] = []
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
         self._bad: set[str] = set()
         """Partitions that are damaged or need a codec that is not installed. They are left alone
         until a restart."""
@@ -81,9 +82,12 @@ class TopicCleaner:
         self._set_retention_alarm()
         if self._config.log_cleaner_enable:
             self._set_compaction_alarm()
+            self._catalogue.add_config_listener(self._set_compaction_alarm)
+            self._broker.add_listener(lambda name, overrides: self._set_compaction_alarm())
 
     async def close(self) -> None:
         """Stops between two transactions, or lets the one under way end by itself."""
+        self._closed = True
         self._retention_alarm.cancel()
         self._compaction_alarm.cancel()
         if self._task is not None:
@@ -97,16 +101,17 @@ class TopicCleaner:
         self._retention_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
 
     def _set_compaction_alarm(self) -> None:
-        interval_ms = self._config.log_cleaner_backoff_ms
-        self._compaction_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
+        if not self._closed:
+            interval_ms = self._config.log_cleaner_backoff_ms
+            self._compaction_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
 
     def _retention_due(self) -> None:
         self._set_retention_alarm()
         self._begin(self.check_retention)
 
     def _compaction_due(self) -> None:
-        self._set_compaction_alarm()
         if any(self._settings(topic).has_policy("compact") for topic in self._topics()):
+            self._set_compaction_alarm()
             self._begin(self.check_compaction)
 
     def _begin(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -31,18 +31,27 @@ SWEEP_DEADLINE: DeadlineKey = ("offsets-sweep", "", "")
 class OffsetMetadataManager:
     """`simple_group` makes the group that the first offset record of an unknown id stands for."""
 
-    __slots__ = ("_simple_group", "_state", "_sweep", "store")
+    __slots__ = ("_simple_group", "_state", "_sweep", "resting_ms", "store")
 
     def __init__(self, state: ShardState, simple_group: Callable[[str], Group]) -> None:
         self._state = state
         self._simple_group = simple_group
         self._sweep: Sweep | None = None
         self.store = OffsetStore()
+        self.resting_ms: int | None = None
+        """When the next sweep is due, as long as there is no group and so no deadline for it."""
 
     def start(self, now: Instant) -> None:
-        """Set the first sweep a full interval after the load."""
+        """The next sweep is due a full interval after the load, or after the one before."""
         interval_ms = self._state.config.offsets_retention_check_interval_ms
-        self._state.deadlines.set(SWEEP_DEADLINE, now.monotonic_ms + interval_ms)
+        self.resting_ms = now.monotonic_ms + interval_ms
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Set the deadline of a sweep that rests, if there is a group by now."""
+        if self.resting_ms is not None and self._state.groups:
+            self._state.deadlines.set(SWEEP_DEADLINE, self.resting_ms)
+            self.resting_ms = None
 
     def fetch(self, context: RequestContext, request: OffsetFetchGroup, now: Instant) -> Outcome:
         """docs/spec/offsets-and-log.md#3.2. Reply FetchedGroup."""

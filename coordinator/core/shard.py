@@ -159,6 +159,8 @@ class GroupCoordinatorShard:
 
     def next_deadline(self) -> int | None:
         """Monotonic ms, not after the earliest deadline."""
+        if self.offsets.resting_ms is not None:
+            self.offsets.go_on()
         return self.state.deadlines.next_deadline()
 
     def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:

@@ -116,8 +116,9 @@ def make_spec(action: str, given: Mapping[str, Any]) -> FaultSpec:
         raise HarnessError(f"fault {action!r}{hint}: must be one of {', '.join(ACTIONS)}")
     unknown = options.keys() - _DEFAULTS.keys()
     if unknown:
-        shown = ", ".join(f"{name}{did_you_mean(name, _MATCHES)}" for name in sorted(unknown))
-        raise HarnessError(f"a fault has no {shown}")
+        name = min(unknown)
+        hint = did_you_mean(name, _MATCHES) or f"; it has {', '.join(sorted(_MATCHES))}"
+        raise HarnessError(f"a fault has no {name}{hint}")
     for name in _NEEDS.get(action, ()):
         if name not in options:
             raise HarnessError(f"fault {action!r} needs {name}")

@@ -43,6 +43,7 @@ class Difference(Struct, frozen=True):
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
+        """The difference as `groupd replay --json` writes it."""
         return {
             "request": asdict(self.request),
             "fields": [asdict(field) for field in self.fields],

@@ -95,6 +95,8 @@ class Audit:
         self._elapsed = elapsed
         self._denials = _Window(LINES_MAX, "denials left out")
         self._resets = _Window(RESETS_MAX, "resets of offsets left out")
+        self.listeners: list[Callable[[AuditedDecision], None]] = []
+        """They get every denial, also those without a line."""
         self.grants = False
         """Whether grants are written. Whoever asks for rights looks here first."""
 
@@ -107,6 +109,8 @@ class Audit:
     # Decisions ----------------------------------------------------------------------------
 
     def denied(self, decision: AuditedDecision) -> None:
+        for listener in self.listeners:
+            listener(decision)
         if self._denials.has_room(decision, self._elapsed()):
             log.info("denied", **_facts(decision))
 

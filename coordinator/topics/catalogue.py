@@ -96,6 +96,7 @@ class TopicCatalogue:
         self._new_topic_id = new_topic_id
         self._changes = changes
         self._listeners: list[MetadataListener] = []
+        self._config_listeners: list[Callable[[], None]] = []
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[TopicId, Topic] = {}
         self._collisions: dict[str, str] = {}
@@ -119,6 +120,10 @@ class TopicCatalogue:
         """`listener` gets every delta from now on; the image so far is `image`. It must not
         raise."""
         self._listeners.append(listener)
+
+    def add_config_listener(self, listener: Callable[[], None]) -> None:
+        """`listener` is called when a topic was made, or got other configs. It must not raise."""
+        self._config_listeners.append(listener)
 
     def topic(self, name: str) -> Topic | None:
         return self._by_name.get(name)
@@ -339,11 +344,13 @@ class TopicCatalogue:
         """Replace topics by others of the same name; None: it is not there. Tell the listeners.
         `made`: a topic that is known already was created by this version."""
         created, changed, deleted = set(), set(), []
+        configured = False
         for old, new in changes:
             if old is not None:
                 self._take_out(old)
             if new is not None:
                 self._put_in(new)
+                configured |= old is None or old.configs != new.configs
             if new is not None and (old is None or old.topic_id != new.topic_id):
                 created.add(new.name)
             elif new is not None and old is not None and old.partitions != new.partitions:
@@ -365,6 +372,9 @@ class TopicCatalogue:
             )
             for listener in self._listeners:
                 listener(delta)
+        if configured:
+            for told in self._config_listeners:
+                told()
 
     def _take_out(self, topic: Topic) -> None:
         del self._by_name[topic.name], self._by_id[topic.topic_id], self._images[topic.name]

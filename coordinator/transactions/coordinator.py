@@ -292,6 +292,7 @@ class TransactionCoordinator:
                     fresh_id = await self._fresh_id()
                     continue
                 if isinstance(step, Change):
+                    self._set_alarms()
                     await state_log.append(step)
                     return step.answer
                 return step
@@ -310,8 +311,8 @@ class TransactionCoordinator:
         for shard in self._at_work():
             for transactional_id in shard.log.table.timed_out(self._clock.now().wall_ms):
                 shard.spawn(self._abort(transactional_id))
-        interval_ms = self._config.transaction_abort_interval_ms
-        self._abort_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
+        if any(shard.log.table.ongoing for shard in self.shards.values()):
+            self._set_alarms()
 
     def _at_work(self) -> list[TransactionShard]:
         """The shards with ids that may be changed now, in order."""

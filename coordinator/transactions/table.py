@@ -191,6 +191,13 @@ class TransactionTable:
             if _times_out(entry, now_ms)
         )
 
+    @property
+    def ongoing(self) -> bool:
+        """Whether a transaction is open, or is about to be, so that it may time out."""
+        entries = self.entries.values()
+        ongoing = TransactionState.ONGOING
+        return any(ongoing in (entry.metadata.state, entry.pending) for entry in entries)
+
     def abort_timed_out(
         self, transactional_id: str, now_ms: int, fresh_id: int | None
     ) -> Change | None:

@@ -1,13 +1,18 @@
-"""Calls of `GroupCoordinator` for the clients under test: their settings, users and ACLs."""
+"""Calls of `GroupCoordinator` for the clients under test: clients and their settings, users, ACLs.
+In the examples `groupd` is a broker with a topic `orders` of three partitions, `secured` one with
+the security protocol SASL_PLAINTEXT and a user billing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
+from groupd.coordinator.faults.errors import HarnessError, WrongType
 from groupd.testing.acl_rules import AclRule
 from groupd.testing.arguments import check_arguments
+from groupd.testing.calls import HarnessCalls, on_a_loop
 from groupd.testing.client_security import as_properties, security_settings
 from groupd.testing.client_settings import (
     CLASSIC,
@@ -17,21 +22,98 @@ from groupd.testing.client_settings import (
     Role,
     client_config,
 )
+from groupd.testing.own_clients import OwnClients, library_for, spelled
 from groupd.testing.security import TOKEN_LIFETIME_S, Mechanism
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 
-class ClientCalls:
-    """Each method is described at the method of the same name in `Operations`."""
+class ClientCalls(HarnessCalls):
+    """They raise HarnessError for unknown users and libraries."""
 
-    def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        raise NotImplementedError
+    _own_clients: OwnClients
 
     @property
     def bootstrap_servers(self) -> str:
         raise NotImplementedError
+
+    def consumer(
+        self,
+        group: str,
+        *topics: str,
+        library: str | None = None,
+        protocol: GroupProtocol = CLASSIC,
+        user: str | None = None,
+        mechanism: Mechanism | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Any:
+        """A consumer of the group that subscribes to `topics` and is closed at the end of the test.
+
+        `library`: "confluent-kafka" or "aiokafka"; None = the first of them that is installed. A
+        consumer of aiokafka is made in a coroutine, and started by `async with` or `await
+        consumer.start()`. `protocol`: "classic" or "consumer". `user`, `mechanism`: how it logs in.
+
+        It has the settings of `client_config`, and begins at the earliest record. Further settings
+        are keywords, with underscores where confluent-kafka has dots, or a dictionary `settings`.
+
+        >>> _ = groupd.produce("orders", ["coffee"])
+        >>> consumer = groupd.consumer("billing", "orders", enable_auto_commit=False)
+        >>> consumer.poll(10).value()
+        b'coffee'
+
+        >>> async def read():
+        ...     async with groupd.consumer("audit", "orders", library="aiokafka") as consumer:
+        ...         return (await consumer.getone()).value
+        >>> asyncio.run(read())
+        b'coffee'
+        """
+        check_arguments(ClientCalls.consumer, (group,), {"library": library})
+        for topic in topics:
+            if not isinstance(topic, str):
+                raise WrongType(f"consumer(): topics are names, not {type(topic).__name__}")
+        used = library_for(library)
+        made = self.client_config(used, user=user, mechanism=mechanism, protocol=protocol)
+        made |= spelled(used, {"group_id": group, "auto_offset_reset": "earliest"} | more)
+        return self._own_clients.consumer(used, topics, made | dict(settings or {}))
+
+    def producer(
+        self,
+        *,
+        library: str | None = None,
+        user: str | None = None,
+        mechanism: Mechanism | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Any:
+        """A producer that is flushed and closed at the end of the test; the arguments are those of
+        `consumer`. To seed a topic, `produce` needs no client.
+
+        >>> producer = groupd.producer(linger_ms=0)
+        >>> producer.produce("orders", b"coffee")
+        >>> producer.flush(10)
+        0
+        """
+        used = library_for(library)
+        made = self.client_config(used, user=user, mechanism=mechanism, role="producer")
+        made |= spelled(used, more) | dict(settings or {})
+        return self._own_clients.producer(used, made)
+
+    def close_clients(self) -> None:
+        """Close the clients of `consumer` and `producer` now, not at the end of the test. Faults
+        are removed first: a client that waits for an answer does not close.
+
+        >>> consumer = groupd.consumer("billing", "orders")
+        >>> groupd.close_clients()
+        """
+        if self._own_clients.any_open:
+            with suppress(HarnessError):  # a broker whose process is gone has no faults
+                self._call("remove_faults")
+                self._call("release_appends")
+            self._own_clients.close()
+        if not on_a_loop():
+            self._own_clients.close_on_loops()
 
     def client_config(
         self,
@@ -42,11 +124,16 @@ class ClientCalls:
         protocol: GroupProtocol = CLASSIC,
         role: Role = "consumer",
     ) -> dict[str, Any]:
-        """Settings for a client in tests: `Consumer(c.client_config("confluent-kafka") | {...})`.
-        docs/testing.md lists the libraries, and their settings with the reasons.
+        """Settings for a client in tests, such as the code under test makes. docs/testing.md lists
+        the libraries, and their settings with the reasons.
 
         `user`, `mechanism`: how the client logs in. In place of a library the first argument may
-        be a user, `c.client_config("billing")`; the library is confluent-kafka then."""
+        be a user, `client_config("billing")`; the library is confluent-kafka then.
+
+        >>> consumer = Consumer(groupd.client_config("confluent-kafka") | {"group.id": "billing"})
+        >>> groupd.client_config("aiokafka", role="producer")
+        {'bootstrap_servers': '127.0.0.1:...', 'retry_backoff_ms': 20}
+        """
         given = {"user": user, "mechanism": mechanism, "protocol": protocol, "role": role}
         check_arguments(ClientCalls.client_config, (library,), given)
         if user is None and library not in LIBRARIES and library in self._call("users"):
@@ -59,28 +146,66 @@ class ClientCalls:
 
     def client_properties(self, user: str | None = None, **given: Any) -> str:
         """The text of a `.properties` file for the Java client, and for Kafka's tools with
-        --command-config. The other arguments are those of `client_config`."""
+        --command-config. The other arguments are those of `client_config`.
+
+        >>> print(groupd.client_properties(role="producer"))
+        bootstrap.servers=127.0.0.1:...
+        """
         return as_properties(self.client_config("java", user=user, **given))
 
     # Users and ACLs
 
     def users(self) -> list[str]:
+        """The names of the users, sorted.
+
+        >>> secured.users()
+        ['billing']
+        """
         return cast("list[str]", self._call("users"))
 
     def add_user(self, name: str, password: str) -> None:
+        """Add a user, or change its password. It can log in by SCRAM and OAUTHBEARER, and with a
+        certificate of its own; users of PLAIN are those of the start.
+
+        >>> secured.add_user("audit", "secret")
+        >>> consumer = secured.consumer("audit", "orders", user="audit")
+        """
         self._call("add_user", name, password)
 
     def remove_user(self, name: str) -> None:
+        """Remove a user. Its open connections stay, as in Kafka.
+
+        >>> secured.remove_user("billing")
+        """
         self._call("remove_user", name)
 
     def token(self, user: str, lifetime_s: int = TOKEN_LIFETIME_S) -> str:
+        """A signed token for OAUTHBEARER, valid for `lifetime_s` seconds from now.
+
+        >>> secured.token("billing").count(".")
+        2
+        """
         return cast(str, self._call("token", user, lifetime_s))
 
     def acls(self) -> list[str]:
+        """All ACLs, as rules, sorted.
+
+        >>> secured.acls()
+        ['billing may READ group billing', 'billing may READ topic orders']
+        """
         return cast("list[str]", self._call("acls"))
 
     def add_acls(self, rules: Iterable[AclRule]) -> None:
+        """Add ACLs: `PRINCIPAL may [not] OPERATION,... RESOURCE NAME [from HOST]`, as
+        docs/testing.md#security describes.
+
+        >>> secured.add_acls(["billing may WRITE topic orders-*"])
+        """
         self._call("add_acls", list(rules))
 
     def remove_acls(self, rules: Iterable[AclRule]) -> None:
+        """Remove ACLs, each written as it was added. One that is not there is no mistake.
+
+        >>> secured.remove_acls(["billing may READ topic orders"])
+        """
         self._call("remove_acls", list(rules))

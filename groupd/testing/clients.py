@@ -7,7 +7,7 @@ that a fault holds back.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,12 @@ from groupd.coordinator.faults.facts import groups_of
 from groupd.coordinator.faults.intercepted import watch
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.slot import Client, Slot
-from groupd.protocol.messages.cluster import ApiVersionsRequest
+from groupd.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
 from groupd.protocol.wire.registry import Api
 
 CONNECTIONS_MAX = 1000
 GROUPS_MAX = 2000
+TOPICS_MAX = 200
 SHOWN_MAX = 10
 
 
@@ -39,14 +40,15 @@ class _Seen(Struct):
 class Clients:
     """The connections and their last requests. At most `CONNECTIONS_MAX` are kept; the connection
     that has been quiet for longest is forgotten first. `groups`: the groups that requests have
-    named, at most `GROUPS_MAX`, the latest last. `now`: real time. `asked(client_id, request)` is
-    called for every request."""
+    named, at most `GROUPS_MAX`, the latest last; `topics`: so the topics that clients have looked
+    for. `now`: real time. `asked(client_id, request)` is called for every request."""
 
     def __init__(self, now: Callable[[], Instant], asked: Callable[[str, Any], None]) -> None:
         self._now = now
         self._asked = asked
         self._seen: OrderedDict[Client, _Seen] = OrderedDict()
         self.groups: OrderedDict[str, None] = OrderedDict()
+        self.topics: OrderedDict[str, None] = OrderedDict()
 
     def wrap(self, inner: Requests) -> Requests:
         return _Layer(inner, self)
@@ -70,11 +72,9 @@ class Clients:
         if len(self._seen) > CONNECTIONS_MAX:
             self._seen.popitem(last=False)
         self._asked(client_id, request)
-        for group in groups_of(request):
-            self.groups[group] = None
-            self.groups.move_to_end(group)
-        while len(self.groups) > GROUPS_MAX:
-            self.groups.popitem(last=False)
+        _keep(self.groups, groups_of(request), GROUPS_MAX)
+        if isinstance(request, MetadataRequest) and request.topics is not None:
+            _keep(self.topics, (name for name, _ in request.topics if name), TOPICS_MAX)
 
     def text(self) -> str:
         """A text with the open connections, the most recently active first, and the number of
@@ -95,6 +95,14 @@ class Clients:
         if not lines:
             return f"clients: none is connected ({closed} were)" if closed else "clients: none"
         return "\n".join(["clients:", *shown])
+
+
+def _keep(known: OrderedDict[str, None], names: Iterable[str], most: int) -> None:
+    for name in names:
+        known[name] = None
+        known.move_to_end(name)
+    while len(known) > most:
+        known.popitem(last=False)
 
 
 class _Layer:

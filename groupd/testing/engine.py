@@ -42,6 +42,7 @@ from groupd.protocol.wire.registry import Api
 from groupd.testing.answers import GroupDescription
 from groupd.testing.clients import Clients
 from groupd.testing.controlled_clock import ControlledClock
+from groupd.testing.denials import Denials
 from groupd.testing.history import History
 from groupd.testing.invariants import Invariants
 from groupd.testing.observer import ClientObserver
@@ -99,6 +100,7 @@ class Engine:
         self.history = History()
         self._observer = ClientObserver(self.history, self.clock.now, self._catalogue, self._owns)
         self.clients = Clients(SystemClock().now, self._observer.asked)
+        self.denials = Denials()
         self.invariants = Invariants(
             self.group, lambda group: timeline_text(self.history.of(group))
         )
@@ -147,6 +149,7 @@ class Engine:
         self.kafka_addresses = daemon.kafka_addresses
         if self.admin is not None:
             self.admin = daemon.admin_address
+        daemon.parts.security.audit.listeners.append(self.denials.note)
         self.broker.event_listeners += (self._on_events, self.invariants.on_events)
         self.broker.event_listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)

@@ -3,7 +3,7 @@ one text."""
 
 from __future__ import annotations
 
-from groupd.coordinator.faults.errors import RequestRefused
+from groupd.coordinator.faults.errors import PUBLIC, RequestRefused
 from groupd.protocol.errors import ErrorCode
 
 
@@ -11,9 +11,13 @@ class WaitTimeout(AssertionError):
     """A wait ran out of time. `str()` says what was waited for, what the state is, and what blocks
     it."""
 
+    __module__ = PUBLIC
+
 
 class InvariantViolation(AssertionError):
     """The coordinator broke one of its promises; `str()` holds the trace."""
+
+    __module__ = PUBLIC
 
 
 def check_code(what: str, code: ErrorCode, message: str | None) -> None:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.answers import RecipeResult
+from groupd.testing.calls import Hinting
 from groupd.testing.watch import TIMEOUT_S
 
 __tracebackhide__ = True
@@ -18,11 +20,12 @@ Call = Callable[..., Any]
 """Calls one of `Operations` by name."""
 
 
-class Removable(ABC):
+class Removable(Hinting, ABC):
     """A handle that removes what it stands for at the end of a `with` block."""
 
     @abstractmethod
-    def remove(self) -> None: ...
+    def remove(self) -> None:
+        """Remove what the handle stands for. A second call does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -37,42 +40,76 @@ class Removable(ABC):
 
 
 class FaultHandle(Removable):
-    """One fault. It is removed at the end of a `with` block. `what`: the fault's options, for its
-    repr."""
+    """One fault, `number` of its broker. It is removed at the end of a `with` block.
 
-    def __init__(self, call: Call, number: int, what: str = "") -> None:
+    >>> groupd.fault("drop", api="OffsetCommit", group="billing")
+    <Fault 1 drop api=OffsetCommit group=billing applied=True: 0 hits>
+    """
+
+    def __init__(self, call: Call, number: int) -> None:
         self._call = call
         self.number = number
-        self._what = what
 
     def __repr__(self) -> str:
-        return f"<Fault {self.number}{self._what}>"
+        try:
+            return f"<Fault {self.number} {_fault_text(self._call('fault', self.number))}>"
+        except HarnessError:
+            return f"<Fault {self.number}, removed>"
 
     @property
     def hits(self) -> int:
-        """How many requests the fault has hit."""
+        """How many requests the fault has hit.
+
+        >>> fault = groupd.fault("error", api="Produce", code="NOT_LEADER_OR_FOLLOWER", count=1)
+        >>> groupd.producer().produce("orders", b"coffee")
+        >>> fault.wait()
+        1
+        >>> fault.hits
+        1
+        """
         return int(self._call("fault", self.number)["hits"])
 
     @property
     def held(self) -> int:
-        """How many requests the fault keeps back now."""
+        """How many requests the fault keeps back now.
+
+        >>> groupd.fault("hold", api="member", group="billing").held
+        0
+        """
         return int(self._call("fault", self.number)["held"])
 
     def wait(self, hits: int = 1, timeout: float = TIMEOUT_S) -> int:
-        """See `FaultOperations.wait_fault`."""
+        """Wait until the fault has hit `hits` requests; returns its number of hits. `timeout` is
+        in seconds. Raises WaitTimeout.
+
+        >>> fault = groupd.fault("delay", api="heartbeat", ms=10)
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> fault.wait(2) >= 2
+        True
+        """
         return int(self._call("wait_fault", self.number, hits, timeout))
 
     def release(self) -> int:
-        """End the fault and let go the requests that it holds; returns how many those were."""
+        """End the fault and let go the requests that it holds; returns how many those were.
+
+        >>> groupd.fault("hold", api="heartbeat").release()
+        0
+        """
         return int(self._call("release_fault", self.number))
 
     def remove(self) -> None:
-        """`release`, then forget the fault; `hits` is gone then. A second call does nothing."""
+        """`release`, then forget the fault; `hits` is gone then. A second call does nothing.
+
+        >>> fault = groupd.fault("hold", api="heartbeat")
+        >>> fault.remove()
+        >>> fault
+        <Fault 1, removed>
+        """
         self._call("remove_fault", self.number)
 
 
 class FaultOptions(TypedDict, total=False):
-    """The options of a fault; `coordinator/faults/spec.py` describes them."""
+    """The options of a fault; docs/testing.md#faults describes them."""
 
     api: str | int | Sequence[str | int]
     group: str | None
@@ -91,23 +128,46 @@ class FaultOptions(TypedDict, total=False):
     node: tuple[int, str, int]
 
 
-class Faults:
-    """`c.faults`: the faults of a broker."""
+class Faults(Hinting):
+    """`groupd.faults`: requests that are answered with errors, late or never, and a log that fails.
+
+    >>> groupd.faults
+    <Faults: none>
+    """
 
     def __init__(self, call: Call) -> None:
         self._call = call
 
+    def __repr__(self) -> str:
+        try:
+            faults = self._call("faults")
+        except HarnessError:
+            return "<Faults of a closed broker>"
+        return f"<Faults: {'; '.join(map(_fault_text, faults)) or 'none'}>"
+
     def add(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
-        """Add a fault; `coordinator/faults/spec.py` describes the options. `after` may be a
-        handle."""
+        """Add a fault. `action`: error, delay, drop, close, twice, hold or redirect. Which requests
+        it matches: `api`, `group`, `member`, `client_id`, `transactional_id`; which of those it
+        hits: `skip`, `count`, `probability` with `seed`, `after` (another fault); for error `code`
+        and `message`, for delay `ms`, for redirect `node`. docs/testing.md#faults has them all.
+        Raises HarnessError.
+
+        >>> fault = groupd.faults.add("error", api="OffsetCommit", code="NOT_COORDINATOR", count=2)
+        >>> groupd.faults
+        <Faults: error api=OffsetCommit count=2 code=NOT_COORDINATOR: 0 hits>
+        """
         if isinstance(after := given.get("after"), FaultHandle):
             given["after"] = after.number
-        number = self._call("add_fault", action, **given)
-        options = "".join(f" {name}={value}" for name, value in given.items())
-        return FaultHandle(self._call, number, f" {action}{options}")
+        return FaultHandle(self._call, self._call("add_fault", action, **given))
 
     def clear(self) -> None:
-        """Remove all faults."""
+        """Remove all faults, and let go the requests that they hold.
+
+        >>> fault = groupd.fault("drop", api="OffsetCommit")
+        >>> groupd.faults.clear()
+        >>> groupd.faults
+        <Faults: none>
+        """
         self._call("remove_faults")
 
     def move_coordinator(
@@ -117,82 +177,212 @@ class Faults:
         to: tuple[int, str, int] | None = None,
         count: int | None = None,
     ) -> Incident:
-        """See `FaultOperations.move_coordinator`."""
-        return Incident(
-            self._call, {"faults": self._call("move_coordinator", group, to=to, count=count)}
-        )
+        """Act as if the coordinator of a group (None = of all) had moved: every API of the group is
+        answered with NOT_COORDINATOR, and FindCoordinator with the node `to`, (id, host, port), or
+        without it with COORDINATOR_NOT_AVAILABLE. It is back after `count` requests of each kind,
+        or with `remove()`.
+
+        >>> with groupd.faults.move_coordinator("billing", count=3) as incident:
+        ...     incident.hits
+        0
+        """
+        faults = self._call("move_coordinator", group, to=to, count=count)
+        return Incident(self._call, "move_coordinator", {"faults": faults})
 
     def loading(self, group: str | None = None, *, count: int | None = None) -> FaultHandle:
-        """See `FaultOperations.loading`."""
+        """Act as if the coordinator of a group (None = of all) were loading: every API of the group
+        is answered with COORDINATOR_LOAD_IN_PROGRESS, `count` times, or until `remove()`.
+
+        >>> groupd.faults.loading("billing", count=5)
+        <Fault 1 error ... code=COORDINATOR_LOAD_IN_PROGRESS: 0 hits>
+        """
         return FaultHandle(self._call, self._call("loading", group, count=count))
 
     def fail_appends(self, count: int = 1, *, applied: bool = False) -> None:
-        """See `FaultOperations.fail_appends`."""
+        """Let the next `count` transactions of the store fail. With `applied` they are written all
+        the same, and the coordinator has to find that out by reading its log again.
+
+        >>> groupd.faults.fail_appends()
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        Traceback (most recent call last):
+        groupd.testing.RequestRefused: NOT_COORDINATOR: offset of orders-0
+        """
         self._call("fail_appends", count, applied=applied)
 
     def hold_appends(self) -> None:
-        """See `FaultOperations.hold_appends`."""
+        """Block the log: nothing becomes durable, nobody is answered, until `release_appends`.
+
+        >>> groupd.faults.hold_appends()
+        >>> groupd.faults.release_appends()
+        """
         self._call("hold_appends")
 
     def release_appends(self) -> None:
+        """End `hold_appends`: what waits becomes durable and is answered.
+
+        >>> groupd.faults.release_appends()
+        """
         self._call("release_appends")
 
 
 class Incident(Removable):
-    """What a recipe has set up: its `faults`, and `result`, everything that the recipe returned."""
+    """What a recipe has set up: its `faults`, and `result`, everything that the recipe returned. It
+    ends with its `with` block.
 
-    def __init__(self, call: Call, result: RecipeResult) -> None:
+    >>> groupd.recipes.slow_rebalance("billing", ms=500)
+    <Incident slow_rebalance: <Fault 1 delay ... group=billing ms=500: 0 hits>>
+    """
+
+    def __init__(self, call: Call, name: str, result: RecipeResult) -> None:
         self.result = result
         self.faults = [FaultHandle(call, number) for number in result["faults"]]
+        self._name = name
 
     def __repr__(self) -> str:
-        return f"<Incident {self.result}>"
+        facts = [f"{name} {value}" for name, value in self.result.items() if name != "faults"]
+        return f"<Incident {self._name}: {', '.join([*facts, *map(repr, self.faults)])}>"
 
     @property
     def hits(self) -> int:
-        """How many requests the recipe's faults have hit."""
+        """How many requests the recipe's faults have hit.
+
+        >>> groupd.recipes.coordinator_failover("billing").hits
+        0
+        """
         return sum(fault.hits for fault in self.faults)
 
     def release(self) -> int:
-        """End the faults and let go the requests that they hold; returns how many those were."""
+        """End the faults and let go the requests that they hold; returns how many those were.
+
+        >>> groupd.recipes.slow_rebalance("billing").release()
+        0
+        """
         return sum(fault.release() for fault in self.faults)
 
     def remove(self) -> None:
-        """`release`, then forget the faults."""
+        """`release`, then forget the faults.
+
+        >>> incident = groupd.recipes.slow_rebalance("billing")
+        >>> incident.remove()
+        >>> incident
+        <Incident slow_rebalance: <Fault 1, removed>>
+        """
         for fault in self.faults:
             fault.remove()
 
 
-class RecipeCalls:
-    """`c.recipes`: the methods of `groupd.testing.recipes.Recipes`; each returns an `Incident`."""
+class RecipeCalls(Hinting):
+    """`groupd.recipes`: things that go wrong in production, each as one call that returns an
+    `Incident`. Where it can, a recipe puts the coordinator into the real situation. Raises NotFound
+    for a group that never existed, and HarnessError when there is no member to hit.
+    docs/testing.md#recipes says what clients do then.
+
+    >>> groupd.recipes
+    <Recipes: coordinator_failover, fatal_heartbeat_error, offset_expiry, ...>
+    """
 
     def __init__(self, call: Call) -> None:
         self._call = call
 
+    def __repr__(self) -> str:
+        return f"<Recipes: {', '.join(one for one in dir(self) if not one.startswith('_'))}>"
+
     def zombie_member(self, group: str, member: str | None = None) -> Incident:
+        """A member hangs for longer than its session: nothing that it sends gets through, the clock
+        moves on by its session timeout, the others take its partitions, and it still believes that
+        it owns them. `release()` lets its late requests through; they are refused. `member`: its id
+        or group.instance.id; None = the first by id.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> members = groupd.wait_members("billing", 1)
+        >>> with groupd.recipes.zombie_member("billing") as incident:
+        ...     incident.result["members"] == members
+        True
+        """
         return self._run("zombie_member", group, member)
 
     def slow_rebalance(self, group: str, ms: int | None = None) -> Incident:
+        """Every step of a rebalance takes `ms` longer on the coordinator's clock; None = it is held
+        until `release()`.
+
+        >>> with groupd.recipes.slow_rebalance("billing") as incident:
+        ...     consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        ...     incident.faults[0].wait(1)
+        1
+        """
         return self._run("slow_rebalance", group, ms)
 
     def coordinator_failover(
         self, group: str, *, applied: bool = True, outage: int = 3
     ) -> Incident:
+        """The coordinator dies in the middle of the group's next commit, before (`applied=False`)
+        or after writing it: the connection breaks without an answer, and the next `outage` requests
+        of the group meet NOT_COORDINATOR.
+
+        >>> _ = groupd.produce("orders", ["coffee"])
+        >>> consumer = groupd.consumer("billing", "orders", enable_auto_commit=False)
+        >>> message = consumer.poll(10)
+        >>> with groupd.recipes.coordinator_failover("billing") as incident:
+        ...     offsets = consumer.commit(message, asynchronous=False)
+        ...     incident.hits > 0
+        True
+        """
         return self._run("coordinator_failover", group, applied=applied, outage=outage)
 
     def offset_expiry(self, group: str) -> Incident:
+        """The group was empty for longer than `offsets.retention.minutes`: the clock moves on and
+        its offsets expire. Raises HarnessError for a group with members or without offsets.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        >>> groupd.recipes.offset_expiry("billing").result["expired"]
+        [('orders', 0)]
+        """
         return self._run("offset_expiry", group)
 
     def static_member_conflict(self, group: str, instance: str) -> Incident:
+        """A second process with the same group.instance.id takes the member's place; the first one
+        gets FENCED_INSTANCE_ID. `result["members"]`: the fenced member and the new one.
+
+        >>> consumer = groupd.consumer("billing", "orders", group_instance_id="one")
+        >>> _ = groupd.wait_stable("billing", members=1)
+        >>> len(groupd.recipes.static_member_conflict("billing", "one").result["members"])
+        2
+        """
         return self._run("static_member_conflict", group, instance)
 
     def fatal_heartbeat_error(
         self, group: str, code: str | None = None, member: str | None = None
     ) -> Incident:
+        """A heartbeat of the group (or of `member`) is refused with an error that clients do not
+        recover from: `code`, once, or without it what is fatal to the members who are there, which
+        `result["code"]` names. docs/testing.md#recipes says which.
+
+        >>> groupd.recipes.fatal_heartbeat_error("billing").result["code"]
+        'GROUP_AUTHORIZATION_FAILED'
+        """
         return self._run("fatal_heartbeat_error", group, code, member)
 
     def unknown_member_storm(self, group: str) -> Incident:
+        """The coordinator has forgotten every member at once, and all of them join again.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> members = groupd.wait_members("billing", 1)
+        >>> groupd.recipes.unknown_member_storm("billing").result["members"] == members
+        True
+        >>> _ = groupd.wait_stable("billing", members=1)
+        """
         return self._run("unknown_member_storm", group)
 
     def _run(self, name: str, *args: Any, **options: Any) -> Incident:
-        return Incident(self._call, self._call(name, *args, **options))
+        return Incident(self._call, name, self._call(name, *args, **options))
+
+
+def _fault_text(fault: Mapping[str, Any]) -> str:
+    """ "error api=OffsetCommit count=2 code=NOT_COORDINATOR: 1 hit", of a fault as its operation
+    shows it."""
+    shown = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in fault.items()}
+    state = ("action", "id", "hits", "held", "over")
+    options = [f" {name}={value}" for name, value in shown.items() if name not in state]
+    hits = f"{fault['hits']} hit{'' if fault['hits'] == 1 else 's'}"
+    held = f", {fault['held']} held" if fault["held"] else ""
+    return f"{fault['action']}{''.join(options)}: {hits}{held}"

@@ -9,77 +9,51 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Unpack, cast
 
-from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.acl_rules import AclRule, parse
-from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.arguments import check_arguments
-from groupd.testing.calls import BrokerHost, Coroutines, on_a_loop, result_of
+from groupd.testing.calls import Coroutines, result_of
 from groupd.testing.child_process import ChildProcess
 from groupd.testing.client_calls import ClientCalls
 from groupd.testing.engine import HarnessOptions
-from groupd.testing.handles import FaultHandle, FaultOptions, Faults, RecipeCalls
+from groupd.testing.group_calls import GroupCalls
+from groupd.testing.handles import Faults, RecipeCalls
+from groupd.testing.harness_clock import HarnessClock
 from groupd.testing.loop_thread import LoopThread
-from groupd.testing.offset_operations import Places
 from groupd.testing.operations import Operations
-from groupd.testing.records import RecordLike, TestRecord
+from groupd.testing.own_clients import OwnClients
 from groupd.testing.security import MECHANISMS, Mechanism, SecurityOptions, SecurityProtocol
 from groupd.testing.starting import Starting, StartOptions
-from groupd.testing.topic_reader import READ_COMMITTED, Isolation
-from groupd.testing.watch import TIMEOUT_S
+from groupd.testing.topic_calls import TopicCalls
+from groupd.testing.wait_calls import WaitCalls
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 
-class HarnessClock:
-    """The coordinator's time; the modes are described in docs/testing.md."""
+class GroupCoordinator(TopicCalls, GroupCalls, WaitCalls, ClientCalls):
+    """A running broker for tests: the fixture `groupd`, or without pytest
 
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
+    >>> with GroupCoordinator.start(topics={"orders": 6}) as c:
+    ...     c.topics()
+    {'orders': 6}
 
-    def __repr__(self) -> str:
-        if self._coordinator.closed:
-            return "<Clock of a closed broker>"
-        factor = self._coordinator._call("clock_factor")
-        mode = {0: "frozen", 1: "real"}.get(factor, f"{factor:g} times as fast")
-        return f"<Clock {mode}, {datetime.fromtimestamp(self.now_ms / 1000, UTC):%F %T} UTC>"
-
-    def advance(self, ms: int, *, keep_connected: bool = True) -> int:
-        """See `Operations.advance`."""
-        return int(self._coordinator._call("advance", ms, keep_connected=keep_connected))
-
-    def freeze(self) -> None:
-        """Time stands still; only `advance` moves it."""
-        self._coordinator._call("set_clock", "frozen")
-
-    def run(self, factor: float = 1.0) -> None:
-        """Let the time run, at real speed or `factor` times as fast."""
-        self._coordinator._call("set_clock", factor)
-
-    @property
-    def now_ms(self) -> int:
-        """The coordinator's wall clock, in milliseconds since 1970."""
-        return int(self._coordinator._call("now")[1])
-
-
-class GroupCoordinator(ClientCalls):
-    """A running broker: `with GroupCoordinator.start(topics={"orders": 6}) as c:`.
-
-    A `with` block that ends without an error checks the invariants (`check`). Each method is
-    described at the method of the same name in `Operations`.
+    A `with` block that ends without an error checks the invariants (`check`). Beside its methods it
+    has `clock` (time), `faults` and `recipes` (what goes wrong), and `aio`, the same methods as
+    coroutines. docs/testing.md is the reference. Errors: HarnessError; RequestRefused when the
+    broker refuses, NotFound for names that do not exist, WrongType for arguments.
     """
 
     def __init__(self, options: HarnessOptions, *, process: bool = False) -> None:
-        self._host: BrokerHost = ChildProcess(options) if process else LoopThread(options)
+        self._host = ChildProcess(options) if process else LoopThread(options)
         self._addresses = (("", 0), ("", 0))
         self._closed = False
-        self.clock = HarnessClock(self)
+        self._own_clients = OwnClients()
+        self.clock = HarnessClock(self._call)
         self.faults = Faults(self._call)
         self.recipes = RecipeCalls(self._call)
         self.aio = cast(Operations, Coroutines(self._host))
@@ -122,6 +96,11 @@ class GroupCoordinator(ClientCalls):
         SASL. `acls`: rules such as "billing may READ topic orders-*"; None = everybody may do
         everything. Raises coordinator.daemon.CannotStart,
         coordinator.config.ConfigError.
+
+        >>> c = GroupCoordinator.start({"orders": 6}, {"num.partitions": 3}, clock="frozen")
+        >>> c.clock
+        <Clock frozen, ... UTC>
+        >>> c.close()
         """
         given = {
             "clock": clock,
@@ -160,22 +139,46 @@ class GroupCoordinator(ClientCalls):
         config: Mapping[str, object] | None = None,
         **options: Unpack[StartOptions],
     ) -> Starting[GroupCoordinator]:
-        """`start` for coroutines: `async with GroupCoordinator.start_async(...) as c:`, or `await`
-        it and call `close_async` yourself."""
+        """`start` for coroutines: `async with` it, or `await` it and call `close_async` yourself.
+
+        >>> async def test_it():
+        ...     async with GroupCoordinator.start_async({"orders": 6}) as c:
+        ...         return await c.aio.topics()
+        >>> asyncio.run(test_it())
+        {'orders': 6}
+        """
         return Starting(lambda: cls.start(topics, config, **options))
 
     @property
     def closed(self) -> bool:
+        """Whether `close` was called.
+
+        >>> groupd.closed
+        False
+        """
         return self._closed
 
     def close(self) -> None:
-        """Stop the broker. A second call does nothing."""
+        """Close the clients of `consumer` and `producer`, then stop the broker. A second call does
+        nothing.
+
+        >>> groupd.close()
+        >>> groupd.closed
+        True
+        """
         if not self._closed:
+            self.close_clients()
             self._closed = True
             self._host.close()
 
     async def close_async(self) -> None:
-        """`close` without blocking the caller's loop."""
+        """`close` without blocking the caller's loop.
+
+        >>> asyncio.run(groupd.close_async())
+        >>> groupd.closed
+        True
+        """
+        await self._own_clients.close_here()
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> GroupCoordinator:
@@ -188,6 +191,7 @@ class GroupCoordinator(ClientCalls):
         trace: TracebackType | None,
     ) -> None:
         try:
+            self.close_clients()
             if error is None and not self._closed:
                 self.check()
         finally:
@@ -197,155 +201,41 @@ class GroupCoordinator(ClientCalls):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, such as "127.0.0.1:34567"."""
+        """The address for clients.
+
+        >>> groupd.bootstrap_servers
+        '127.0.0.1:...'
+        """
         host, port = self._addresses[0]
         return f"{host}:{port}"
 
     @property
     def host(self) -> str:
+        """The host of `bootstrap_servers`.
+
+        >>> groupd.host
+        '127.0.0.1'
+        """
         return self._addresses[0][0]
 
     @property
     def port(self) -> int:
+        """The port of `bootstrap_servers`.
+
+        >>> groupd.bootstrap_servers == f"{groupd.host}:{groupd.port}"
+        True
+        """
         return self._addresses[0][1]
 
     @property
     def admin_url(self) -> str | None:
-        """The base of the admin port's URLs; None without an admin port."""
+        """The base of the admin port's URLs; None without an admin port.
+
+        >>> groupd.admin_url is None
+        True
+        """
         host, port = self._addresses[1]
         return f"http://{host}:{port}" if port else None
-
-    # Topics and records
-
-    def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
-    ) -> None:
-        self._call("create_topic", name, partitions, config)
-
-    def create_topics(self, topics: Mapping[str, int]) -> None:
-        self._call("create_topics", topics)
-
-    def delete_topic(self, name: str) -> None:
-        self._call("delete_topic", name)
-
-    def topics(self) -> dict[str, int]:
-        return cast("dict[str, int]", self._call("topics"))
-
-    def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
-        check_arguments(Operations.produce, (topic, records), {})
-        return cast("list[TestRecord]", self._call("produce", topic, list(records)))
-
-    def records(
-        self, topic: str, partition: int | None = None, *, isolation: Isolation = READ_COMMITTED
-    ) -> list[TestRecord]:
-        found = self._call("records", topic, partition, isolation=isolation)
-        return cast("list[TestRecord]", found)
-
-    # Groups and offsets
-
-    def commit(self, group: str, offsets: Places) -> None:
-        self._call("commit", group, offsets)
-
-    def committed(self, group: str) -> dict[tuple[str, int], int]:
-        return cast("dict[tuple[str, int], int]", self._call("committed", group))
-
-    def lag(self, group: str) -> dict[tuple[str, int], int]:
-        return cast("dict[tuple[str, int], int]", self._call("lag", group))
-
-    def groups(self) -> list[GroupSummary]:
-        return cast("list[GroupSummary]", self._call("groups"))
-
-    def describe(self, group: str) -> GroupDescription:
-        return cast("GroupDescription", self._call("describe", group))
-
-    def events(self, group: str) -> list[GroupEvent]:
-        return cast("list[GroupEvent]", self._call("events", group))
-
-    def rebalances(self, group: str) -> int:
-        return cast(int, self._call("rebalances", group))
-
-    def report(self) -> str:
-        return cast(str, self._call("report"))
-
-    # Waiting
-
-    def wait_stable(
-        self, group: str, members: int | None = None, timeout: float = TIMEOUT_S
-    ) -> GroupDescription:
-        return cast("GroupDescription", self._wait("wait_stable", group, members, timeout))
-
-    def wait_members(self, group: str, count: int, timeout: float = TIMEOUT_S) -> list[str]:
-        return cast("list[str]", self._wait("wait_members", group, count, timeout))
-
-    def wait_epoch(self, group: str, member: str, epoch: int, timeout: float = TIMEOUT_S) -> int:
-        return cast(int, self._wait("wait_epoch", group, member, epoch, timeout))
-
-    def wait_released(
-        self,
-        group: str,
-        topic: str,
-        partition: int,
-        member: str | None = None,
-        timeout: float = TIMEOUT_S,
-    ) -> str | None:
-        found = self._wait("wait_released", group, topic, partition, member, timeout)
-        return cast("str | None", found)
-
-    def wait_owned(self, group: str, topic: str, partition: int, timeout: float = TIMEOUT_S) -> str:
-        return cast(str, self._wait("wait_owned", group, topic, partition, timeout))
-
-    def wait_committed(
-        self, group: str, topic: str, partition: int, offset: int, timeout: float = TIMEOUT_S
-    ) -> int:
-        return cast(int, self._wait("wait_committed", group, topic, partition, offset, timeout))
-
-    def wait_lag(
-        self, group: str, at_most: int = 0, timeout: float = TIMEOUT_S
-    ) -> dict[tuple[str, int], int]:
-        found = self._wait("wait_lag", group, at_most, timeout)
-        return cast("dict[tuple[str, int], int]", found)
-
-    def wait_records(
-        self,
-        topic: str,
-        count: int,
-        *,
-        partition: int | None = None,
-        isolation: Isolation = READ_COMMITTED,
-        timeout: float = TIMEOUT_S,
-    ) -> list[TestRecord]:
-        given = {"partition": partition, "isolation": isolation, "timeout": timeout}
-        return cast("list[TestRecord]", self._wait("wait_records", topic, count, **given))
-
-    def wait_rebalances(self, group: str, count: int, timeout: float = TIMEOUT_S) -> int:
-        return cast(int, self._wait("wait_rebalances", group, count, timeout))
-
-    # Trouble
-
-    def check(self) -> None:
-        self._call("check")
-
-    def fault(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
-        """The same as `faults.add`: `with c.fault("drop", api="OffsetCommit") as fault:`."""
-        return self.faults.add(action, **given)
-
-    def settle(self) -> None:
-        self._call("settle")
-
-    def restart(self, *, lose_memory: bool = False) -> None:
-        self._call("restart", lose_memory=lose_memory)
-
-    def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        check_arguments(getattr(Operations, name), args, options)
-        return result_of(self._host.call(name, *args, **options))
-
-    def _wait(self, name: str, *args: Any, **options: Any) -> Any:
-        """Refuse to wait on an event loop, as that would block the clients that it waits for."""
-        if on_a_loop():
-            raise HarnessError(
-                f"{name} would block the running event loop: await c.aio.{name}(...)"
-            )
-        return self._call(name, *args, **options)
 
 
 def _options(
@@ -375,14 +265,21 @@ def _options(
 
 class GroupCoordinatorFactory(Protocol):
     """The type of the fixture `groupd_factory`: `GroupCoordinator.start`, for brokers that are
-    closed at the end of the test."""
+    closed at the end of the test.
+
+    >>> east = groupd_factory(topics={"orders": 6})
+    >>> east.topics()
+    {'orders': 6}
+    """
 
     def __call__(
         self,
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, object] | None = None,
         **options: Unpack[StartOptions],
-    ) -> GroupCoordinator: ...
+    ) -> GroupCoordinator:
+        """Start a broker; see `GroupCoordinator.start`."""
+        ...
 
 
 START: Callable[..., Any] = vars(GroupCoordinator)["start"].__func__

@@ -27,8 +27,7 @@ class OffsetOperations:
     _engine: Engine
 
     async def commit(self, group: str, offsets: Places) -> None:
-        """Set offsets from outside the group. Refused (UNKNOWN_MEMBER_ID) while the group has
-        members."""
+        """See `GroupCoordinator.commit`."""
         by_topic: dict[str, list[CommitPartition]] = {}
         for (topic, partition), offset in _flat(offsets).items():
             by_topic.setdefault(topic, []).append(CommitPartition(partition, offset))
@@ -40,20 +39,12 @@ class OffsetOperations:
                 check_code(f"offset of {topic.name}-{part.partition}", part.error, None)
 
     async def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """The durable offsets of a group by (topic, partition); empty when it has committed
-        nothing. Raises NotFound for a group that never existed."""
+        """See `GroupCoordinator.committed`."""
         check_group(self._engine, group)
         return self._committed(group)
 
     async def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """The number of records not yet committed, by (topic, partition), for all partitions of the
-        topics that the group has committed to or that its members subscribe to. Without a committed
-        offset all records of the partition count.
-
-        It counts records, not offsets: those that a read_committed consumer would still get. The
-        result is never empty: raises NotFound for a group that never existed, and HarnessError when
-        the group has neither offsets nor topics.
-        """
+        """See `GroupCoordinator.lag`."""
         check_group(self._engine, group)
         await self._engine.end_transactions()
         found = {reader.place: await reader.count() for reader in self._readers(group)}
@@ -67,9 +58,7 @@ class OffsetOperations:
     async def wait_lag(
         self, group: str, at_most: int = 0, timeout: float = TIMEOUT_S
     ) -> dict[tuple[str, int], int]:
-        """Wait until at most `at_most` records of all the group's partitions together are not yet
-        committed. Returns the lag, as `lag` does. If the group has no offsets and no topics yet,
-        the call waits for them."""
+        """See `GroupCoordinator.wait_lag`."""
         last: dict[tuple[str, int], int] = {}
         readers: list[PartitionReader] = []
 

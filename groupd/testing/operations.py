@@ -1,8 +1,9 @@
 """Everything that a test can do with its broker: the whole public interface, as coroutines.
 
-`GroupCoordinator` has each of these as a plain method and, under `aio`, as a coroutine for any
-event loop. They run on the broker's loop. Arguments and results are plain data, so that the same
-calls can go to another process or over HTTP. Waits take their timeout in seconds of real time.
+`GroupCoordinator` has each of these as a plain method, which describes it, and, under `aio`, as
+a coroutine for any event loop. They run on the broker's loop. Arguments and results are plain data,
+so that the same calls can go to another process or over HTTP. Waits take their timeout in seconds
+of real time.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Operations(
     # Groups
 
     async def groups(self) -> list[GroupSummary]:
-        """`group_id`, `type` and `state` of every group, by id."""
+        """See `GroupCoordinator.groups`."""
         found = [
             summary
             for shard in self._engine.broker.shards
@@ -51,27 +52,24 @@ class Operations(
         return cast("list[GroupSummary]", sorted(found, key=itemgetter("group_id")))
 
     async def describe(self, group: str) -> GroupDescription:
-        """A group as `/groups/{id}` of the admin port shows it. Raises NotFound when the group does
-        not exist, or not any more."""
+        """See `GroupCoordinator.describe`."""
         shown = self._engine.describe(group)
         if shown is None:
             raise no_group(self._engine, group)
         return shown
 
     async def events(self, group: str) -> list[GroupEvent]:
-        """The last events of a group, oldest first (docs/operating.md); also for a group that is
-        gone. Raises NotFound for a group that never existed."""
+        """See `GroupCoordinator.events`."""
         check_group(self._engine, group)
         return self._engine.history.of(group)
 
     async def rebalances(self, group: str) -> int:
-        """The number of rebalances: target assignments of a consumer group, completed generations
-        of a classic group. Raises NotFound for a group that never existed."""
+        """See `GroupCoordinator.rebalances`."""
         check_group(self._engine, group)
         return self._engine.history.rebalances(group)
 
     async def report(self) -> str:
-        """The latest events of the groups that were most recently active, as text."""
+        """See `GroupCoordinator.report`."""
         groups = self._engine.history.latest(GROUPS_MAX)
         return "\n".join(
             f"group {group}:\n{timeline_text(self._engine.history.of(group))}" for group in groups
@@ -80,7 +78,7 @@ class Operations(
     # Invariants
 
     async def check(self) -> None:
-        """Raises InvariantViolation if the coordinator has broken one of its promises so far."""
+        """See `GroupCoordinator.check`."""
         violations = self._engine.invariants.violations
         if violations:
             raise InvariantViolation("\n\n".join(violations))
@@ -88,12 +86,7 @@ class Operations(
     # Time and life
 
     async def advance(self, ms: int, *, keep_connected: bool = True) -> int:
-        """Let `ms` pass and return how many timers fired. The timers fire in order, each at its
-        time, and all their effects are durable and answered when the call returns.
-
-        Members whose connection is open count as heartbeating during that time. With
-        `keep_connected=False` no member does: every session that is due in that time expires.
-        """
+        """See `HarnessClock.advance`."""
         return await self._engine.advance(ms, keep_connected=keep_connected)
 
     async def set_clock(self, mode: str | float) -> None:
@@ -110,12 +103,11 @@ class Operations(
         return now.monotonic_ms, now.wall_ms
 
     async def settle(self) -> None:
-        """Wait until everything that has come in so far is durable and answered."""
+        """See `GroupCoordinator.settle`."""
         await self._engine.settle()
 
     async def restart(self, *, lose_memory: bool = False) -> None:
-        """Stop properly and start again on the same port; with `lose_memory` with empty logs and no
-        topics."""
+        """See `GroupCoordinator.restart`."""
         await self._engine.restart(lose_memory=lose_memory)
 
     async def client_config(
@@ -127,9 +119,8 @@ class Operations(
         protocol: GroupProtocol = CLASSIC,
         role: Role = "consumer",
     ) -> dict[str, Any]:
-        """Settings for a client of this broker in tests, in the name of `user`; see
-        `client_settings.client_config`. Settings that are objects of the library cannot be told:
-        HarnessError."""
+        """See `GroupCoordinator.client_config`. Settings that are objects of the library cannot be
+        told: HarnessError."""
         host, port = self._engine.kafka
         made = client_config(library, f"{host}:{port}", protocol=protocol, role=role)
         secured = self._engine.secured
@@ -146,7 +137,7 @@ class Operations(
         protocol: GroupProtocol = CLASSIC,
         role: Role = "consumer",
     ) -> str:
-        """`client_config` of the Java client as the text of a `.properties` file."""
+        """See `GroupCoordinator.client_properties`."""
         return as_properties(
             await self.client_config(
                 "java", user=user, mechanism=mechanism, protocol=protocol, role=role

@@ -9,8 +9,11 @@ tests, for pytest-asyncio, for anyio, and in each worker of pytest-xdist.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
@@ -35,16 +38,36 @@ _BROKERS = pytest.StashKey[list["GroupCoordinator"]]()
 _RECORDINGS = pytest.StashKey["Recordings"]()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", MARKER)
+class AsInstalled:
+    """Finds the modules of groupd before pytest's import hook does.
+
+    pytest rewrites the `assert`s of all packages of a distribution that has a plugin: it would
+    parse and compile each module of groupd, in every run where it may not keep the result.
+    """
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, path, target) if name.startswith("groupd.") else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    sys.meta_path.insert(0, AsInstalled)  # the first hook: before conftests are imported
     parser.getgroup("groupd").addoption(
         "--groupd-record",
         metavar="DIR",
         help="record the brokers of every test, and keep the recordings of those that fail",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+def pytest_unconfigure() -> None:
+    if AsInstalled in sys.meta_path:
+        sys.meta_path.remove(AsInstalled)
 
 
 @pytest.fixture
@@ -86,6 +109,14 @@ def groupd_session(request: pytest.FixtureRequest) -> Iterator[GroupCoordinator]
 
 
 # Not `wrapper=True`: pytest before 8 may run with a pluggy that has only the older form.
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, None]:
+    """Closes the test's clients while their event loops are still there."""
+    for broker in _used_by(item):
+        broker.close_clients()
+    yield
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

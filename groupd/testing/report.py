@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from groupd.testing.answers import GroupDescription
+from groupd.coordinator.suggest import did_you_mean
+from groupd.testing.answers import GroupDescription, Member
 
 GROUPS_MAX = 5
 
 
-def group_text(group: GroupDescription) -> str:
-    """The state, the members, and which member waits for which: the view of `/groups/{id}` in a few
-    lines."""
+def group_text(group: GroupDescription, topics: Collection[str]) -> str:
+    """The state, the members, what they subscribe to, and which member waits for which: the view of
+    `/groups/{id}` in a few lines. `topics`: those that there are."""
     if group is None:
         return "there is no such group"
     epoch = group.get("group_epoch", group.get("generation"))
@@ -24,6 +25,7 @@ def group_text(group: GroupDescription) -> str:
             if member["pending_revocation"]:
                 facts += f", gives up {_places(member['pending_revocation'])}"
         lines.append(f"  member {name}: {facts}")
+        lines.append(f"    subscribes to {_subscribed(member, topics)}")
     lines += [
         f"  blocked: {entry['member_id'] or 'the group'}: {entry['why']}"
         for entry in group.get("blocked", ())
@@ -32,6 +34,16 @@ def group_text(group: GroupDescription) -> str:
         who = f" of {deadline['member_id']}" if deadline["member_id"] else ""
         lines.append(f"  {deadline['kind']}{who} is due in {deadline['in_ms']} ms")
     return "\n".join(lines)
+
+
+def _subscribed(member: Member, topics: Collection[str]) -> str:
+    found = [
+        name if name in topics else f"{name} (there is no such topic{did_you_mean(name, topics)})"
+        for name in member["subscribed_topic_names"]
+    ]
+    if regex := member.get("subscribed_topic_regex"):
+        found.append(f"the regular expression {regex}")
+    return ", ".join(found) or "nothing"
 
 
 def _places(owned: Mapping[str, Sequence[int]]) -> str:

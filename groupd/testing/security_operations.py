@@ -28,7 +28,7 @@ class SecurityOperations:
         return self._engine.secured.login(user, mechanism)
 
     async def token(self, user: str, lifetime_s: int = TOKEN_LIFETIME_S) -> str:
-        """A signed token for OAUTHBEARER, which is valid for `lifetime_s` seconds from now."""
+        """See `GroupCoordinator.token`."""
         return self._engine.secured.token(user, lifetime_s)
 
     async def token_file(self, user: str) -> str:
@@ -38,18 +38,17 @@ class SecurityOperations:
     # Users
 
     async def users(self) -> list[str]:
-        """Names of the users, sorted."""
+        """See `GroupCoordinator.users`."""
         return sorted(self._engine.secured.users)
 
     async def add_user(self, name: str, password: str) -> None:
-        """Add a user, or change its password. It can log in by SCRAM and OAUTHBEARER, and with a
-        certificate of its own; users of PLAIN are those of the start."""
+        """See `GroupCoordinator.add_user`."""
         secured = self._engine.secured
         await add_scram_users(self._engine.ask, {name: password}, secured.scram_mechanisms)
         secured.users[name] = password
 
     async def remove_user(self, name: str) -> None:
-        """Remove a user. Its open connections stay, as in Kafka."""
+        """See `GroupCoordinator.remove_user`."""
         secured = self._engine.secured
         if name not in secured.users:
             raise HarnessError(f"no user {name!r}")
@@ -60,17 +59,17 @@ class SecurityOperations:
     # ACLs
 
     async def acls(self) -> list[str]:
-        """All ACLs, as rules, sorted."""
+        """See `GroupCoordinator.acls`."""
         reply = await self._engine.ask(DescribeAclsRequest(AclFilter()), ACLS_VERSION)
         check_code("ACLs", reply.error, reply.error_message)
         return sorted(shown(acl) for found in reply.resources for acl in found.acls)
 
     async def add_acls(self, rules: Iterable[AclRule]) -> None:
-        """Add ACLs; `groupd.testing.acl_rules` says how a rule is written."""
+        """See `GroupCoordinator.add_acls`."""
         await add_acls(self._engine.ask, parse(rules))
 
     async def remove_acls(self, rules: Iterable[AclRule]) -> None:
-        """Remove ACLs, each written as it was added. One that is not there is no mistake."""
+        """See `GroupCoordinator.remove_acls`."""
         filters = [
             AclFilter(a.resource_type, a.name, a.pattern, a.principal, a.host, a.operation,
                       a.permission)

@@ -37,29 +37,27 @@ class TopicOperations:
     async def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Create one topic, with topic configs by Kafka's names."""
+        """See `GroupCoordinator.create_topic`."""
         await self._create([NewTopic(name, partitions, 1, configs=tuple((config or {}).items()))])
 
     async def create_topics(self, topics: Mapping[str, int]) -> None:
-        """Create several topics: {"orders": 6, "payments": 3}."""
+        """See `GroupCoordinator.create_topics`."""
         await self._create([NewTopic(name, count, 1) for name, count in topics.items()])
 
     async def delete_topic(self, name: str) -> None:
-        """Delete the topic and its records. The offsets committed for it are deleted a little
-        later."""
+        """See `GroupCoordinator.delete_topic`."""
         find_topic(self._engine, name)
         request = DeleteTopicsRequest(((name, NO_TOPIC_ID),))
         reply = await self._engine.ask(request, DELETE_TOPICS_VERSION)
         check_code(f"topic {name}", reply.topics[0].error, reply.topics[0].error_message)
 
     async def topics(self) -> dict[str, int]:
-        """The number of partitions by topic name, without internal topics."""
+        """See `GroupCoordinator.topics`."""
         catalogue = self._engine.daemon.data_plane.catalogue
         return {topic.name: topic.partitions for topic in catalogue.topics() if not topic.internal}
 
     async def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
-        """Append records and wait until they are durable. Returns them with their partition and
-        offset. `groupd.testing.records` says what a record may be."""
+        """See `GroupCoordinator.produce`."""
         known = find_topic(self._engine, topic)
         now_ms = self._engine.clock.now().wall_ms
         made = placed(records, known.partitions, now_ms)
@@ -83,13 +81,7 @@ class TopicOperations:
     async def records(
         self, topic: str, partition: int | None = None, *, isolation: Isolation = READ_COMMITTED
     ) -> list[TestRecord]:
-        """The records of a topic, decoded, in the order of partition and offset; `partition` None =
-        all.
-
-        `isolation` is a consumer's isolation level: "read_committed" leaves out the records of
-        aborted transactions and everything from the first open transaction on, "read_uncommitted"
-        does not. A transaction counts as ended once its producer has been told.
-        """
+        """See `GroupCoordinator.records`."""
         await self._engine.end_transactions()
         known = find_topic(self._engine, topic)
         found: list[TestRecord] = []
@@ -106,9 +98,7 @@ class TopicOperations:
         isolation: Isolation = READ_COMMITTED,
         timeout: float = TIMEOUT_S,
     ) -> list[TestRecord]:
-        """Wait until the topic (or the partition) has at least `count` records, as `records` reads
-        them. Returns all records that it has then. If the topic does not exist yet, the call waits
-        for it."""
+        """See `GroupCoordinator.wait_records`."""
         waiting = _Waiting(self._engine, topic, partition, isolation)
 
         async def look(changed: asyncio.Event) -> list[TestRecord] | None:

@@ -24,13 +24,7 @@ class Waits:
     async def wait_stable(
         self, group: str, members: int | None = None, timeout: float = TIMEOUT_S
     ) -> GroupDescription:
-        """Wait until the group is Stable and every member has acknowledged the group epoch (or the
-        generation), with exactly `members` members if that is given. Returns the group, as
-        `describe` shows it.
-
-        This is the coordinator's view. A client calls its rebalance listener at about the time at
-        which it acknowledges.
-        """
+        """See `GroupCoordinator.wait_stable`."""
 
         def ready() -> GroupDescription | None:
             shown = self._settled(group)
@@ -48,8 +42,7 @@ class Waits:
         )
 
     async def wait_members(self, group: str, count: int, timeout: float = TIMEOUT_S) -> list[str]:
-        """Wait until the group has exactly `count` members; returns their ids. 0 is also reached
-        when the group is gone. Raises NotFound for a group that never existed."""
+        """See `GroupCoordinator.wait_members`."""
         if count == 0:
             check_group(self._engine, group)
 
@@ -67,9 +60,7 @@ class Waits:
     async def wait_epoch(
         self, group: str, member: str, epoch: int, timeout: float = TIMEOUT_S
     ) -> int:
-        """Wait until the member has acknowledged `epoch` (in a classic group, the generation) or a
-        later one, that is, until it has named it in a heartbeat. Returns the epoch that the member
-        is at."""
+        """See `GroupCoordinator.wait_epoch`."""
 
         def ready() -> int | None:
             said = self._engine.acknowledged(group, member)
@@ -90,14 +81,7 @@ class Waits:
         member: str | None = None,
         timeout: float = TIMEOUT_S,
     ) -> str | None:
-        """Wait until `member` does not hold the partition any more; without `member`, the one that
-        holds it at the time of the call. A member that is still revoking holds the partition.
-        Returns the new holder, None = there is none. Raises NotFound for a group that never existed
-        and for a topic that does not exist.
-
-        In a classic group a member holds a partition until a new generation gives it to another
-        one.
-        """
+        """See `GroupCoordinator.wait_released`."""
         check_group(self._engine, group)
         partitions_of(find_topic(self._engine, topic), partition)
         first = member or self._holder(group, topic, partition)
@@ -117,7 +101,7 @@ class Waits:
     async def wait_owned(
         self, group: str, topic: str, partition: int, timeout: float = TIMEOUT_S
     ) -> str:
-        """Wait until some member owns the partition; returns that member's id."""
+        """See `GroupCoordinator.wait_owned`."""
 
         def ready() -> str | None:
             shown = self._settled(group)
@@ -134,8 +118,7 @@ class Waits:
     async def wait_committed(
         self, group: str, topic: str, partition: int, offset: int, timeout: float = TIMEOUT_S
     ) -> int:
-        """Wait until the group's offset of the partition is at least `offset`; returns that
-        offset."""
+        """See `GroupCoordinator.wait_committed`."""
         place = (group, topic, partition)
 
         def ready() -> int | None:
@@ -152,8 +135,7 @@ class Waits:
         return await self._engine.watch.until(ready, timeout, explain)
 
     async def wait_rebalances(self, group: str, count: int, timeout: float = TIMEOUT_S) -> int:
-        """Wait until there have been `count` rebalances since the start (see `rebalances`); returns
-        their number. Call `wait_stable` after it to wait for the end of the last one."""
+        """See `GroupCoordinator.wait_rebalances`."""
 
         def ready() -> int | None:
             seen = self._engine.history.rebalances(group)

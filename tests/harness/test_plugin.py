@@ -148,6 +148,28 @@ def test_the_plugin_imports_nothing_of_the_broker() -> None:
     assert done.stdout.strip() == str(["groupd", "groupd.testing", "groupd.testing.pytest_plugin"])
 
 
+REWRITTEN = """
+import sys
+
+def test_it(groupd):
+    hooks = {name: type(module.__spec__.loader).__name__ for name, module in sys.modules.items()
+             if name.partition(".")[0] == "groupd"}
+    assert len(hooks) > 100
+    rewritten = [name for name, hook in hooks.items() if hook == "AssertionRewritingHook"]
+    assert set(rewritten) <= {"groupd", "groupd.testing", "groupd.testing.pytest_plugin"}
+"""
+MARKED = "import pytest\npytest.register_assert_rewrite('groupd')\n"
+
+
+def test_pytest_rewrites_nothing_but_the_plugin(pytester: pytest.Pytester) -> None:
+    """pytest marks the packages of a distribution with a plugin, as it does when it is told to."""
+    pytester.makepyfile(marked=MARKED)
+    pytester.makepyfile(REWRITTEN)
+    pytester.makeconftest(CONFTEST)
+    result = pytester.runpytest_subprocess("-p", "marked", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+
+
 TIMEOUT = """
 from confluent_kafka import Consumer
 import pytest

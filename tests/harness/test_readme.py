@@ -1,4 +1,5 @@
-"""What the README tells newcomers to write, run as they would; the examples run by themselves."""
+"""What README and docs/testing.md tell newcomers to write, run as they would; the examples run by
+themselves."""
 
 from __future__ import annotations
 
@@ -7,13 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.test_plugin import run
+from tests.harness.test_plugin import SCOPE, run
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"<!-- test_billing\.py -->\n```python\n(.*?)```\n", re.DOTALL)
+BLOCK = re.compile(r"<!-- test_(?:billing|clients)\.py -->\n```python\n(.*?)```\n", re.DOTALL)
+REPORT = re.compile(r"```\n(\$ \.venv/bin/pytest -v\n.*?)```\n", re.DOTALL)
 
 
-def test_your_consumer_in_five_minutes(pytester: pytest.Pytester) -> None:
-    found = BLOCK.search((ROOT / "README.md").read_text())
+@pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
+def test_what_newcomers_copy(pytester: pytest.Pytester, page: str) -> None:
+    found = BLOCK.search((ROOT / page).read_text())
     assert found is not None
-    run(pytester, found.group(1)).assert_outcomes(passed=2)
+    run(pytester, found.group(1), "-o", SCOPE).assert_outcomes(passed=2)
+
+
+def test_the_report_that_the_readme_shows(pytester: pytest.Pytester) -> None:
+    text = (ROOT / "README.md").read_text()
+    code, shown = BLOCK.search(text), REPORT.search(text)
+    assert code is not None
+    assert shown is not None
+    # `run` names the file after this test.
+    result = run(pytester, code.group(1), "-v", "-o", SCOPE)
+    printed = "\n".join(result.outlines).replace(f"{pytester._name}.py", "test_billing.py")
+    for line in re.findall(r"^test_billing.*|^collecting .*", shown[1], re.MULTILINE):
+        assert line in printed, printed

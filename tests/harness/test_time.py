@@ -8,6 +8,7 @@ import time
 import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaConsumer
 
 from groupd.testing import GroupCoordinator, WaitTimeout
@@ -127,6 +128,33 @@ def test_a_topic_is_compacted_when_advance_returns(c: GroupCoordinator) -> None:
     c.clock.advance(60_000)
     left = [(r.offset, r.key, r.value) for r in c.records("state")]
     assert left == [(1, b"b", b"1"), (2, b"c", b"1"), (3, b"a", b"2")]
+
+
+@pytest.mark.groupd(clock="frozen")
+def test_a_topic_that_becomes_a_compacted_one_later_is_compacted_too(c: GroupCoordinator) -> None:
+    c.create_topic("state", config={"segment.ms": "1000"})
+    c.produce("state", [{"key": "a", "value": value} for value in "12"])
+    c.clock.advance(3_600_000)
+    assert len(c.records("state")) == 2
+    admin = AdminClient({"bootstrap.servers": c.bootstrap_servers})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "state")
+    resource.add_incremental_config(
+        ConfigEntry("cleanup.policy", "compact", None, incremental_operation=AlterConfigOpType.SET)
+    )
+    (done,) = admin.incremental_alter_configs([resource]).values()
+    done.result(10)
+    c.produce("state", [{"key": "b", "value": "1"}])
+    c.clock.advance(60_000)
+    assert [(r.offset, r.key) for r in c.records("state")] == [(1, b"a"), (2, b"b")]
+
+
+@pytest.mark.groupd(clock="frozen")
+def test_days_in_which_nothing_happens_are_a_few_thousand_timers(c: GroupCoordinator) -> None:
+    """Retention, idle producers and the offsets of one group are looked for, nothing else: with
+    every period of every timer it were 176,000."""
+    c.commit("billing", {("orders", 0): 0})
+    assert c.clock.advance(8 * 86_400_000) < 6_000
+    assert c.committed("billing") == {}, "the retention of seven days is over"
 
 
 @pytest.mark.groupd(config={"group.initial.rebalance.delay.ms": 3000}, clock="frozen")

@@ -88,8 +88,9 @@ def test_reprs(groupd: GroupCoordinator) -> None:
     groupd.clock.run(4)
     assert repr(groupd.clock).startswith("<Clock 4 times as fast, 20")
     fault = groupd.fault("error", api="OffsetCommit", code="NOT_COORDINATOR")
-    assert repr(fault) == "<Fault 1 error api=OffsetCommit code=NOT_COORDINATOR>"
-    assert repr(groupd.recipes.slow_rebalance("billing")) == "<Incident {'faults': [2]}>"
+    assert repr(fault) == "<Fault 1 error api=OffsetCommit code=NOT_COORDINATOR: 0 hits>"
+    incident = groupd.recipes.slow_rebalance("billing")
+    assert repr(incident).startswith("<Incident slow_rebalance: <Fault 2 hold api=JoinGroup,")
     record = TestRecord(b"v", b"k", (("h", b"1"),), partition=2, offset=7)
     assert repr(record) == "<TestRecord 2@7 b'k'=b'v' {'h': b'1'}>"
     assert repr(TestRecord(None)) == "<TestRecord None>"

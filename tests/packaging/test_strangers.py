@@ -11,6 +11,8 @@ import pytest
 from tests.support.distributions import FOLDERS, Distributions, run
 
 TESTS = """\
+import sys
+
 import coordinator, pipeline, protocol, storage
 from groupd.testing import GroupCoordinator
 
@@ -24,6 +26,14 @@ def test_the_fixture(groupd):
     groupd.create_topic("orders", 3)
     groupd.produce("orders", ["coffee"])
     assert [record.value for record in groupd.records("orders")] == [b"coffee"]
+
+
+def test_what_pytest_has_rewritten(groupd):
+    hooks = {name: type(module.__spec__.loader).__name__ for name, module in sys.modules.items()
+             if name.partition(".")[0] == "groupd"}
+    assert len(hooks) > 100
+    rewritten = [name for name, hook in hooks.items() if hook == "AssertionRewritingHook"]
+    assert sorted(rewritten) == ["groupd", "groupd.testing", "groupd.testing.pytest_plugin"]
 
 
 def test_a_broker_in_a_process_of_its_own():
@@ -62,7 +72,7 @@ def project(made: Distributions, tmp_path_factory: pytest.TempPathFactory) -> Pr
 
 def test_its_pytest_runs_with_the_fixture(project: Project) -> None:
     output = project.run("python", "-m", "pytest", "-p", "no:cacheprovider", "-rA")
-    assert "3 passed" in output
+    assert "4 passed" in output
 
 
 @pytest.mark.parametrize(

@@ -120,11 +120,21 @@ def test_of_61_empty_group_without_offsets(shard: Shard) -> None:
 
 
 def test_sweep_interval(shard: Shard) -> None:
+    shard.group(state="Stable")
     shard.offsets.start(shard.now)
     assert shard.state.deadlines.due(SWEEP_DEADLINE) == 1000 + 600000
     later(shard, 600000)
     sweep(shard)
     assert shard.state.deadlines.due(SWEEP_DEADLINE) == 1000 + 2 * 600000
+
+
+def test_a_sweep_waits_for_the_first_group(shard: Shard) -> None:
+    shard.offsets.start(shard.now)
+    shard.offsets.go_on()
+    assert shard.state.deadlines.next_deadline() is None
+    shard.group()
+    shard.offsets.go_on()
+    assert shard.state.deadlines.due(SWEEP_DEADLINE) == 1000 + 600000
 
 
 def stored(shard: Shard, partition: int, topic_id: bytes, producer: int = -1) -> None:

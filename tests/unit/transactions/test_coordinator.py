@@ -382,6 +382,17 @@ async def test_a_transaction_that_times_out_is_aborted_and_its_producer_fenced(
     assert await bench.init() == (NONE, 1000, 2)
 
 
+async def test_nothing_is_looked_for_while_no_transaction_is_open(start: Start) -> None:
+    bench = await start()
+    hours = 24
+    assert bench.clock.advance(hours * 3_600_000) <= hours + 1, "unused ids, once an hour"
+    await bench.begin(T0)
+    bench.clock.advance(TIMEOUT_MS + 10_000)
+    await settle()
+    assert bench.state == "CompleteAbort"
+    assert bench.clock.advance(hours * 3_600_000) <= hours + 1
+
+
 async def test_timeouts_go_on_after_a_restart_and_for_every_transaction(start: Start) -> None:
     bench = await start(transaction_abort_interval_ms=1000)
     await bench.begin(T0, name="a")
