@@ -277,7 +277,7 @@ class Connection(ClientSocket):
         try:
             header = parse_request_header(frame, API_BY_KEY)
             if self._quotas.active and (owed_ms := self.session.owed_ms(self._metering, header)):
-                self._frames.appendleft(frame)
+                self._frame = frame
                 self._wait(self._metering.clock, owed_ms)
                 return
             self._unanswered += 1
