@@ -15,6 +15,7 @@ from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.outgoing import Outgoing
 from groupd.coordinator.server.receiving import READ_BYTES, Receiver
+from groupd.coordinator.server.turns import SHORT_BYTES
 from groupd.protocol.wire.framing import FrameSplitter
 
 log = structlog.get_logger("groupd.connection")
@@ -61,11 +62,12 @@ class ClientSocket(Receiver):
         """From now on a frame may have at most `most` bytes."""
         self._splitter.max_frame_bytes = most
 
-    def _line_up(self) -> None:
-        """Work on, and read on, when it is this connection's turn in the line."""
+    def _line_up(self, step: bool = False) -> None:
+        """Work on, and read on, when it is this connection's turn in the line. `step`: what waits
+        is a step of a login."""
         self._in_line = True
         self._read(False)
-        self._turns.line_up(self)
+        self._turns.line_up(self, step or len(self._splitter.rest) <= SHORT_BYTES)
 
     def start_some(self) -> None:
         """It is this connection's turn in the line: start some of the requests that have come."""

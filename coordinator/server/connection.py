@@ -140,13 +140,14 @@ class Connection(ClientSocket):
                 self._stats.bytes_in += len(data)
                 self._out.write(reply)
                 return
+        self._stats.bytes_in += len(data)
+        if not (self.closed or self._stopped):
+            self._quiet = False
+            self._splitter.feed(data)
         if len(data) >= READ_BYTES and self._turns.used_up():
             self._line_up()  # more is there, most likely
         if self.closed or self._stopped:
             return
-        self._quiet = False
-        self._stats.bytes_in += len(data)
-        self._splitter.feed(data)
         if self.account.incoming and not self._splitter.missing:
             self.account.arrived()
         self._pump()
@@ -224,10 +225,11 @@ class Connection(ClientSocket):
                 self._pumping = True
                 while self._may_start():
                     gate = self._gate
-                    if not until_ns and (self._splitter.rest or (gate and gate.login)):
+                    login = gate is not None and gate.login
+                    if not until_ns and (login or self._splitter.rest):
                         until_ns = self._turns.until(in_turn)
                     if until_ns and elapsed() > until_ns:
-                        self._line_up()
+                        self._line_up(login)
                         break
                     frame, self._frame = self._frame, None
                     assert frame is not None

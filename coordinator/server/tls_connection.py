@@ -19,6 +19,7 @@ from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.receiving import READ_BYTES, Receiver
 from groupd.coordinator.server.tls_records import HEADER, RECORD_MAX, Records
+from groupd.coordinator.server.turns import SHORT_BYTES
 
 log = structlog.get_logger("groupd.tls")
 
@@ -222,7 +223,7 @@ class TlsConnection(asyncio.Transport, Receiver):
     def _line_up(self) -> None:
         self._in_line = True
         self._read(False)
-        self._turns.line_up(self)
+        self._turns.line_up(self, not self._open or len(self._records.rest) <= SHORT_BYTES)
 
     def start_some(self) -> None:
         """It is this connection's turn in the line."""

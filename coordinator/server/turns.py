@@ -28,8 +28,8 @@ SHARE_NS = 300_000
 """How long a connection may work at least when its turn in the line has come. A dozen heartbeats
 fit in, or some commits, which then share a write to the log."""
 
-LIGHT = 4
-"""Who needs no more than so many shares at a time does not wait behind all who need more."""
+SHORT_BYTES = 512
+"""Who has sent no more than this does not wait behind those who have sent more."""
 
 _OLD_NS = int(INTERVAL_S * 1e9) + BUDGET_NS
 _HALF_NS = int(INTERVAL_S * 1e9) + BUDGET_NS // 2
@@ -45,26 +45,15 @@ class RequestTurns:
     """The line of the connections. `stalls`: the timer that tells how old a turn of the loop is.
     `elapsed()`: the time in nanoseconds."""
 
-    __slots__ = (
-        "_had",
-        "_heavy",
-        "_light",
-        "_scheduled",
-        "_served",
-        "_share_ns",
-        "_stalls",
-        "elapsed",
-    )
+    __slots__ = ("_long", "_scheduled", "_served", "_share_ns", "_short", "_stalls", "elapsed")
 
     def __init__(self, stalls: LoopStalls, elapsed: Callable[[], int] = elapsed_ns) -> None:
         self._stalls = stalls
         self.elapsed = elapsed
-        self._light: dict[Starter, int] = {}
-        """Those in line, and how many shares they have had since they had nothing to do."""
-        self._heavy: dict[Starter, int] = {}
-        """The same for those who have had `LIGHT` or more."""
-        self._had = 0
-        """The shares of the connection whose turn it is; 0 while it is nobody's."""
+        self._short: dict[Starter, bool] = {}
+        """Those in line who have sent little, or a step of a login or handshake."""
+        self._long: dict[Starter, bool] = {}
+        """Those who have sent more."""
         self._served = 0
         """How many shares there have been."""
         self._share_ns = SHARE_NS
@@ -82,48 +71,38 @@ class RequestTurns:
         """Whether this turn of the loop has no time left for what comes."""
         return self.elapsed() > self._stalls.rang_ns + _OLD_NS
 
-    def line_up(self, connection: Starter) -> None:
-        """Let `connection` work on when it is its turn; a second call changes nothing."""
-        line = self._light if self._had < LIGHT else self._heavy
-        if connection not in self._light and connection not in self._heavy:
-            line[connection] = self._had
+    def line_up(self, connection: Starter, short: bool) -> None:
+        """Let `connection` work on when it is its turn; a second call changes nothing. `short`: it
+        has sent no more than `SHORT_BYTES`, or a step of a login or handshake."""
+        if connection not in self._short and connection not in self._long:
+            (self._short if short else self._long)[connection] = True
         self._schedule()
 
     def leave(self, connection: Starter) -> None:
         """The connection is closed."""
-        self._light.pop(connection, None)
-        self._heavy.pop(connection, None)
+        self._short.pop(connection, None)
+        self._long.pop(connection, None)
 
     def _schedule(self) -> None:
         """Runs `_next` once in each turn: a connection may get in line again while it runs."""
-        if not self._scheduled and (self._light or self._heavy):
+        if not self._scheduled and (self._short or self._long):
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        """Half of a turn is for those who stand in line, the other half for what arrives. In line
-        three take turns: who came last and who waits longest of those who have had few shares, and
-        one of those who have had many. So a client that needs a few shares does not wait behind a
-        thousand that came before it, and everybody gets on."""
+        """Half of a turn is for those who stand in line, the other half for what arrives. Those who
+        have sent little take turns with those who have sent much: a client with two heartbeats does
+        not wait behind a thousand with all they can send, and these get on, too."""
         self._scheduled = False
-        light, heavy = list(self._light), list(self._heavy)
+        short, long = self._short, self._long
         left_ns = self._stalls.rang_ns + _HALF_NS - self.elapsed()
-        self._share_ns = max(SHARE_NS, left_ns // max(1, len(light) + len(heavy)))
-        kinds = [light[::-1], heavy, light]
-        first = self._served % len(kinds)
-        by_turns = chain.from_iterable(zip_longest(*kinds[first:], *kinds[:first]))
-        for connection in filter(None, dict.fromkeys(by_turns)):
-            had = self._light.pop(connection, None)
-            if had is None:
-                had = self._heavy.pop(connection, None)
-            if had is None:
-                continue  # it has left
-            self._had = had + 1
-            self._served += 1
-            try:
+        self._share_ns = max(SHARE_NS, left_ns // max(1, len(short) + len(long)))
+        both = (tuple(short), tuple(long))
+        by_turns = zip_longest(*(both[::-1] if self._served % 2 else both))
+        for connection in filter(None, chain.from_iterable(by_turns)):
+            if short.pop(connection, False) or long.pop(connection, False):
+                self._served += 1
                 connection.start_some()
-            finally:
-                self._had = 0
-            if self.elapsed() - self._stalls.rang_ns > _HALF_NS:
-                break
+                if self.elapsed() - self._stalls.rang_ns > _HALF_NS:
+                    break
         self._schedule()
