@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import http.client
-import math
 import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 from groupd.protocol.records.batch_builder import encode_batch
@@ -68,12 +66,8 @@ def large_tokens(scene: Scene, _: Any) -> None:
     scene.got.note = f"{count:,} tokens of {len(token):,} bytes"
 
 
-def _guess(scene: Scene, links: Sequence[Link], right_each: int = 0) -> list[int]:
-    """The errors of the logins that were answered; 0 for one that has succeeded. `right_each`: of
-    so many passwords one is right; 0: none is."""
-    for number, link in enumerate(links, 1):
-        right = right_each and number % right_each == 0
-        link.send_some(login(GUESSED, GUESSED_PASSWORD if right else "wrong"))
+def _answered(scene: Scene, links: Sequence[Link]) -> list[int]:
+    """The errors of the logins that were answered; 0 for one that has succeeded."""
     found = []
     for data in answers(scene, links, _PATIENCE_S).values():
         at = 4 + int.from_bytes(data[:4]) if len(data) >= 4 else 0
@@ -86,7 +80,9 @@ def guesses(scene: Scene, _: Any) -> None:
     """All connections are made first, then all send a password, one in ten the right one."""
     links = all_in(scene, BEFORE, GUESSES)
     began = time.monotonic()
-    found = _guess(scene, links, 10)
+    for number, link in enumerate(links):
+        link.send_some(login(GUESSED, "wrong" if number % 10 else GUESSED_PASSWORD))
+    found = _answered(scene, links)
     scene.got.note = (
         f"{len(found):,} of {len(links):,} guesses answered in {time.monotonic() - began:.1f} s,"
         f" {found.count(0)} of them were right"
@@ -97,26 +93,17 @@ def guesses(scene: Scene, _: Any) -> None:
 
 def guesses_of_a_neighbour(scene: Scene, _: Any) -> None:
     """Wrong logins as one user, from the address of honest clients, who log in as another one."""
+    asked = login(GUESSED, "wrong")
     one = comes_in(scene, BEFORE)
-    answered, sent = 0, 0
-    while scene.go_on():
-        links = []
-        # Fifty at a time, because each answer is delayed; in ten seconds so many in all.
-        for _ in islice(iter(scene.go_on, False), 50):
-            try:
-                links.append(one())
-            except Ended:
-                continue
-        sent += len(links)
-        answered += len(_guess(scene, links))
-        for link in links:
-            link.close()
-        windows = math.ceil(scene.seconds / NEIGHBOURS_S)
-        if sent >= NEIGHBOURS_GUESSES * windows:
-            break
-        scene.rest(min(scene.seconds, NEIGHBOURS_S) * 50 / NEIGHBOURS_GUESSES * 0.8)
+    links: list[Link] = []
+    each_s = 0.4 * min(scene.seconds, NEIGHBOURS_S) / NEIGHBOURS_GUESSES
+    while scene.go_on() and len(links) < NEIGHBOURS_GUESSES:
+        with suppress(Ended):
+            links.append(one())
+            links[-1].send_some(asked)
+        scene.rest(each_s)
+    scene.got.note = f"{len(_answered(scene, links))} of {len(links)} wrong logins answered"
     scene.rest(scene.left_s)
-    scene.got.note = f"{answered} of {sent} wrong logins answered"
 
 
 def wrong_tokens(scene: Scene, _: Any) -> None:
