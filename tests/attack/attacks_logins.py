@@ -96,7 +96,7 @@ def guesses_of_a_neighbour(scene: Scene, _: Any) -> None:
     asked = login(GUESSED, "wrong")
     one = comes_in(scene, BEFORE)
     links: list[Link] = []
-    each_s = 0.8 * min(scene.seconds, NEIGHBOURS_S) / NEIGHBOURS_GUESSES
+    each_s = 0.4 * min(scene.seconds, NEIGHBOURS_S) / NEIGHBOURS_GUESSES
     while scene.go_on() and len(links) < NEIGHBOURS_GUESSES:
         with suppress(Ended):
             links.append(one())
