@@ -90,7 +90,9 @@ CONFIG_FOOT = (
 IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout.ms`,
 `consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms`,
 `consumer.assignor.offload.enable` and `groupd.consumer.assignor.order`. They are checked against
-the bounds above, survive a restart, and take effect at the group's next heartbeat.
+the bounds above, survive a restart, and take effect at the group's next heartbeat. As in Kafka 4.4
+`consumer.assignor.offload.enable` is internal: DescribeConfigs shows it only where the group or the
+broker has set it.
 
 ## Settings of the broker, set while running
 

@@ -1,9 +1,8 @@
 """The authorizer answers as Kafka's StandardAuthorizer does, which is asked directly: random ACLs,
 random questions, no difference (`docs/spec/security.md#3`).
 
-Left out: ranges of addresses, which are newer than the Kafka here; IPv6 addresses, which it
-compares as text; and names that begin with an asterisk and go on, such as "*x", to which it does
-not apply the ACLs for all resources."""
+Left out: IPv6 addresses, which it compares as text; and names that begin with an asterisk and go
+on, such as "*x", to which it does not apply the ACLs for all resources."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ TYPES = (Resource.TOPIC, Resource.GROUP, Resource.CLUSTER, Resource.TRANSACTIONA
 NAMES = ("f", "fo", "foo", "foobar", "*", "bar", "hardcode", "ha")
 PRINCIPALS = ("User:alice", "User:bob", "User:*", "Group:alice", "User:Alice")
 ASKERS = ("User:alice", "User:bob", "User:ANONYMOUS", "User:root")
-HOSTS = ("*", "*", "127.0.0.1", "10.0.0.1")
+HOSTS = ("*", "*", "127.0.0.1", "10.0.0.1", "10.0.0.0/30", "127.0.0.0/8", "0.0.0.0/0")
 ADDRESSES = ("127.0.0.1", "10.0.0.1", "10.0.0.2")
 OPERATIONS = tuple(one for one in Operation if one > Operation.ALL)
 IN_ACLS = (Operation.ALL, *OPERATIONS)

@@ -1,5 +1,5 @@
-"""Versions that neither kio nor a released Kafka knows: bytes by hand, after the schemas of Kafka's
-trunk (`ApiVersionsRequest.json`, `DeleteGroupsResponse.json`)."""
+"""Versions that kio does not know: bytes by hand, after the schemas of Kafka 4.4
+(`ApiVersionsRequest.json`, `DeleteGroupsResponse.json`)."""
 
 from __future__ import annotations
 
