@@ -72,7 +72,7 @@ class TlsConnection(asyncio.Transport, Receiver):
     __slots__ = (
         "_closing", "_endpoint", "_full", "_handshakes", "_hello", "_in_line", "_incoming",
         "_inner", "_open", "_outgoing", "_paused", "_queue", "_raw", "_reading", "_records",
-        "_silent", "_tls", "_turns", "_writes_no_more", "read_buffer",
+        "_silent", "_tls", "_turns", "_writes_no_more", "host", "read_buffer",
     )  # fmt: skip
 
     _raw: asyncio.Transport
@@ -86,6 +86,7 @@ class TlsConnection(asyncio.Transport, Receiver):
         self.read_buffer = fairness.read_buffer
         self._turns = fairness.turns
         self._inner = inner
+        self.host = ""
         self._endpoint = endpoint
         self._handshakes = handshakes
         self._hello = b""
@@ -107,18 +108,14 @@ class TlsConnection(asyncio.Transport, Receiver):
         """The socket takes no more."""
         self._queue: deque[memoryview] = deque()
         """The data that is not encrypted yet."""
-        self._closing = False
-        self._writes_no_more = False
-
-    @property
-    def host(self) -> str:
-        return self._inner.host
+        self._closing = self._writes_no_more = False
 
     # The protocol of the socket -----------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast(asyncio.Transport, transport)
         self._inner.connection_made(self)
+        self.host = self._inner.host
         # A connection that is held back, or will be turned away, has no handshake to be late with.
         if not (self._paused or self._raw.is_closing()):
             self._handshakes.opened(self)
@@ -173,9 +170,8 @@ class TlsConnection(asyncio.Transport, Receiver):
         if self._raw.is_closing():
             return
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = self._endpoint.context.wrap_bio(
-            self._incoming, self._outgoing, server_side=True
-        )
+        context = self._endpoint.context
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._records.feed(self._hello)
         self._hello = b""
         self._take_in(True)

@@ -116,7 +116,7 @@ def test_it_is_inspected(log: LoggedShard) -> None:
         {"group_id": "r", "type": "raffle", "state": "Open"}
     ]
     store = log.shard.offsets.store
-    found = run_through(offsets_steps(state, store, "r", {}.get, log.now))
+    found = run_through(offsets_steps(state, store, "r", log.now))
     assert found is not None
     owners = [(one["topic"], one["partition"], one["member_id"]) for one in found[0]["partitions"]]
     assert owners == [("prizes", 1, "m1"), ("prizes", 2, "m2")]
