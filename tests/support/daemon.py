@@ -190,7 +190,9 @@ class Daemon:
 @contextmanager
 def ends_well(daemon: Daemon) -> Iterator[None]:
     """Stops the daemon after the block; its log must have no traceback then."""
-    yield
-    daemon.stop()
-    daemon.close()
+    try:
+        yield
+        daemon.stop()
+    finally:
+        daemon.close()
     assert "Traceback" not in (daemon.directory / "groupd.log").read_text()
