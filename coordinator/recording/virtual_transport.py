@@ -28,6 +28,9 @@ class VirtualTransport:
     def resume_reading(self) -> None:
         """See `pause_reading`."""
 
+    def is_closing(self) -> bool:
+        return False
+
     def abort(self) -> None:
         """Does nothing: the loss of the connection is an entry of its own."""
 

@@ -64,7 +64,10 @@ class WaitCalls(HarnessCalls):
         In a classic group it is held until a new generation gives it to another member. Raises
         NotFound for a group that never existed, and for a topic that does not exist.
 
+        >>> _ = groupd.produce("orders", ["coffee"])
         >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> consumer.poll(10).value()
+        b'coffee'
         >>> member = groupd.wait_owned("billing", "orders", 0)
         >>> consumer.close()
         >>> groupd.wait_released("billing", "orders", 0, member)

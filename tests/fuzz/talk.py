@@ -185,6 +185,8 @@ class Talk:
 
     def _write(self) -> bool:
         while self._pieces or self._begin_phase():
+            if not self._pieces:
+                continue  # a stream of no bytes
             if self.way is Way.IN_TURN and not self._turn_is_answered():
                 return False
             piece = self._pieces[0]

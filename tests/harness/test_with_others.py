@@ -145,7 +145,7 @@ def test_kafka_python_commits_through_a_failover(c: GroupCoordinator, applied: b
 def public(kind: type) -> set[str]:
     return {
         name
-        for name, value in vars(kind).items()
+        for name, value in inspect.getmembers_static(kind)
         if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
     }
 

@@ -192,6 +192,7 @@ async def test_a_database_without_clean_offsets_learns_of_them(tmp_path: Path) -
     engine = create_engine(f"sqlite:///{tmp_path}/groupd.sqlite")
     with engine.begin() as connection:  # as schema 3 was
         connection.execute(text("ALTER TABLE log DROP COLUMN clean_offset"))
+        connection.execute(text("ALTER TABLE topic DROP COLUMN first_epochs"))
         for table in ("security_entry", "cluster_node", "cluster_unit", "cluster_state"):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DROP TABLE catalogue_change"))
