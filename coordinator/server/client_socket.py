@@ -62,12 +62,11 @@ class ClientSocket(Receiver):
         """From now on a frame may have at most `most` bytes."""
         self._splitter.max_frame_bytes = most
 
-    def _line_up(self, step: bool = False) -> None:
-        """Work on, and read on, when it is this connection's turn in the line. `step`: what waits
-        is a step of a login."""
+    def _line_up(self) -> None:
+        """Work on, and read on, when it is this connection's turn in the line."""
         self._in_line = True
         self._read(False)
-        self._turns.line_up(self, step or len(self._splitter.rest) <= SHORT_BYTES)
+        self._turns.line_up(self, len(self._splitter.rest) <= SHORT_BYTES)
 
     def start_some(self) -> None:
         """It is this connection's turn in the line: start some of the requests that have come."""

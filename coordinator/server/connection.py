@@ -229,7 +229,7 @@ class Connection(ClientSocket):
                     if not until_ns and (login or self._splitter.rest):
                         until_ns = self._turns.until(in_turn)
                     if until_ns and elapsed() > until_ns:
-                        self._line_up(login)
+                        self._line_up()
                         break
                     frame, self._frame = self._frame, None
                     assert frame is not None

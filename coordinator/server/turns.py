@@ -51,7 +51,7 @@ class RequestTurns:
         self._stalls = stalls
         self.elapsed = elapsed
         self._short: dict[Starter, bool] = {}
-        """Those in line who have sent little, or a step of a login or handshake."""
+        """Those in line who have sent little, or a step of a handshake."""
         self._long: dict[Starter, bool] = {}
         """Those who have sent more."""
         self._served = 0
@@ -73,7 +73,7 @@ class RequestTurns:
 
     def line_up(self, connection: Starter, short: bool) -> None:
         """Let `connection` work on when it is its turn; a second call changes nothing. `short`: it
-        has sent no more than `SHORT_BYTES`, or a step of a login or handshake."""
+        has sent no more than `SHORT_BYTES` behind its next request, or a step of a handshake."""
         if connection not in self._short and connection not in self._long:
             (self._short if short else self._long)[connection] = True
         self._schedule()
@@ -91,14 +91,16 @@ class RequestTurns:
 
     def _next(self) -> None:
         """Half of a turn is for those who stand in line, the other half for what arrives. Those who
-        have sent little take turns with those who have sent much: a client with two heartbeats does
-        not wait behind a thousand with all they can send, and these get on, too."""
+        have sent much take turns with those who have sent little, and of these the newest with the
+        oldest: so a client that logs in waits neither behind a thousand with all they can send, nor
+        behind thousands that have sent a password at the same moment; and all of them get on."""
         self._scheduled = False
         short, long = self._short, self._long
         left_ns = self._stalls.rang_ns + _HALF_NS - self.elapsed()
         self._share_ns = max(SHARE_NS, left_ns // max(1, len(short) + len(long)))
-        both = (tuple(short), tuple(long))
-        by_turns = zip_longest(*(both[::-1] if self._served % 2 else both))
+        lines = (tuple(reversed(short)), tuple(short), tuple(long))
+        first = self._served % len(lines)
+        by_turns = zip_longest(*lines[first:], *lines[:first])
         for connection in filter(None, chain.from_iterable(by_turns)):
             if short.pop(connection, False) or long.pop(connection, False):
                 self._served += 1

@@ -244,3 +244,24 @@ async def test_a_step_of_a_login_waits_while_the_turn_is_used_up() -> None:
     loop.stalls.rang_ns = loop.now_ns
     await asyncio.sleep(0)
     assert len(gate.seen) == 2
+
+
+class Waiting:
+    """Somebody in line, who writes its name down when its turn comes."""
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        self._name, self._order = name, order
+
+    def start_some(self) -> None:
+        self._order.append(self._name)
+
+
+async def test_the_newest_of_those_with_little_does_not_wait_for_all_before_it() -> None:
+    loop = Loop()
+    order: list[str] = []
+    for number in range(100):
+        loop.turns.line_up(Waiting(f"short {number}", order), short=True)
+    loop.turns.line_up(Waiting("long", order), short=False)
+    loop.turns.line_up(Waiting("newest", order), short=True)
+    await asyncio.sleep(0)
+    assert order[:3] == ["newest", "short 0", "long"]
