@@ -75,10 +75,13 @@ def test_connections_that_were_made_first_do_not_help_a_guesser(daemon: Daemon) 
         for client in clients:
             assert client.handshake("PLAIN").error == 0
         began = time.monotonic()
-        guesses = [b"\0alice\0wrong-%d" % number for number in range(399)]
-        told = answers(clients, [*guesses, b"\0alice\0alice-pw"])
+        guesses = [b"\0alice\0wrong-%d" % number for number in range(400)]
+        # In the middle: of those in line the oldest and the newest come first.
+        guesses[200] = b"\0alice\0alice-pw"
+        told = answers(clients, guesses)
         lasted_s = time.monotonic() - began
-    wrong, right = told[:-1], told[-1]
+    right = told.pop(200)
+    wrong = told
     assert wrong.count(58) + wrong.count(None) == len(wrong)
     # Two a second come back, and who waits for longer than three seconds gets no answer.
     assert PER_USER <= wrong.count(58) <= PER_USER + 2 * (lasted_s + 4)
