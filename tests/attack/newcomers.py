@@ -141,7 +141,7 @@ class Watcher(Client):
         finally:
             self.close()
         status = answer.partition(b"\r\n")[0].decode(errors="replace")
-        # Pages have few places; when they are full a client is told to come again. Probes have others.
+        # Pages have few places; when they are full a client is told to come again. Not probes.
         full = b"\r\nRetry-After:" in answer and " 503 " in f"{status} " and not self._probes
         if " 200 " not in f"{status} " and not full:
             raise Lost(status or "closed without an answer")
