@@ -240,7 +240,7 @@ def _first_epochs(text: str) -> FirstEpochs:
 
 
 def _if_any(text: str) -> tuple[str, ...]:
-    """What is empty is not in the checksum, as in rows from before there was such a column."""
+    """An empty text is left out of the checksum, because rows from before this column have none."""
     return (text,) if text else ()
 
 

@@ -16,13 +16,13 @@ from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import NEVER, SILENCE_FACTOR, Progress
 
 SILENT_MS = 60_000
-"""A member may commit nothing for so long while records wait for it."""
+"""How long a member may commit nothing while records wait for it."""
 
 PLACES_MAX = 4
-"""Of so many partitions of a silent member the names are kept."""
+"""How many partitions of a silent member are named."""
 
 _COST = 2
-"""What a partition counts as in `Work`."""
+"""How many units of `Work` a partition takes."""
 
 Partitions = Callable[[], Iterable[tuple[TopicPartition, Progress]]]
 

@@ -29,8 +29,8 @@ from groupd.coordinator.settings import ConfigError
 log = structlog.get_logger("groupd.admin")
 
 FAILURES_MAX = 10
-"""So many wrong credentials of one address in a window are logged and answered 401; more are
-answered 429."""
+"""How many wrong credentials of one address are logged and answered 401 in a window. Further ones
+are answered 429."""
 ADDRESSES_MAX = 1000
 """Addresses whose failures are remembered."""
 

@@ -8,7 +8,7 @@ from groupd.coordinator.runtime.allocator import give_back_small_blocks
 from groupd.coordinator.server.byte_budget import FREE_BYTES, ByteBudget
 
 MUCH = 32 * 1024 * 1024
-"""So many bytes less than before are worth giving back."""
+"""Memory is given back when clients hold at least this many bytes less than before."""
 
 
 class Crowds:

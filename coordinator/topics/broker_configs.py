@@ -56,8 +56,8 @@ _MOST = 10_000
 """The most nodes that may have configs. Only nodes that exist may have some."""
 
 _UNKNOWN_MAX, _UNKNOWN_CHARS_MAX = 100, 100_000
-"""Of keys that mean nothing here a node, or the cluster, keeps so many, with so many characters in
-names and values."""
+"""How many unknown keys a node, or the cluster, may keep, and how many characters their names and
+values may have together."""
 
 CLUSTER = ""
 """The name of the cluster-wide default, as a resource."""

@@ -26,7 +26,7 @@ MODULES = {"confluent-kafka": "confluent_kafka", AIOKAFKA: "aiokafka"}
 unless a test names one."""
 
 CLOSE_S = 10.0
-"""So long the end of a test waits for a client to close."""
+"""How many seconds the end of a test waits for a client to close."""
 
 
 def library_for(wanted: str | None) -> str:

@@ -145,7 +145,7 @@ class Arena:
             row.after, row.back_s = back_to(mains, int(row.before * BACK_WITHIN), BACK_S)
 
     def _changes(self, before: dict[str, object]) -> list[str]:
-        """What is different in the cluster now. A node that was fenced does not say so at once."""
+        """What has changed in the cluster. Waits a little: a fenced node does not tell at once."""
         began = time.monotonic()
         while True:
             now = self._running.leases()

@@ -24,7 +24,7 @@ Run = Callable[[Scene, Any], None]
 
 
 def at_once(entry: Entry, count: int, data: bytes) -> Run:
-    """So many connections are made, then all send the data at once, and stay."""
+    """Makes `count` connections, then sends the data on all of them at once. They stay open."""
 
     def run(scene: Scene, _: Any) -> None:
         links = all_in(scene, entry, scene.many(count))
@@ -36,8 +36,8 @@ def at_once(entry: Entry, count: int, data: bytes) -> Run:
 
 
 def as_taken(entry: Entry, count: int, data: bytes) -> Run:
-    """So many connections at a time send the data again and again, as fast as the broker takes it.
-    One that was ended is made again."""
+    """Sends the data again and again on `count` connections, as fast as the broker takes it. A
+    connection that the broker has ended is made again."""
 
     def run(scene: Scene, _: Any) -> None:
         one = comes_in(scene, entry)
