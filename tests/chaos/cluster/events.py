@@ -131,15 +131,14 @@ class Events:
 
     def _drain(self, number: int) -> None:
         daemon = self._daemon(number)
-        node_id = number + 1
         self._say(f"node {number} is drained")
-        self._until(lambda: self._post(daemon, f"/cluster/drain?node={node_id}"), DRAINED_S)
+        self._until(lambda: self._post(daemon, f"/cluster/drain?node={number}"), DRAINED_S)
         self._until(
-            lambda: all(unit["owner"] != node_id for unit in self._cluster.page(daemon)["units"]),
+            lambda: all(unit["owner"] != number for unit in self._cluster.page(daemon)["units"]),
             DRAINED_S,
         )
         self._wait(self._uniform(0.2, 3))
-        self._until(lambda: self._post(daemon, f"/cluster/resume?node={node_id}"), DRAINED_S)
+        self._until(lambda: self._post(daemon, f"/cluster/resume?node={number}"), DRAINED_S)
 
     def _post(self, daemon: Daemon, path: str) -> bool:
         """False: the database does not answer the node."""
