@@ -7,6 +7,7 @@ whoever has one of its addresses has all.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Generic, TypeVar
 
@@ -15,6 +16,7 @@ _IPV6_SUBNET = 64
 T = TypeVar("T")
 
 
+@lru_cache(maxsize=1024)
 def network_of(host: str) -> str:
     """The network of an address, which may be written with a slash before it, as Kafka does."""
     address = host.removeprefix("/")
@@ -44,6 +46,9 @@ class ByNetwork(Generic[T]):
     def __len__(self) -> int:
         return len(self._network)
 
+    def __contains__(self, item: object) -> bool:
+        return item in self._network
+
     @property
     def networks(self) -> Iterable[str]:
         return self._networks
@@ -71,13 +76,14 @@ class ByNetwork(Generic[T]):
     def weight_of(self, network: str) -> int:
         return self._weights.get(network, 0)
 
-    def take(self, network: str | None = None) -> T:
-        """Takes out the newest item of a network; None: of the one whose turn it is. The newest
-        first: a client behind thousands that have stopped halfway need not outlast them."""
+    def take(self, network: str | None = None, newest: bool = True) -> T:
+        """Takes out the newest item of a network, or its oldest; None: of the network whose turn it
+        is. The newest, because a client behind thousands that have stopped halfway need not outlast
+        them."""
         network = next(iter(self._networks)) if network is None else network
         items = self._networks.pop(network)
         self._networks[network] = items
-        item = next(reversed(items))
+        item = next(reversed(items) if newest else iter(items))
         self.discard(item)
         return item
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from weakref import finalize
 
 from msgspec import Struct
@@ -40,6 +41,9 @@ size go on when large ones have taken everything."""
 ITEM_BYTES = 300
 """Bytes that an item of a request takes, with what its answer takes until it is encoded. The bytes
 of a request are there twice: the frame and the message, or the message and what goes to the log."""
+
+AT_ONCE = 256
+"""Of those in line, so many are looked at in one turn of the loop."""
 
 OVERDUE_MS = 30_000
 LOOK_MS = 1000
@@ -82,6 +86,8 @@ class ByteBudget:
         self._line: dict[_Wish, bool] = {}
         self._beyond: Account | None = None
         """The connection that may go beyond its share; None: nobody does."""
+        self._unseen = 0
+        """Of those in line, so many have not been looked at since bytes were given back."""
         self._scheduled = False
         self._timer: TimerHandle | None = None
 
@@ -118,15 +124,31 @@ class ByteBudget:
             self._look_later()
 
     def serve(self) -> None:
-        """Bytes have been given back: those in line may go on, in order."""
+        """Bytes have been given back: those in line may go on, in order, as far as they fit."""
+        self._unseen = len(self._line)
+        self._serve_some()
+
+    def _serve_some(self) -> None:
         self._scheduled = False
         self._look_beyond()
-        for wish in list(self._line):
+        for wish in list(islice(self._line, min(self._unseen, AT_ONCE))):
+            self._unseen -= 1
+            del self._line[wish]
             if wish.account.closed:
-                del self._line[wish]
-            elif self._fits(wish.account, wish.more, wish.begun, in_turn=True):
-                del self._line[wish]
+                continue
+            if self._fits(wish.account, wish.more, wish.begun, in_turn=True):
                 wish.go()
+            else:
+                self._line[wish] = True
+        if self._unseen > 0:
+            open_ones = (wish.account for wish in self._line if not wish.account.closed)
+            self._serve_later(next(open_ones, None))
+
+    def _serve_later(self, account: Account | None) -> None:
+        """`account`: one of the loop in whose next turn the line is served."""
+        if self._line and not self._scheduled and account is not None and account.soon is not None:
+            self._scheduled = True
+            account.soon(self._serve_some)
 
     def _look_beyond(self) -> None:
         """Checks whether somebody still needs to go beyond its share."""
@@ -145,9 +167,8 @@ class ByteBudget:
         if by > 0:
             return
         self._look_beyond()
-        if self._line and not self._scheduled and account.soon is not None:
-            self._scheduled = True
-            account.soon(self.serve)
+        self._unseen = len(self._line)
+        self._serve_later(account)
 
     def closed(self, account: Account) -> None:
         """The client is gone."""

@@ -19,6 +19,9 @@ from groupd.coordinator.security.quota_rates import Rate, Windows
 from groupd.coordinator.security.quotas import CLIENTS_MAX, IDLE_MS, Quotas
 from groupd.coordinator.security.recent import Recent
 
+UNLIMITED = 2**31 - 1
+"""The default of `max.connection.creation.rate`; such a rate is not counted."""
+
 log = structlog.get_logger("groupd.connection")
 
 
@@ -53,7 +56,7 @@ class ConnectionRates:
         windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
         self._most_ms = windows.size_ms
         self._bound = config.max_connection_creation_rate
-        self._rate = Rate(windows)
+        self._rate = None if self._bound == UNLIMITED else Rate(windows)
         self._by_address = Recent(lambda: Rate(windows), IDLE_MS, CLIENTS_MAX)
 
     def admit(self, connection: Arriving) -> None:
@@ -71,9 +74,12 @@ class ConnectionRates:
 
     def wait_ms(self, now_ms: int) -> int:
         """Counts a connection. Returns how long it has to wait, in ms."""
-        self._rate.add(1, now_ms)
-        of_all_ms = 0 if self._of_all is None else self._of_all.wait_ms(now_ms)
-        return max(of_all_ms, min(self._most_ms, self._rate.throttle_ms(self._bound, now_ms)))
+        wait_ms = 0 if self._of_all is None else self._of_all.wait_ms(now_ms)
+        if self._rate is not None:
+            self._rate.add(1, now_ms)
+            own_ms = self._rate.throttle_ms(self._bound, now_ms)
+            wait_ms = max(wait_ms, min(self._most_ms, own_ms))
+        return wait_ms
 
     def refused_ms(self, address: str, now_ms: int) -> int:
         """Counts a connection of an address, unless it is refused. Returns after how long it is to

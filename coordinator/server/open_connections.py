@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from groupd.coordinator.config import CoordinatorConfig, limits_by_address, plain_address
@@ -38,8 +38,8 @@ class OpenConnections(Generic[C]):
             self._limit = "file descriptors"
         self._most_per_address = config.max_connections_per_ip
         self._overrides = limits_by_address(config)
-        self._expected: set[C] = set()
-        """The connections that were accepted, but are not open yet."""
+        self._expected: set[Hashable] = set()
+        """The sockets and connections that were accepted, but are not open yet."""
         self._open: set[C] = set()
         self._by_address: Counter[str] = Counter()
         self._line: deque[Callable[[], object]] = deque()
@@ -82,18 +82,18 @@ class OpenConnections(Generic[C]):
             return "max.connections.per.ip"
         return None
 
-    def expect(self, connection: C) -> None:
-        """The connection has been accepted and has a place."""
-        self._expected.add(connection)
+    def expect(self, accepted: Hashable) -> None:
+        """A socket, or the connection that gets it, has been accepted and has a place."""
+        self._expected.add(accepted)
         if self._of_all is not None:
-            self._of_all.expect(connection)
+            self._of_all.expect(accepted)
 
-    def withdraw(self, connection: C) -> None:
-        """Nobody expects the connection any more. If it is open it keeps its place, else the place
-        is free."""
-        self._expected.discard(connection)
+    def withdraw(self, accepted: Hashable) -> None:
+        """Nobody expects it any more. A connection that is open keeps its place, else the place is
+        free."""
+        self._expected.discard(accepted)
         if self._of_all is not None:
-            self._of_all.withdraw(connection)
+            self._of_all.withdraw(accepted)
         self.offer()
 
     def add(self, connection: C) -> None:

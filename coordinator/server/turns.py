@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from itertools import chain, zip_longest
+from itertools import cycle
 from typing import Protocol
 
 from groupd.coordinator.runtime.clock import elapsed_ns
 from groupd.coordinator.runtime.loop_stalls import INTERVAL_S, LoopStalls
+from groupd.coordinator.server.by_network import ByNetwork, network_of
 
 BUDGET_NS = 4_000_000
 """The time that requests and records may take of one turn as they come."""
@@ -36,7 +37,9 @@ _HALF_NS = int(INTERVAL_S * 1e9) + BUDGET_NS // 2
 
 
 class Starter(Protocol):
-    """A connection with work that has not started."""
+    """A connection with work that has not started. `host`: the address of its client."""
+
+    host: str
 
     def start_some(self) -> None: ...
 
@@ -45,17 +48,28 @@ class RequestTurns:
     """The line of the connections. `stalls`: the timer that tells how old a turn of the loop is.
     `elapsed()`: the time in nanoseconds."""
 
-    __slots__ = ("_long", "_scheduled", "_served", "_share_ns", "_short", "_stalls", "elapsed")
+    __slots__ = (
+        "_again",
+        "_long",
+        "_scheduled",
+        "_share_ns",
+        "_short",
+        "_stalls",
+        "_whose",
+        "elapsed",
+    )
 
     def __init__(self, stalls: LoopStalls, elapsed: Callable[[], int] = elapsed_ns) -> None:
         self._stalls = stalls
         self.elapsed = elapsed
-        self._short: dict[Starter, bool] = {}
+        self._short: ByNetwork[Starter] = ByNetwork()
         """Those in line who have sent little, or a step of a handshake."""
-        self._long: dict[Starter, bool] = {}
+        self._long: ByNetwork[Starter] = ByNetwork()
         """Those who have sent more."""
-        self._served = 0
-        """How many shares there have been."""
+        self._whose = cycle(((self._short, True), (self._short, False), (self._long, False)))
+        """Whose turn it is: a line, and whether its newest or its oldest comes."""
+        self._again: dict[Starter, bool] | None = None
+        """While the line is served, those who get in line again, and whether with little."""
         self._share_ns = SHARE_NS
         self._scheduled = False
 
@@ -74,14 +88,18 @@ class RequestTurns:
     def line_up(self, connection: Starter, short: bool) -> None:
         """Let `connection` work on when it is its turn; a second call changes nothing. `short`: it
         has sent no more than `SHORT_BYTES` behind its next request, or a step of a handshake."""
-        if connection not in self._short and connection not in self._long:
-            (self._short if short else self._long)[connection] = True
+        if self._again is not None:
+            self._again[connection] = short
+        elif connection not in self._short and connection not in self._long:
+            (self._short if short else self._long).add(connection, network_of(connection.host))
         self._schedule()
 
     def leave(self, connection: Starter) -> None:
         """The connection is closed."""
-        self._short.pop(connection, None)
-        self._long.pop(connection, None)
+        self._short.discard(connection)
+        self._long.discard(connection)
+        if self._again is not None:
+            self._again.pop(connection, None)
 
     def _schedule(self) -> None:
         """Runs `_next` once in each turn: a connection may get in line again while it runs."""
@@ -93,18 +111,22 @@ class RequestTurns:
         """Half of a turn is for those who stand in line, the other half for what arrives. Those who
         have sent much take turns with those who have sent little, and of these the newest with the
         oldest: so a client that logs in waits neither behind a thousand with all they can send, nor
-        behind thousands that have sent a password at the same moment; and all of them get on."""
+        behind thousands that have sent a password at the same moment; and all of them get on. In
+        each line networks take turns, too."""
         self._scheduled = False
         short, long = self._short, self._long
         left_ns = self._stalls.rang_ns + _HALF_NS - self.elapsed()
         self._share_ns = max(SHARE_NS, left_ns // max(1, len(short) + len(long)))
-        lines = (tuple(reversed(short)), tuple(short), tuple(long))
-        first = self._served % len(lines)
-        by_turns = zip_longest(*lines[first:], *lines[:first])
-        for connection in filter(None, chain.from_iterable(by_turns)):
-            if short.pop(connection, False) or long.pop(connection, False):
-                self._served += 1
-                connection.start_some()
-                if self.elapsed() - self._stalls.rang_ns > _HALF_NS:
-                    break
-        self._schedule()
+        self._again = {}
+        try:
+            while short or long:
+                line, newest = next(self._whose)
+                if line:
+                    line.take(newest=newest).start_some()
+                    if self.elapsed() - self._stalls.rang_ns > _HALF_NS:
+                        break
+        finally:
+            again, self._again = self._again, None
+            for connection, little in again.items():
+                self.line_up(connection, little)
+            self._schedule()

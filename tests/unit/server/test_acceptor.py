@@ -8,15 +8,18 @@ import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import uvloop
 from structlog.testing import capture_logs
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.server.acceptor import AT_ONCE, QUIET_MS, RETRY_MS, Acceptor
+from groupd.coordinator.server import acceptor
+from groupd.coordinator.server.acceptor import OPENED_AT_ONCE, QUIET_MS, RETRY_MS, Acceptor
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
@@ -90,9 +93,12 @@ class Server:
     def refused(self, number: int) -> bool:
         return self.stats.refused == number
 
-    def connect(self) -> socket.socket:
-        """A client. The kernel connects it, whether it is accepted or not."""
-        client = socket.create_connection(self.acceptor.address)
+    def connect(self, source: str = "") -> socket.socket:
+        """A client, from the address `source`. The kernel connects it, whether it is accepted or
+        not."""
+        client = socket.create_connection(
+            self.acceptor.address, source_address=(source, 0) if source else None
+        )
         client.setblocking(False)
         self.clients.append(client)
         return client
@@ -260,11 +266,45 @@ async def test_who_is_closed_while_it_waits_lets_the_others_go_on(first: Server)
 
 @on_both_loops(max_connections=1000)
 async def test_other_work_has_its_turn_in_a_storm(server: Server) -> None:
-    for _ in range(2 * AT_ONCE):
+    for _ in range(4 * OPENED_AT_ONCE):
         server.connect()
-    most = 0
-    while server.stats.accepted < 2 * AT_ONCE:
-        before = len(server.connections)
-        await asyncio.sleep(0)
-        most = max(most, len(server.connections) - before)
-    assert most == AT_ONCE
+    most_accepted = most_opened = 0
+    while server.stats.accepted < 4 * OPENED_AT_ONCE:
+        accepted, opened = len(server.connections), server.stats.accepted
+        with patch.object(acceptor, "AT_ONCE", 2 * OPENED_AT_ONCE):
+            await asyncio.sleep(0)
+        most_accepted = max(most_accepted, len(server.connections) - accepted)
+        most_opened = max(most_opened, server.stats.accepted - opened)
+    assert most_accepted == 2 * OPENED_AT_ONCE
+    assert most_opened == OPENED_AT_ONCE
+
+
+@on_both_loops(max_connections=1000)
+async def test_a_client_from_elsewhere_does_not_wait_for_a_storm(server: Server) -> None:
+    order: list[Connection] = []
+    wrap = server.wrap
+
+    def note(connection: Connection) -> asyncio.Protocol:
+        order.append(connection)
+        return wrap(connection)
+
+    server.wrap = note
+    for number in range(4 * OPENED_AT_ONCE):
+        server.connect("127.0.0.2" if number == 2 * OPENED_AT_ONCE else "")
+    await until(lambda: server.stats.accepted == 4 * OPENED_AT_ONCE)
+    hosts = [connection.host for connection in order]
+    assert hosts.index("/127.0.0.2") <= 1
+
+
+@on_both_loops(max_connections=1000)
+async def test_who_stands_in_line_is_dropped_when_it_closes(server: Server) -> None:
+    clients = [server.connect() for _ in range(4 * OPENED_AT_ONCE)]
+    await until(lambda: len(server.connections) == len(clients))
+    in_line = len(clients) - server.stats.accepted
+    server.acceptor.close()
+    await until(lambda: len(server.connections) == server.stats.accepted)
+    ended = 0
+    for client in clients:
+        with suppress(BlockingIOError):
+            ended += client.recv(1) == b""
+    assert 0 < ended <= in_line

@@ -249,8 +249,8 @@ async def test_a_step_of_a_login_waits_while_the_turn_is_used_up() -> None:
 class Waiting:
     """Somebody in line, who writes its name down when its turn comes."""
 
-    def __init__(self, name: str, order: list[str]) -> None:
-        self._name, self._order = name, order
+    def __init__(self, name: str, order: list[str], host: str = "/127.0.0.1") -> None:
+        self._name, self._order, self.host = name, order, host
 
     def start_some(self) -> None:
         self._order.append(self._name)
@@ -265,3 +265,36 @@ async def test_the_newest_of_those_with_little_does_not_wait_for_all_before_it()
     loop.turns.line_up(Waiting("newest", order), short=True)
     await asyncio.sleep(0)
     assert order[:3] == ["newest", "short 0", "long"]
+
+
+async def test_networks_take_turns() -> None:
+    loop = Loop()
+    order: list[str] = []
+    waiting = [Waiting(f"crowd {number}", order) for number in range(100)]
+    waiting.insert(50, Waiting("other", order, "/127.0.0.2"))
+    for one in waiting:
+        loop.turns.line_up(one, short=True)
+    await asyncio.sleep(0)
+    assert order[1] == "other"
+
+
+class Greedy(Waiting):
+    """It has more to do each time."""
+
+    def __init__(self, name: str, order: list[str], turns: RequestTurns) -> None:
+        super().__init__(name, order)
+        self._turns = turns
+
+    def start_some(self) -> None:
+        super().start_some()
+        self._turns.line_up(self, short=True)
+
+
+async def test_who_gets_in_line_again_waits_for_the_next_turn() -> None:
+    loop = Loop()
+    order: list[str] = []
+    for name in "abcd":
+        loop.turns.line_up(Greedy(name, order, loop.turns), short=True)
+    loop.begins_a_turn()
+    await asyncio.sleep(0)
+    assert sorted(order) == list("abcd")
