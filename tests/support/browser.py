@@ -20,6 +20,8 @@ from tests.support.toolchain import browser_programs
 
 _READY = re.compile(r"started successfully on port (\d+)")
 _START_LINES_MAX = 20
+_STARTS_MAX = 5
+_TAKEN = "Address already in use"
 _REQUEST_TIMEOUT_S = 60.0
 _WAIT_S = 20.0
 _POLL_S = 0.05
@@ -127,11 +129,7 @@ def _request(method: str, url: str, body: Any) -> Any:
 def running_browser(directory: Path) -> Iterator[Browser]:
     """`directory`, which is new, takes the profile. Fails loudly when there is no browser."""
     driver, chromium = browser_programs()
-    process = subprocess.Popen(
-        [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        address = f"http://127.0.0.1:{_port(process)}"
+    with _driver(driver) as address:
         options = {
             "binary": chromium,
             "args": [*_FLAGS, f"--user-data-dir={directory}", "--window-size=1440,1000"],
@@ -144,14 +142,32 @@ def running_browser(directory: Path) -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
-    finally:
-        process.terminate()
-        process.wait(10)
-        assert process.stdout is not None
-        process.stdout.close()
 
 
-def _port(process: subprocess.Popen[str]) -> int:
+@contextmanager
+def _driver(program: str) -> Iterator[str]:
+    """The address of a chromedriver. It takes any free port of IPv6 and then needs the same one of
+    IPv4, which another process may have: then it ends, and another one is started."""
+    for _ in range(_STARTS_MAX):
+        process = subprocess.Popen(
+            [program, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            port, said = _port(process)
+            if port:
+                yield f"http://127.0.0.1:{port}"
+                return
+        finally:
+            process.terminate()
+            process.wait(10)
+            assert process.stdout is not None
+            process.stdout.close()
+        assert _TAKEN in said, f"chromedriver did not start: {said}"
+    raise AssertionError(f"chromedriver found no free port: {said}")
+
+
+def _port(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The port, or 0 if it has none, and what it said."""
     assert process.stdout is not None
     lines = []
     for _ in range(_START_LINES_MAX):
@@ -159,5 +175,5 @@ def _port(process: subprocess.Popen[str]) -> int:
         lines.append(line)
         found = _READY.search(line)
         if found:
-            return int(found[1])
-    raise AssertionError(f"chromedriver did not start: {''.join(lines)}")
+            return int(found[1]), ""
+    return 0, "".join(lines)
