@@ -29,7 +29,7 @@ BACKLOG = 65_535
 """The kernel takes `net.core.somaxconn` if that is less, usually 4096."""
 AT_ONCE = 1024
 """Sockets that are taken in one turn of the loop: some 10 microseconds each."""
-OPENED_AT_ONCE = 32
+OPENED_AT_ONCE = 64
 """Connections that are opened in one turn of the loop: some 70 microseconds each."""
 RETRY_MS = 100
 """Pause after an error of the process, for example when it has no descriptor left."""
