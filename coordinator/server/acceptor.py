@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from socket import socket
 
@@ -81,7 +81,7 @@ class Acceptor:
         self._newest = True
         """Whether the newest of a network comes next, else the oldest."""
         self._scheduled = False
-        self._opening: dict[Connection, asyncio.Task[None]] = {}
+        self._opening: dict[socket, asyncio.Task[None]] = {}
         self._closed = False
         self._paused = False
         """Clients wait, and the socket is not watched."""
@@ -175,19 +175,21 @@ class Acceptor:
         for _ in range(min(len(self._line), OPENED_AT_ONCE)):
             accepted = self._line.take(newest=self._newest)
             self._newest = not self._newest
+            self._opening[accepted] = self._loop.create_task(self._open(accepted))
+        self._schedule()
+
+    async def _open(self, accepted: socket) -> None:
+        """Make a connection for the socket. From then on it keeps its place itself."""
+        place: Hashable = accepted
+        try:
             connection = self._make()
             self._connections.expect(connection)
             self._connections.withdraw(accepted)
-            self._opening[connection] = self._loop.create_task(self._open(accepted, connection))
-        self._schedule()
-
-    async def _open(self, accepted: socket, connection: Connection) -> None:
-        """Give the connection its socket. From then on it keeps its place itself."""
-        try:
+            place = connection
             await self._loop.connect_accepted_socket(lambda: self._wrap(connection), accepted)
         except (OSError, RuntimeError, MemoryError):
             # RuntimeError: of uvloop, if the connection closes itself at once.
             accepted.close()
         finally:
-            self._connections.withdraw(connection)
-            del self._opening[connection]
+            self._connections.withdraw(place)
+            del self._opening[accepted]

@@ -80,8 +80,11 @@ class Server:
         )
         self.acceptor.start()
         self.clients: list[socket.socket] = []
+        self.made_errors: list[Exception] = []
 
     def make(self) -> Connection:
+        if self.made_errors:
+            raise self.made_errors.pop()
         fairness = a_fairness(self.config, clock=self.clock)
         return Connection(
             self.config, self.clock, Answered(), self.stats, self.connections, fairness
@@ -198,8 +201,9 @@ async def test_a_connection_that_cannot_be_made_leaves_no_place(server: Server) 
         return wrap(connection)
 
     server.wrap = fail
+    server.made_errors = [MemoryError()] * MOST
     loop = asyncio.get_running_loop()
-    for _ in range(2 * MOST):
+    for _ in range(3 * MOST):
         assert await loop.sock_recv(server.connect(), 1) == b""
     assert len(server.connections) == 0
     for _ in range(MOST):
