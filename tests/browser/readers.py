@@ -46,17 +46,23 @@ class Reader:
         self._over = threading.Event()
         self._goes_on = threading.Event()
         self._goes_on.set()
+        self._reading = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=client_id, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._over.is_set():
-            if self._goes_on.wait(POLL_S):
-                self._consumer.consume(500, timeout=POLL_S)
+            self._goes_on.wait(POLL_S)
+            with self._reading:
+                if self._goes_on.is_set():
+                    self._consumer.consume(500, timeout=POLL_S)
         self._consumer.close()
 
     def hang(self) -> None:
+        """From now on it takes no record: what it is just reading comes before."""
         self._goes_on.clear()
+        with self._reading:
+            pass
 
     def go_on(self) -> None:
         self._goes_on.set()
