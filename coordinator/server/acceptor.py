@@ -28,7 +28,7 @@ from groupd.coordinator.server.open_connections import OpenConnections
 BACKLOG = 65_535
 """The kernel takes `net.core.somaxconn` if that is less, usually 4096."""
 AT_ONCE = 1024
-"""Sockets that are taken in one turn of the loop: some 10 microseconds each."""
+"""Sockets that are taken in one turn of the loop: some 20 microseconds each."""
 OPENED_AT_ONCE = 64
 """Connections that are opened in one turn of the loop: some 70 microseconds each."""
 RETRY_MS = 100

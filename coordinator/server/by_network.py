@@ -78,8 +78,8 @@ class ByNetwork(Generic[T]):
 
     def take(self, network: str | None = None, newest: bool = True) -> T:
         """Takes out the newest item of a network, or its oldest; None: of the network whose turn it
-        is. The newest, because a client behind thousands that have stopped halfway need not outlast
-        them."""
+        is. With the newest first, a client need not outlast thousands before it that have stopped
+        halfway."""
         network = next(iter(self._networks)) if network is None else network
         items = self._networks.pop(network)
         self._networks[network] = items

@@ -43,7 +43,7 @@ ITEM_BYTES = 300
 of a request are there twice: the frame and the message, or the message and what goes to the log."""
 
 AT_ONCE = 256
-"""Of those in line, so many are looked at in one turn of the loop."""
+"""How many of those in line are looked at in one turn of the loop."""
 
 OVERDUE_MS = 30_000
 LOOK_MS = 1000
@@ -87,7 +87,7 @@ class ByteBudget:
         self._beyond: Account | None = None
         """The connection that may go beyond its share; None: nobody does."""
         self._unseen = 0
-        """Of those in line, so many have not been looked at since bytes were given back."""
+        """How many of those in line have not been looked at since bytes were given back."""
         self._scheduled = False
         self._timer: TimerHandle | None = None
 
@@ -145,7 +145,7 @@ class ByteBudget:
             self._serve_later(next(open_ones, None))
 
     def _serve_later(self, account: Account | None) -> None:
-        """`account`: one of the loop in whose next turn the line is served."""
+        """Serves the line in the next turn of the loop to which `account` belongs."""
         if self._line and not self._scheduled and account is not None and account.soon is not None:
             self._scheduled = True
             account.soon(self._serve_some)
