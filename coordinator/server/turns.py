@@ -67,7 +67,7 @@ class RequestTurns:
         self._long: ByNetwork[Starter] = ByNetwork()
         """Those who have sent more."""
         self._whose = cycle(((self._short, True), (self._short, False), (self._long, False)))
-        """The order of turns: a line, and True for its newest connection or False for its oldest."""
+        """The order of turns: a line, and whether its newest connection comes or its oldest."""
         self._again: dict[Starter, bool] | None = None
         """While the line is served, those who get in line again, and whether with little."""
         self._share_ns = SHARE_NS
