@@ -6,6 +6,8 @@ Plain and mutable: classic handlers change it in place, as Kafka does. Only `Cla
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.coordinator.core.types import RequestToken
 from groupd.protocol.messages.classic_group import JoinProtocol
 
@@ -20,11 +22,24 @@ def metadata_for(protocols: Protocols, name: str | None) -> bytes:
     return b""
 
 
+class SlotBefore(Struct, frozen=True):
+    """The slot of a static member before it was replaced; `leader_id` is the group's."""
+
+    member_id: str
+    leader_id: str | None
+    protocols: Protocols
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+
+
 class ClassicGroupMember:
     """`join_token`, `sync_token`: the parked request, None if there is none.
 
     `is_new`: has not been through a completed join phase yet; such a member is never exempt from
     its session timer (docs/spec/classic-group.md#3).
+
+    `unwritten`: the slot before each replacement whose record is not written yet, in the order in
+    which they are written.
     """
 
     __slots__ = (
@@ -39,6 +54,7 @@ class ClassicGroupMember:
         "rebalance_timeout_ms",
         "session_timeout_ms",
         "sync_token",
+        "unwritten",
     )
 
     def __init__(
@@ -63,6 +79,7 @@ class ClassicGroupMember:
         self.is_new = False
         self.join_token: RequestToken | None = None
         self.sync_token: RequestToken | None = None
+        self.unwritten: tuple[SlotBefore, ...] = ()
 
     @property
     def is_static(self) -> bool:

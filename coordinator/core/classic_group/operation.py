@@ -13,13 +13,13 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup
-from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember, SlotBefore
 from groupd.coordinator.core.departures import identity
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestToken
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.classic_group import JoinGroupReply, JoinProtocol, SyncGroupReply
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
 JOIN = "classic-join"
 SYNC = "classic-sync"
@@ -146,15 +146,11 @@ class LeaderSynced(Struct, frozen=True):
 
 
 class StaticReplaced(Struct, frozen=True):
-    """What the answer, or the undoing, of a replacement in Stable needs. `token`: its Join;
-    the fields below `api_version` are the slot's before."""
+    """What the answer of a replacement in Stable needs. `token`: its Join; `before`: the slot when
+    it was replaced."""
 
     group: ClassicGroup
     member: ClassicGroupMember
     token: RequestToken
     api_version: int
-    old_id: str
-    leader_before: str | None
-    protocols: tuple[JoinProtocol, ...]
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
+    before: SlotBefore

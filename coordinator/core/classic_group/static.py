@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from groupd.coordinator.core.classic_group import answers, rebalance
 from groupd.coordinator.core.classic_group.group import State
-from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember, SlotBefore
 from groupd.coordinator.core.classic_group.operation import OWNER, GroupOperation, StaticReplaced
 from groupd.coordinator.core.classic_group.replay import group_record
 from groupd.coordinator.core.types import AppendError, Completion, EventKind, RequestContext
@@ -30,11 +30,7 @@ def replace(
     """Give the instance's slot to the requester and park its Join."""
     group = op.group
     member = group.members[group.static_members[request.group_instance_id or ""]]
-    undo = StaticReplaced(
-        group,
-        member,
-        context.token,
-        context.api_version,
+    before = SlotBefore(
         member.member_id,
         group.leader_id,
         member.protocols,
@@ -49,7 +45,7 @@ def replace(
         member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
     )
     group.park_join(member, context.token)
-    replaced = f"takes the place of {undo.old_id} as instance {request.group_instance_id}"
+    replaced = f"takes the place of {before.member_id} as instance {request.group_instance_id}"
     op.member_event(EventKind.MEMBER_REPLACED, member, replaced)
     cause = f"static member {new_id} {replaced}"
     if group.state is State.PREPARING_REBALANCE:
@@ -58,7 +54,9 @@ def replace(
         # The new process may subscribe to other topics; a reload would see that as well.
         group.refresh_subscription()
         op.outcome.records.append(group_record(group))
-        op.outcome.completion = Completion(OWNER, undo)
+        member.unwritten += (before,)
+        done = StaticReplaced(group, member, context.token, context.api_version, before)
+        op.outcome.completion = Completion(OWNER, done)
     else:
         # In CompletingRebalance the leader may be assigning to the old id.
         rebalance.prepare(op, cause)
@@ -74,18 +72,25 @@ def _fence(op: GroupOperation, member: ClassicGroupMember) -> None:
 def finish(op: GroupOperation, done: StaticReplaced, error: AppendError | None) -> None:
     """The record of a replacement is durable, or has failed.
 
+    Appends end in order, so it is the oldest of those that are not written. When it fails, the log
+    has the slot as it was before it; then the next one has to go back to that, too.
+
     If the group has left Stable since, or another restart has taken the slot, there is
     nothing to do: the Join belongs to the new rebalance (or has been answered), and that
     rebalance will write the id.
     """
     group, member = done.group, done.member
+    before, *later = member.unwritten
+    if error is not None and later:
+        later[0] = before
+    member.unwritten = tuple(later)
     waiting = group.members.get(member.member_id) is member and member.join_token == done.token
     if not waiting or group.state is not State.STABLE:
         return
     if error is None:
         op.answer_join(member, _unchanged(done))
     else:
-        _undo(op, done, error)
+        _undo(op, done, before, error)
     op.arm_member(member)
 
 
@@ -94,30 +99,31 @@ def _unchanged(done: StaticReplaced) -> JoinGroupReply:
     a leader cannot be told to skip the assignment, so it is shown its old id as the leader and acts
     as a follower."""
     group, member = done.group, done.member
-    was_leader = done.leader_before == done.old_id
+    leader_before = done.before.leader_id
+    was_leader = leader_before == done.before.member_id
     skip = was_leader and done.api_version >= _SKIP_ASSIGNMENT_FROM
     return JoinGroupReply(
         generation_id=group.generation,
         protocol_type=group.protocol_type or None,
         protocol_name=group.protocol_name,
-        leader=(group.leader_id if skip else done.leader_before) or "",
+        leader=(group.leader_id if skip else leader_before) or "",
         skip_assignment=skip,
         member_id=member.member_id,
         members=answers.members_of(group) if skip else (),
     )
 
 
-def _undo(op: GroupOperation, done: StaticReplaced, error: AppendError) -> None:
+def _undo(op: GroupOperation, done: StaticReplaced, before: SlotBefore, error: AppendError) -> None:
     group, member = done.group, done.member
     reply = JoinGroupReply(
         error.code,
         generation_id=group.generation,
         protocol_type=group.protocol_type or None,
         protocol_name=group.protocol_name,
-        leader=done.leader_before or "",
+        leader=before.leader_id or "",
     )
     op.answer_join(member, reply)
     op.cancel_session(member.member_id)
-    group.rename(member, done.old_id)
-    group.update(member, done.protocols, done.rebalance_timeout_ms, done.session_timeout_ms)
+    group.rename(member, before.member_id)
+    group.update(member, before.protocols, before.rebalance_timeout_ms, before.session_timeout_ms)
     group.refresh_subscription()

@@ -186,6 +186,34 @@ def test_a_second_restart_before_the_first_is_written():
     assert bench.replies[second].member_id == bench.group.static_members["i2"]
 
 
+def test_two_restarts_that_cannot_be_written():
+    bench = Bench()
+    _, old = bench.static_stable(2)
+    bench.hold = True
+    bench.join(instance="i2")
+    second = bench.join(instance="i2")
+    third = bench.join(instance="i2")
+    bench.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    bench.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert bench.replies[second].error is FENCED
+    bench.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert bench.replies[third].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.group.static_members["i2"] == old
+    assert bench.beat(old, 1, instance="i2") is ErrorCode.NONE
+
+
+def test_of_two_restarts_only_the_first_can_be_written():
+    bench = Bench()
+    bench.static_stable(2)
+    bench.hold = True
+    bench.join(instance="i2")
+    between = bench.group.static_members["i2"]
+    bench.join(instance="i2")
+    bench.commit()
+    bench.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert bench.group.static_members["i2"] == between
+
+
 def test_a_restarted_member_must_still_sync():
     bench = Bench()
     tokens = [bench.join(instance=name) for name in ("i1", "i2")]
