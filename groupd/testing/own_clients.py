@@ -64,7 +64,7 @@ class OwnClients:
         if library == AIOKAFKA:
             return self._of_loop("AIOKafkaConsumer", *topics, **settings)
         made = import_module(MODULES[library]).Consumer(settings)
-        self._closing.append(made.close)
+        self._closing.append(lambda: _close(made))
         if topics:
             made.subscribe(list(topics))
         return made
@@ -112,6 +112,18 @@ class OwnClients:
         here = asyncio.get_running_loop()
         await asyncio.gather(*[_stopped(client) for loop, client in self._loops if loop is here])
         self._loops = [(loop, client) for loop, client in self._loops if loop is not here]
+
+
+def _close(consumer: Any) -> None:
+    """Close a consumer of confluent-kafka. Take what the group has told it first: if `close` finds
+    an assignment that no poll has taken, librdkafka 2.16.1 may wait for ever and keep Python's
+    lock, so that the whole process stands still (docs/clients.md). Paused partitions give no
+    record, which would otherwise count as read."""
+    try:
+        consumer.pause(consumer.assignment())
+        consumer.poll(0)
+    finally:
+        consumer.close()
 
 
 def _quietly(close: Callable[[], object]) -> None:

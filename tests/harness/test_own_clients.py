@@ -40,6 +40,16 @@ def test_a_consumer_reads_from_the_start_and_leaves_at_the_end(
     assert c.committed("billing") == {}, "enable.auto.commit is off"
 
 
+def test_records_that_no_poll_has_returned_are_not_committed_at_the_end(
+    c: GroupCoordinator,
+) -> None:
+    c.produce("orders", ["tea", "milk", "water", "juice"] * 5)
+    consumer = c.consumer("billing", "orders", enable_auto_commit=True)
+    read = consumer.poll(10)
+    c.close_clients()
+    assert c.committed("billing") == {("orders", read.partition()): read.offset() + 1}
+
+
 def test_clients_of_aiokafka_are_stopped_with_the_test(pytester: pytest.Pytester) -> None:
     source = """
 import asyncio, pytest
