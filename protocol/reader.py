@@ -40,6 +40,15 @@ READ_ERRORS = (StructError, IndexError, ValueError, OverflowError)
 """What a Reader raises on bytes that are cut off or wrong."""
 
 
+def what_is_wrong(error: Exception) -> str:
+    """One of READ_ERRORS in words for people: Python's own are about its buffers."""
+    if isinstance(error, (StructError, IndexError)):
+        return "it ends too early"
+    if isinstance(error, UnicodeDecodeError):
+        return "a text is not UTF-8"
+    return str(error)
+
+
 class Reader:
     """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: that of the API or
     the record. `max_items`: how many items all arrays together may have; a tagged field counts as

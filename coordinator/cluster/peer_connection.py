@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from groupd.coordinator.failures import reason
 from groupd.coordinator.runtime.clock import Alarm, Clock
-from groupd.protocol.reader import READ_ERRORS, Reader
+from groupd.protocol.reader import READ_ERRORS, Reader, what_is_wrong
 from groupd.protocol.wire.calls import Ask, reply_reader, request_frame
 from groupd.protocol.wire.framing import FrameError, FrameSplitter
 
@@ -82,7 +82,7 @@ class PeerConnection(asyncio.Protocol):
         try:
             return ask.read(reader)
         except READ_ERRORS as error:
-            self.close(f"answer to {ask.api.name} not understood: {error}")
+            self.close(f"answer to {ask.api.name} not understood: {what_is_wrong(error)}")
             raise PeerUnavailable(f"{self._where}: {self._broken}") from error
 
     def _send(self, ask: Ask) -> asyncio.Future[Reader]:
@@ -139,7 +139,7 @@ class PeerConnection(asyncio.Protocol):
         except FrameError as error:
             self.close(f"does not speak Kafka's protocol: {error}")
         except READ_ERRORS as error:
-            self.close(f"answer not understood: {error}")
+            self.close(f"answer not understood: {what_is_wrong(error)}")
         if self._retired and not self._sent:
             self.close("not used any more")
 

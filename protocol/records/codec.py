@@ -15,7 +15,7 @@ from struct import Struct
 from sys import intern
 from typing import Any, NamedTuple
 
-from groupd.protocol.reader import READ_ERRORS, BadBytes, Reader
+from groupd.protocol.reader import READ_ERRORS, BadBytes, Reader, what_is_wrong
 from groupd.protocol.records import classic_records, consumer_records, offset_records
 from groupd.protocol.records.batch_builder import KeyValue
 from groupd.protocol.records.offset_records import UnknownVersion
@@ -320,7 +320,7 @@ def _read_names(kind: RecordType, data: bytes) -> tuple[str, ...]:
         if at != len(data):
             raise BadBytes(f"{len(data)} bytes for strings of {at}")
     except READ_ERRORS as error:
-        raise CorruptRecord(f"key of record type {kind.number}: {error}") from error
+        raise CorruptRecord(f"key of record type {kind.number}: {what_is_wrong(error)}") from error
     return tuple(names)
 
 
@@ -334,4 +334,4 @@ def _decode_value(kind: RecordType, key: RecordKey, data: bytes) -> RecordValue:
 def _corrupt_value(key: RecordKey, error: Exception) -> CorruptRecord:
     if isinstance(error, UnknownVersion):
         return CorruptRecord(f"{error} for {key}")
-    return CorruptRecord(f"value for {key}: {error}")
+    return CorruptRecord(f"value for {key}: {what_is_wrong(error)}")

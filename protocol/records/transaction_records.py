@@ -13,7 +13,7 @@ from struct import Struct as Layout
 
 from msgspec import Struct
 
-from groupd.protocol.reader import READ_ERRORS, Reader
+from groupd.protocol.reader import READ_ERRORS, Reader, what_is_wrong
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
 from groupd.protocol.writer import Writer
 
@@ -60,7 +60,7 @@ def decode_key(data: bytes) -> str:
         transactional_id = reader.string()
         reader.finish()
     except READ_ERRORS as error:
-        raise CorruptRecord(f"transaction key: {error}") from error
+        raise CorruptRecord(f"transaction key: {what_is_wrong(error)}") from error
     return transactional_id
 
 
@@ -104,7 +104,7 @@ def decode_value(data: bytes) -> TransactionLogValue:
         value = _read_value(reader)
         reader.finish()
     except READ_ERRORS as error:
-        raise CorruptRecord(f"transaction value: {error}") from error
+        raise CorruptRecord(f"transaction value: {what_is_wrong(error)}") from error
     return value
 
 

@@ -14,7 +14,7 @@ from struct import Struct
 from sys import intern
 from typing import NamedTuple
 
-from groupd.protocol.reader import READ_ERRORS, Reader
+from groupd.protocol.reader import READ_ERRORS, Reader, what_is_wrong
 from groupd.protocol.wire.registry import Api, MalformedRequest
 
 _FIXED = Struct(">hhi")
@@ -77,7 +77,7 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
                 reader.end()
                 end = reader.at
     except READ_ERRORS as error:
-        raise MalformedRequest(f"header: {error}") from error
+        raise MalformedRequest(f"header: {what_is_wrong(error)}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
 
 

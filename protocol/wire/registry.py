@@ -20,7 +20,14 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.reader import NO_LIMIT, READ_ERRORS, Reader, SecretFinder, TooManyItems
+from groupd.protocol.reader import (
+    NO_LIMIT,
+    READ_ERRORS,
+    Reader,
+    SecretFinder,
+    TooManyItems,
+    what_is_wrong,
+)
 from groupd.protocol.writer import Writer
 
 Request = Any
@@ -163,7 +170,7 @@ def _counting_decoder(
         except TooManyItems as error:
             raise LongRequest(str(error)) from error
         except READ_ERRORS as error:
-            raise MalformedRequest(f"{type(error).__name__}: {error}") from error
+            raise MalformedRequest(what_is_wrong(error)) from error
         return request, reader.items
 
     return decode

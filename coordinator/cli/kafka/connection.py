@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from groupd.coordinator.failures import reason
-from groupd.protocol.reader import READ_ERRORS, Reader
+from groupd.protocol.reader import READ_ERRORS, Reader, what_is_wrong
 from groupd.protocol.wire.calls import (
     API_VERSIONS,
     Call,
@@ -141,7 +141,7 @@ class BlockingConnection:
             return read(reply_reader(api, answer, self._correlation))
         except READ_ERRORS as error:
             raise KafkaError(
-                f"{self.where}: answer to {api.name} not understood: {error}"
+                f"{self.where}: answer to {api.name} not understood: {what_is_wrong(error)}"
             ) from None
 
     def offers(self, api: Call) -> bool:

@@ -77,26 +77,51 @@ def test_header_version_follows_the_flexible_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "frame",
+    ("frame", "said"),
     [
-        pytest.param(b"", id="empty"),
-        pytest.param(fixed(12, 3)[:-1], id="short-fixed-part"),
-        pytest.param(fixed(12, 3), id="no-client-id"),
-        pytest.param(fixed(12, 3) + b"\x00", id="half-a-length"),
-        pytest.param(fixed(12, 3) + b"\x00\x05abcd", id="short-client-id"),
-        pytest.param(fixed(12, 3) + b"\x7f\xff", id="long-client-id"),
-        pytest.param(fixed(12, 3) + b"\xff\xfe", id="negative-length"),
-        pytest.param(fixed(12, 3) + b"\x00\x02\xff\xfe", id="no-utf-8"),
-        pytest.param(fixed(12, 4) + client("me"), id="no-tagged-fields"),
-        pytest.param(fixed(12, 4) + client("me") + b"\x01", id="tag-missing"),
-        pytest.param(fixed(12, 4) + client("me") + b"\x01\x00\x05abcd", id="short-tagged-field"),
-        pytest.param(fixed(12, 4) + client("me") + b"\xff\xff\xff\xff\x0f", id="many-tags"),
-        pytest.param(fixed(12, 4) + client("me") + b"\xff" * 9 + b"\x01", id="long-varint"),
+        pytest.param(b"", "header: it ends too early", id="empty"),
+        pytest.param(fixed(12, 3)[:-1], "header: it ends too early", id="short-fixed-part"),
+        pytest.param(fixed(12, 3), "header: it ends too early", id="no-client-id"),
+        pytest.param(fixed(12, 3) + b"\x00", "header: it ends too early", id="half-a-length"),
+        pytest.param(
+            fixed(12, 3) + b"\x00\x05abcd", "client id of 5 bytes, 4 left", id="short-client-id"
+        ),
+        pytest.param(
+            fixed(12, 3) + b"\x7f\xff", "client id of 32767 bytes, 0 left", id="long-client-id"
+        ),
+        pytest.param(fixed(12, 3) + b"\xff\xfe", "client id of -2 bytes", id="negative-length"),
+        pytest.param(
+            fixed(12, 3) + b"\x00\x02\xff\xfe", "header: a text is not UTF-8", id="no-utf-8"
+        ),
+        pytest.param(
+            fixed(12, 4) + client("me"), "header: it ends too early", id="no-tagged-fields"
+        ),
+        pytest.param(
+            fixed(12, 4) + client("me") + b"\x01",
+            "header: 1 tagged fields, 0 bytes left",
+            id="tag-missing",
+        ),
+        pytest.param(
+            fixed(12, 4) + client("me") + b"\x01\x00\x05abcd",
+            "header: 5 bytes announced, 4 left",
+            id="short-tagged-field",
+        ),
+        pytest.param(
+            fixed(12, 4) + client("me") + b"\xff\xff\xff\xff\x0f",
+            "header: 4294967295 tagged fields, 0 bytes left",
+            id="many-tags",
+        ),
+        pytest.param(
+            fixed(12, 4) + client("me") + b"\xff" * 9 + b"\x01",
+            "header: varint longer than five bytes",
+            id="long-varint",
+        ),
     ],
 )
-def test_bad_header_is_malformed(frame: bytes) -> None:
-    with pytest.raises(MalformedRequest):
+def test_bad_header_is_malformed(frame: bytes, said: str) -> None:
+    with pytest.raises(MalformedRequest) as caught:
         parse_request_header(frame)
+    assert str(caught.value) == said
 
 
 def test_reply_frames() -> None:
