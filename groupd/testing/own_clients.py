@@ -27,6 +27,8 @@ unless a test names one."""
 
 CLOSE_S = 10.0
 """How many seconds the end of a test waits for a client to close."""
+_POLLS, _POLL_S = 5, 0.02
+"""A consumer that got its partitions by `assign` keeps them: it has no group to leave."""
 
 
 def library_for(wanted: str | None) -> str:
@@ -115,13 +117,18 @@ class OwnClients:
 
 
 def _close(consumer: Any) -> None:
-    """Close a consumer of confluent-kafka. Take what the group has told it first: if `close` finds
-    an assignment that no poll has taken, librdkafka 2.16.1 may wait for ever and keep Python's
-    lock, so that the whole process stands still (docs/clients.md). Paused partitions give no
-    record, which would otherwise count as read."""
+    """Close a consumer of confluent-kafka. It leaves its group before: when an assignment comes
+    while it closes, librdkafka 2.16.1 may wait for ever and keep Python's lock, so that the whole
+    process stands still (docs/clients.md). Paused partitions give no record, which would otherwise
+    count as read."""
     try:
         consumer.pause(consumer.assignment())
+        consumer.unsubscribe()
         consumer.poll(0)
+        for _ in range(_POLLS):
+            if not consumer.assignment():
+                break
+            consumer.poll(_POLL_S)
     finally:
         consumer.close()
 

@@ -101,7 +101,7 @@ async def test_a_user_logs_in_with_aiokafka(groupd_factory: GroupCoordinatorFact
 
 
 def test_a_test_may_close_its_clients_and_break_the_broker(c: GroupCoordinator) -> None:
-    c.consumer("billing", "orders").close()
+    c.consumer("billing").close()
     stuck = c.consumer("billing", "orders", protocol="consumer")
     c.wait_members("billing", 1)
     c.fault("drop", api="heartbeat")
