@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup
-from groupd.coordinator.core.classic_group.member import ClassicGroupMember, SlotBefore
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.departures import identity
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.state import ShardState
@@ -146,11 +146,10 @@ class LeaderSynced(Struct, frozen=True):
 
 
 class StaticReplaced(Struct, frozen=True):
-    """What the answer of a replacement in Stable needs. `token`: its Join; `before`: the slot when
-    it was replaced."""
+    """What the answer to a replacement in Stable needs. `token`: its Join. The slot before it is
+    in `ClassicGroupMember.unwritten`."""
 
     group: ClassicGroup
     member: ClassicGroupMember
     token: RequestToken
     api_version: int
-    before: SlotBefore

@@ -55,7 +55,7 @@ def replace(
         group.refresh_subscription()
         op.outcome.records.append(group_record(group))
         member.unwritten += (before,)
-        done = StaticReplaced(group, member, context.token, context.api_version, before)
+        done = StaticReplaced(group, member, context.token, context.api_version)
         op.outcome.completion = Completion(OWNER, done)
     else:
         # In CompletingRebalance the leader may be assigning to the old id.
@@ -72,8 +72,9 @@ def _fence(op: GroupOperation, member: ClassicGroupMember) -> None:
 def finish(op: GroupOperation, done: StaticReplaced, error: AppendError | None) -> None:
     """The record of a replacement is durable, or has failed.
 
-    Appends end in order, so it is the oldest of those that are not written. When it fails, the log
-    has the slot as it was before it; then the next one has to go back to that, too.
+    Appends end in order, so `done` is the oldest replacement that is not written. If its append
+    fails, the log still has the slot as it was before `done`. A later replacement that fails has to
+    restore that as well.
 
     If the group has left Stable since, or another restart has taken the slot, there is
     nothing to do: the Join belongs to the new rebalance (or has been answered), and that
@@ -88,25 +89,24 @@ def finish(op: GroupOperation, done: StaticReplaced, error: AppendError | None) 
     if not waiting or group.state is not State.STABLE:
         return
     if error is None:
-        op.answer_join(member, _unchanged(done))
+        op.answer_join(member, _unchanged(done, before))
     else:
         _undo(op, done, before, error)
     op.arm_member(member)
 
 
-def _unchanged(done: StaticReplaced) -> JoinGroupReply:
+def _unchanged(done: StaticReplaced, before: SlotBefore) -> JoinGroupReply:
     """The reply at the current generation, without a rebalance (the table of section 4). Before v9
     a leader cannot be told to skip the assignment, so it is shown its old id as the leader and acts
     as a follower."""
     group, member = done.group, done.member
-    leader_before = done.before.leader_id
-    was_leader = leader_before == done.before.member_id
+    was_leader = before.leader_id == before.member_id
     skip = was_leader and done.api_version >= _SKIP_ASSIGNMENT_FROM
     return JoinGroupReply(
         generation_id=group.generation,
         protocol_type=group.protocol_type or None,
         protocol_name=group.protocol_name,
-        leader=(group.leader_id if skip else leader_before) or "",
+        leader=(group.leader_id if skip else before.leader_id) or "",
         skip_assignment=skip,
         member_id=member.member_id,
         members=answers.members_of(group) if skip else (),
