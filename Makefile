@@ -52,8 +52,8 @@ run: $(STAMPS)/run $(if $(NPM),$(STAMPS)/console,no-console) ## Start the daemon
 no-console:
 	@echo "npm is not installed: the admin port will have no web page" >&2
 
-# A worker that ended is not started again: pytest-xdist 3.8 then waits for ever, because it hands out the files which
-# that worker had finished. The others do the rest, and the run fails.
+# A worker that ends is not replaced. If it is, pytest-xdist 3.8 waits for ever, because it hands out again the files
+# that the old worker had finished. The other workers do the rest, and the run fails.
 # In their order: the files of few and long tests would otherwise come last, the longest of them alone. Four at a
 # time: tests of real processes wait for much, and three left the processors idle for a part of the time.
 test: test-setup ## Run all tests; ARGS are pytest's

@@ -28,7 +28,8 @@ unless a test names one."""
 CLOSE_S = 10.0
 """How many seconds the end of a test waits for a client to close."""
 _POLLS, _POLL_S = 5, 0.02
-"""A consumer that got its partitions by `assign` keeps them: it has no group to leave."""
+"""How many times a consumer is asked, and for how long each, until it has left its group. There is
+an end to it, because a consumer that got its partitions by `assign` keeps them."""
 
 
 def library_for(wanted: str | None) -> str:
@@ -117,10 +118,10 @@ class OwnClients:
 
 
 def _close(consumer: Any) -> None:
-    """Close a consumer of confluent-kafka. It leaves its group before: when an assignment comes
-    while it closes, librdkafka 2.16.1 may wait for ever and keep Python's lock, so that the whole
-    process stands still (docs/clients.md). Paused partitions give no record, which would otherwise
-    count as read."""
+    """Make a consumer of confluent-kafka leave its group, and close it then. If an assignment comes
+    while it closes, librdkafka 2.16.1 may wait for ever and keep Python's lock, and the whole
+    process stands still (docs/clients.md). Partitions are paused first, because a record
+    that `poll` returns counts as read."""
     try:
         consumer.pause(consumer.assignment())
         consumer.unsubscribe()

@@ -145,7 +145,8 @@ class Arena:
             row.after, row.back_s = back_to(mains, int(row.before * BACK_WITHIN), BACK_S)
 
     def _changes(self, before: dict[str, object]) -> list[str]:
-        """What has changed in the cluster. Waits a little, because a fenced node shows it late."""
+        """What has changed in the cluster. A node that was fenced shows it only after a while, so
+        this waits a little."""
         began = time.monotonic()
         while True:
             now = self._running.leases()
