@@ -15,9 +15,9 @@
 # The web page of the admin port. package-lock.json has the checksums of what is installed.
 FROM node:22-bookworm-slim AS console
 WORKDIR /src/coordinator/console/web
-COPY coordinator/console/web/package.json coordinator/console/web/package-lock.json coordinator/console/web/.npmrc ./
+COPY groupd/coordinator/console/web/package.json groupd/coordinator/console/web/package-lock.json groupd/coordinator/console/web/.npmrc ./
 RUN npm ci --omit=dev
-COPY coordinator/console/web .
+COPY groupd/coordinator/console/web .
 RUN npm run build
 
 FROM python:3.11-slim-bookworm AS build
@@ -28,7 +28,7 @@ COPY constraints-image.txt .
 # Only what has the checksum of constraints-image.txt (scripts/image_constraints.py writes it), and nothing that must be built.
 RUN /opt/groupd/bin/pip install --require-hashes --only-binary :all: --requirement constraints-image.txt
 COPY . .
-COPY --from=console /src/coordinator/console/built coordinator/console/built
+COPY --from=console /src/coordinator/console/built groupd/coordinator/console/built
 RUN /opt/groupd/bin/pip install --no-index --no-deps --no-build-isolation .
 
 FROM python:3.11-slim-bookworm

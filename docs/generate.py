@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 from docs.rebalance_trace import trace  # noqa: E402
 from groupd.coordinator.cli.show_config import shown, span  # noqa: E402
-from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig  # noqa: E402
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig  # noqa: E402
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from groupd.protocol.wire.apis import API_BY_KEY  # noqa: E402
@@ -29,9 +29,9 @@ from groupd.testing.client_settings import LIBRARIES  # noqa: E402
 from groupd.testing.control_openapi import document  # noqa: E402
 
 CONFIG_SOURCES = [
-    ROOT / "coordinator" / name
+    ROOT / "groupd" / "coordinator" / "config" / name
     for name in (
-        "config.py",
+        "coordinator_config.py",
         "cluster_settings.py",
         "admin_settings.py",
         "connection_settings.py",
@@ -51,7 +51,8 @@ API_TABLE = re.compile(r"(<!-- apis -->\n).*?(<!-- /apis -->)", re.DOTALL)
 CONFIG_HEAD = """\
 # Configuration
 
-Made from `coordinator/config.py` by `python docs/generate.py`; a test checks that it is current.
+Made from the files of `groupd/coordinator/config/` by `python docs/generate.py`; a test checks that
+it is current.
 
 Keys have Kafka's names where Kafka has the setting; the others start with `groupd.`. They are given
 with `--set KEY=VALUE` (repeatable) or in a file with `--config FILE`: `.properties` as Kafka's own,
@@ -178,7 +179,7 @@ def settings_without_effect() -> list[str]:
     """Fields that nothing but the configuration reads. Bounds are read there by composed names."""
     sources = "\n".join(
         path.read_text()
-        for path in (ROOT / "coordinator").rglob("*.py")
+        for path in (ROOT / "groupd" / "coordinator").rglob("*.py")
         if path not in CONFIG_SOURCES
     )
     # A property of the config may read a field on behalf of others.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.inspection import inspect_group
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage

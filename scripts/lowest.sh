@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: lowest.sh PYTHON [pytest's arguments]. Installs the wheel with the lowest versions of its dependencies
 # (constraints-lowest.txt) into build/lowest/venv and runs tests of the harness, the stores and the commands there. They need
-# neither the source tree nor the newest version of any library. PYTHON has setuptools.
+# neither the source tree nor the newest version of any library. PYTHON's environment has pip, uv and what builds the wheel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,18 +14,18 @@ tests=(
     unit/cli/test_health.py unit/cli/test_serve_flags.py unit/cli/test_serve.py unit/server/test_logs.py unit/tracing/test_tracing.py
 )
 
-# What a former build left would get into the wheel.
-rm -rf build/lib* build/bdist* $out/wheel $out/tree
+rm -rf $out/wheel $out/tree
+uv="$(dirname "$python")/uv pip"
 "$python" -m pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir $out/wheel .
 if ! cmp -s constraints-lowest.txt $out/installed.txt; then
     rm -rf $out/venv
     "$python" -m venv $out/venv
 fi
-# One call, so that pip sees all that has to fit together.
-$out/venv/bin/python -m pip install --quiet --force-reinstall --no-deps $out/wheel/*.whl
-$out/venv/bin/python -m pip install --quiet --constraint constraints-lowest.txt "$(echo $out/wheel/*.whl)[postgres,otel]" \
+# One call, so that uv sees all that has to fit together.
+$uv install --quiet --python $out/venv/bin/python --constraint constraints-lowest.txt \
+    --reinstall-package groupd "$(echo $out/wheel/*.whl)[postgres,otel]" \
     pytest pytest-asyncio pytest-timeout pytest-xdist anyio hypothesis confluent-kafka aiokafka
-$out/venv/bin/python -m pip check
+$uv check --quiet --python $out/venv/bin/python
 cp constraints-lowest.txt $out/installed.txt
 
 # Only the tests: what they import of groupd is what is installed. File by file: tar fails when a directory changes meanwhile, which it

@@ -17,8 +17,8 @@ from tests.support.postgres import PostgresServer, running_postgres
 
 pytest_plugins = ["pytester"]
 
-# By these names the folders at the top of the tree would be loaded a second time (ADR 32). So their
-# import fails, also where the name is in a string, which ruff does not see.
+# By these names the links at the top of the tree would load all of it a second time (ADR 45). So
+# their import fails, also where the name is in a string, which ruff does not see.
 for folder in ("coordinator", "pipeline", "protocol", "storage"):
     sys.modules[folder] = None  # type: ignore[assignment]
 

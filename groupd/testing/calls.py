@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
-from groupd.coordinator.config import ConfigError
-from groupd.coordinator.daemon import CannotStart
+from groupd.coordinator.config.coordinator_config import ConfigError
+from groupd.coordinator.daemon.daemon import CannotStart
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.suggest import did_you_mean
 from groupd.testing.arguments import check_arguments

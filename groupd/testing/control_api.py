@@ -14,8 +14,8 @@ from typing import Any
 
 import structlog
 
+from groupd.coordinator.admin.http_server import CONTROL_BODY_MAX, HttpReply, HttpRequest, as_json
 from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused
-from groupd.coordinator.server.admin_http import CONTROL_BODY_MAX, HttpReply, HttpRequest, as_json
 from groupd.testing.control_openapi import document
 from groupd.testing.control_routes import ROUTES, Endpoint
 from groupd.testing.control_schema import BadInput, check

@@ -14,11 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
 
-from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import (
+    ConfigError,
+    CoordinatorConfig,
+    with_settings,
+)
+from groupd.coordinator.config.profiles import PROFILES
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.types import Event
-from groupd.coordinator.daemon import Daemon
-from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.daemon.daemon import Daemon
+from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.faults.errors import RequestRefused
 from groupd.coordinator.faults.layer import Fault, FaultLayer, FaultTable
 from groupd.coordinator.faults.liveness import Liveness
@@ -26,7 +31,6 @@ from groupd.coordinator.faults.own_request import submit_own
 from groupd.coordinator.faults.spec import FaultSpec
 from groupd.coordinator.faults.traffic import OBSERVED, Traffic
 from groupd.coordinator.host import Host
-from groupd.coordinator.profiles import PROFILES
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.heard_clock import HeardClock
@@ -52,7 +56,7 @@ from groupd.testing.store import WatchedStore
 from groupd.testing.watch import Watch
 
 if TYPE_CHECKING:
-    from groupd.coordinator.server.admin_http import ControlHandler
+    from groupd.coordinator.admin.http_server import ControlHandler
 
 SETTLE_TURNS = 3
 """How many turns of the loop `settle` waits: in these, data that has arrived on sockets is read,
@@ -126,7 +130,7 @@ class Engine:
     # Life
 
     async def start(self) -> None:
-        """Start the broker. Raises coordinator.daemon.CannotStart."""
+        """Start the broker. Raises coordinator.daemon.daemon.CannotStart."""
         daemon = Daemon(
             DaemonOptions(
                 listen=self.kafka,

@@ -1,5 +1,5 @@
-"""The errors of the harness, in addition to those of `coordinator/faults/errors.py`. Each carries
-one text."""
+"""The errors of the harness, in addition to those of `groupd/coordinator/faults/errors.py`. Each
+carries one text."""
 
 from __future__ import annotations
 

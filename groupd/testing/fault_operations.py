@@ -21,7 +21,7 @@ class FaultOperations:
     _engine: Engine
 
     async def add_fault(self, action: str, **given: Any) -> int:
-        """Add a fault and return its number. `coordinator/faults/spec.py` describes the options."""
+        """Add a fault and return its number. The options: `groupd/coordinator/faults/spec.py`."""
         return self._engine.add_fault(make_spec(action, given))
 
     async def fault(self, number: int) -> FaultState:

@@ -94,8 +94,8 @@ class GroupCoordinator(TopicCalls, GroupCalls, WaitCalls, ClientCalls):
         `security`: the security protocol of the listener; certificates are made on the fly.
         `users`: name -> password; with SSL each has a certificate instead. `mechanisms`: those of
         SASL. `acls`: rules such as "billing may READ topic orders-*"; None = everybody may do
-        everything. Raises coordinator.daemon.CannotStart,
-        coordinator.config.ConfigError.
+        everything. Raises coordinator.daemon.daemon.CannotStart,
+        coordinator.config.coordinator_config.ConfigError.
 
         >>> c = GroupCoordinator.start({"orders": 6}, {"num.partitions": 3}, clock="frozen")
         >>> c.clock

@@ -10,7 +10,7 @@ from typing import Any
 import uvloop
 
 from groupd.coordinator.faults.errors import HarnessError
-from groupd.coordinator.server.logs import log_through_stdlib
+from groupd.coordinator.logs import log_through_stdlib
 from groupd.testing.engine import Engine, HarnessOptions
 from groupd.testing.operations import Operations
 

@@ -10,7 +10,7 @@ import random
 import subprocess
 from pathlib import Path
 
-from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.acls import AclIndex, PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.coordinator.security.audit import Audit

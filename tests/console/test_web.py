@@ -7,7 +7,7 @@ import subprocess
 
 from tests.support.toolchain import ROOT, console_script
 
-BUILT = ROOT / "coordinator" / "console" / "built"
+BUILT = ROOT / "groupd" / "coordinator" / "console" / "built"
 
 
 def test_the_functions_of_the_pages() -> None:

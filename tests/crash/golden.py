@@ -16,9 +16,9 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.daemon import CannotStart, Daemon
-from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.daemon.daemon import CannotStart, Daemon
+from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.protocol.records.batch import iter_records, verify_crc
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.open import DATABASE_FILE

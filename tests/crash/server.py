@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 6.0
 _PREPARED = """
 import sys
 import prometheus_client, sqlalchemy.dialects.sqlite.pysqlite, uvloop
-import groupd.coordinator.cli.main, groupd.coordinator.daemon, groupd.coordinator.server.logs
+import groupd.coordinator.cli.main, groupd.coordinator.daemon.daemon, groupd.coordinator.logs
 import asyncpg, groupd.storage.postgres, groupd.storage.sqlite
 print("prepared", flush=True)
 if sys.stdin.readline():

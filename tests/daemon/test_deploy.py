@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from groupd.coordinator.cli.parse import build_config, config_file
-from groupd.coordinator.config import CoordinatorConfig, settings_of
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, settings_of
 from groupd.coordinator.server.descriptors import RESERVED
 from tests.support.daemon import ROOT, Daemon
 

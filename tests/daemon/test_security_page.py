@@ -14,7 +14,7 @@ import pytest
 
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.cli.parse import properties_file
-from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from tests.support.daemon import Daemon
 from tests.support.doc_snippets import DOCS, Snippet, snippets
 from tests.support.peer import running

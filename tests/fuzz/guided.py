@@ -29,9 +29,9 @@ from tests.fuzz.talk import Talk, Way, one_stream
 from tests.support.raw import api_versions, frame
 
 with atheris.instrument_imports(include=["groupd"]):
-    from groupd.coordinator.config import CoordinatorConfig, with_settings
-    from groupd.coordinator.daemon import Daemon
-    from groupd.coordinator.daemon_options import DaemonOptions
+    from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+    from groupd.coordinator.daemon.daemon import Daemon
+    from groupd.coordinator.daemon.options import DaemonOptions
 
 PATIENCE_S = 0.3
 HANGS_S = 60.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config import ConfigError
+from groupd.coordinator.config.coordinator_config import ConfigError
 from groupd.testing import GroupCoordinator, HarnessError, RequestRefused, WaitTimeout
 from tests.harness.members import Member
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.descriptors import RESERVED
 from groupd.storage.postgres_url import parse_url
 from tests.support.daemon import ROOT

@@ -11,8 +11,10 @@ from typing import Any
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT: dict[str, Any] = SETTINGS["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+BUILD: list[str] = SETTINGS["build-system"]["requires"]
 INSTALLED = [
     *PROJECT["dependencies"],
     *(one for extra in ("postgres", "oauthbearer", "otel") for one in EXTRAS[extra]),
@@ -95,7 +97,7 @@ def test_the_image_installs_what_everything_else_is_tested_with_and_checks_it() 
 def test_nothing_that_the_image_needs_is_missing() -> None:
     """`pip install --require-hashes` takes nothing else."""
     image = in_the_image()
-    todo = [name_of(requirement) for requirement in [*INSTALLED, "setuptools"]]
+    todo = [name_of(requirement) for requirement in [*INSTALLED, *BUILD]]
     needed: set[str] = set()
     while todo:
         name = todo.pop()

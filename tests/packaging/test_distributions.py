@@ -12,12 +12,12 @@ from pathlib import Path
 from tests.support.distributions import FOLDERS, PACKAGE, ROOT, Distributions, checkout, run
 
 BESIDE = {
-    *("CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "MANIFEST.in", "README.md"),
+    *("CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "README.md"),
     *("SECURITY.md", "constraints.txt", "constraints-image.txt", "deploy", "docs", "examples"),
-    *("pyproject.toml", "setup.py"),
+    *("pyproject.toml", "scripts"),
 }
-MADE = {"PKG-INFO", "setup.cfg", "groupd.egg-info"}
-"""What setuptools makes."""
+MADE = {"PKG-INFO", ".gitignore"}
+"""What hatchling adds."""
 CONSOLE = f"{PACKAGE}/coordinator/console"
 PAGE = {
     f"{CONSOLE}/built/{name}"
@@ -86,7 +86,7 @@ def test_metadata(made: Distributions) -> None:
 def test_the_web_page_has_the_licences_of_the_code_of_others(made: Distributions) -> None:
     with zipfile.ZipFile(made.path) as opened:
         text = opened.read(f"{CONSOLE}/built/LICENSES.txt").decode()
-    packages = json.loads((ROOT / "coordinator/console/web/package.json").read_text())
+    packages = json.loads((ROOT / "groupd/coordinator/console/web/package.json").read_text())
     bundled = set(packages["dependencies"]) - {"esbuild"}
     for name in bundled:
         assert f"{name} {packages['dependencies'][name]}\n" in text
@@ -104,7 +104,7 @@ def test_the_context_of_the_dockerfile_is_enough_to_install(
             (tmp_path / "context" / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.move(tmp_path / "all" / path, tmp_path / "context" / path)
     # The stage of the image that has npm makes the web page.
-    page = Path("coordinator/console/built")
+    page = Path("groupd/coordinator/console/built")
     shutil.copytree(made.tree / page, tmp_path / "context" / page)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index")
     run(*pip, "--no-build-isolation", "--wheel-dir", "out", ".", cwd=tmp_path / "context")

@@ -17,12 +17,12 @@ import pytest
 import yaml
 from msgspec import Struct
 
+from groupd.coordinator.admin.routes import AdminRoutes
+from groupd.coordinator.admin.scrapes import Scrapes
+from groupd.coordinator.admin.tokens import Tokens
 from groupd.coordinator.cli.serve import SHUTDOWN_LIMIT_S
 from groupd.coordinator.cli.serve_flags import ServeFlags
-from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, secret
-from groupd.coordinator.server.admin_routes import AdminRoutes
-from groupd.coordinator.server.admin_tokens import Tokens
-from groupd.coordinator.server.scrapes import Scrapes
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig, secret
 from tests.support.daemon import ROOT
 from tests.support.deployment import serve_flags
 from tests.support.toolchain import helm

@@ -98,7 +98,12 @@ def test_it_starts(target: str, tmp_path: Path) -> None:
 
 def test_clean_leaves_nothing_behind(tmp_path: Path) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
-    made = ("dist/a.whl", "build/x", "coordinator/console/built/index.html", ".venv/bin/python")
+    made = (
+        "dist/a.whl",
+        "build/x",
+        "groupd/coordinator/console/built/index.html",
+        ".venv/bin/python",
+    )
     for name in made:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")

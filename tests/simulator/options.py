@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from random import Random
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 
 LARGE_EVERY = 40
 """One seed in so many has large groups."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.protocol.records.batch import Batch, iter_batches, records_data
 from groupd.protocol.records.compaction import Compaction, Rules, Survey, offsets_identity

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config import ConfigError, CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.coordinator.security.sasl.salt_secret import salt_secret
 from groupd.coordinator.topics.shard_count import fix_shard_count

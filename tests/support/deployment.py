@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from groupd.coordinator.cli.parse import build_config
 from groupd.coordinator.cli.serve_flags import ServeFlags, read_flags
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 
 
 def serve_flags(

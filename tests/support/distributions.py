@@ -16,8 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "groupd"
 """The one package at the top level of an installation."""
 FOLDERS = ("coordinator", "storage", "protocol", "pipeline")
-"""They are at the top of the tree; `groupd/` has links to them, installations have them below
-it."""
+"""The packages below `groupd/` to which links lead at the top of the tree."""
 
 
 def checkout(target: Path) -> list[str]:
@@ -37,11 +36,6 @@ def checkout(target: Path) -> list[str]:
     return paths
 
 
-def installed_as(path: str) -> str:
-    """Where a file of the tree is in a wheel and in a source distribution."""
-    return f"{PACKAGE}/{path}" if path.partition("/")[0] in FOLDERS else path
-
-
 def run(*command: str, cwd: Path) -> str:
     """What the command prints; it must succeed. It knows nothing of this test run."""
     ours = ("PYTEST", "PYTHONPATH")
@@ -55,13 +49,12 @@ def run(*command: str, cwd: Path) -> str:
 
 class Distributions:
     """What `make dist` leaves in dist/. `wheel`, `source`: the names of their files; `tracked`: the
-    files of the tree, by their names in both; `path`: the wheel itself; `tree`: where they are
+    files of the tree without the links; `path`: the wheel itself; `tree`: where they are
     made."""
 
     def __init__(self, tree: Path) -> None:
         self.tree = tree
-        self.tracked = {installed_as(path) for path in checkout(tree)}
-        self.tracked -= {f"{PACKAGE}/{folder}" for folder in FOLDERS}  # the links
+        self.tracked = set(checkout(tree)).difference(FOLDERS)
         run("scripts/dist.sh", sys.executable, "dist", cwd=tree)
         (self.path,) = (tree / "dist").glob("*.whl")
         (archive,) = (tree / "dist").glob("*.tar.gz")

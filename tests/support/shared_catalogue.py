@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.ownership import Alone

@@ -9,7 +9,7 @@ import pytest
 import trustme
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
+from groupd.coordinator.config.security_settings import STANDARD_AUTHORIZER
 from tests.support.certificates import keystore, truststore
 from tests.support.daemon import Daemon, refused
 from tests.support.peer import running

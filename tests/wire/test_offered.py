@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config import FIELDS_BY_KEY
-from groupd.coordinator.config_keys import ConfigKey
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
+from groupd.coordinator.config.keys import ConfigKey
 from groupd.coordinator.core.group_configs import GROUP_CONFIGS
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS, FIXED_KEYS, INTERNAL_KEYS, key_type
 from groupd.coordinator.topics.topic_configs import BROKER_KEY_UNITS, TOPIC_CONFIGS

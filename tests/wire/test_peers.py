@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.cluster.peers import PeerAddress, Peers
 from groupd.coordinator.cluster.routed import RoutedMarkers, RoutedVerifier
-from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.security_settings import STANDARD_AUTHORIZER
 from groupd.coordinator.producers.transactions import Marker, NoTransactions, TransactionalWrite
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.writer import LogWriter
@@ -29,7 +30,6 @@ from groupd.coordinator.security.inter_broker import (
 from groupd.coordinator.security.listeners import listeners_of
 from groupd.coordinator.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from groupd.coordinator.security.tls import ListenerTls
-from groupd.coordinator.security_settings import STANDARD_AUTHORIZER
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator

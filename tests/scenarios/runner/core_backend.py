@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.config_keys import check_changes
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.keys import check_changes
 from groupd.coordinator.core import group_configs
 from groupd.coordinator.core.assignors.api import (
     Assignment,

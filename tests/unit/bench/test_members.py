@@ -7,10 +7,10 @@ from itertools import chain
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from groupd.coordinator.daemon import Daemon
-from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.daemon.daemon import Daemon
+from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.storage.memory import MemoryStore
 from tests.bench.frames import heartbeat_reply
 from tests.bench.self.load import connect, run_all

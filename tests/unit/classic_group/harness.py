@@ -9,7 +9,7 @@ from itertools import count
 from struct import pack
 from typing import Any
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.classic_group import (
     heartbeat,
     join,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.frontend import groups as front
 from groupd.coordinator.core.types import RequestContext

@@ -19,7 +19,7 @@ from groupd.coordinator.cli.parse import (
     topic,
     visible_secrets,
 )
-from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig, validate
 from groupd.coordinator.topics.names import INTERNAL_TOPICS
 from groupd.testing.client_security import as_properties
 

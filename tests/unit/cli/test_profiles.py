@@ -8,8 +8,8 @@ import pytest
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import build_config
-from groupd.coordinator.config import FIELDS_BY_KEY
-from groupd.coordinator.profiles import PROFILES
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
+from groupd.coordinator.config.profiles import PROFILES
 
 INTERVAL = "group.consumer.heartbeat.interval.ms"
 

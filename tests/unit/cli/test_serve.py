@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from groupd.coordinator.cli import serve, stop_signals
-from groupd.coordinator.daemon import CannotStart
+from groupd.coordinator.daemon.daemon import CannotStart
 from groupd.coordinator.failures import DaemonFailed
 
 

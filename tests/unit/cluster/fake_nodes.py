@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.cluster.peers import PeerAddress, PeerLimits, Peers
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security.inter_broker import UNPROTECTED, PeerSecurity
 from groupd.protocol.wire.apis import API_BY_KEY, API_RANGES
 from groupd.protocol.wire.framing import FrameSplitter

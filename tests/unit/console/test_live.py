@@ -12,6 +12,8 @@ from math import sqrt
 import pytest
 from structlog.testing import capture_logs
 
+from groupd.coordinator.admin.http_server import text
+from groupd.coordinator.admin.http_stream import Event
 from groupd.coordinator.console.asking import CannotAsk
 from groupd.coordinator.console.live import (
     LOOK_MS,
@@ -23,8 +25,6 @@ from groupd.coordinator.console.live import (
     LiveTopics,
     event,
 )
-from groupd.coordinator.server.admin_http import text
-from groupd.coordinator.server.http_stream import Event
 from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import until
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.admin.http_stream import Event
 from groupd.coordinator.console.asking import Asking, CannotAsk
 from groupd.coordinator.console.one_group import OneGroup
-from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
-from groupd.coordinator.server.http_stream import Event
 
 ELSEWHERE = HttpReply(
     b"group billing is served by node 2 at 10.0.0.2:9092\n",

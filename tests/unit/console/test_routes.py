@@ -7,10 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.admin.http_stream import HttpStream
 from groupd.coordinator.console.routes import Console
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
-from groupd.coordinator.server.http_stream import HttpStream
 from groupd.testing.clock import ManualClock
 
 MOVED = HttpReply(b"node 2 has it\n", status=307, headers=(("Location", "http://10.0.0.2:1/x"),))

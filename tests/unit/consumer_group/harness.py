@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.consumer_group import (
     fence,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+from groupd.coordinator.admin.long_json import json_steps
 from groupd.coordinator.core.inspection import (
     inspect_group,
     inspect_group_lazily,
 )
 from groupd.coordinator.core.slices import SLICE_ITEMS, WORK_ITEMS, run_through
-from groupd.coordinator.server.long_json import json_steps
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
 

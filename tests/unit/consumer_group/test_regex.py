@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import pytest
+
+from groupd.coordinator.core.consumer_group.regex import check_compiles
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import EventKind, Operation, Resource
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.schema import ConsumerGroupRegexKey, ConsumerGroupRegexValue
 from tests.unit.consumer_group.harness import (
     BAR,
@@ -43,6 +47,14 @@ def subscribed() -> Shard:
 def test_cg_45_invalid_expression() -> None:
     shard = Shard(FOO_TOPIC)
     assert shard.refused(0, regex="[") is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_without_the_library_an_expression_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """google-re2 has no wheel for every Python."""
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(ApiError, match="pip install google-re2") as refused:
+        check_compiles("foo*")
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_cg_46_first_expression() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.consumer_group import fence
 from groupd.coordinator.core.consumer_group.member import MemberState
 from groupd.coordinator.core.group_configs import (

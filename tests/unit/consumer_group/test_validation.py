@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.frontend.groups import (
     check_consumer_describe,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.config_keys import (
+from groupd.coordinator.config.keys import (
     APPEND,
     DELETE,
     SET,
@@ -14,7 +14,7 @@ from groupd.coordinator.config_keys import (
     changes_to,
     check_changes,
 )
-from groupd.coordinator.config_values import INT, LIST, ValueRule
+from groupd.coordinator.config.values import INT, LIST, ValueRule
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterConfig, AlterResource
 

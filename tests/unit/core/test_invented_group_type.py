@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 from prometheus_client.exposition import generate_latest
 
+from groupd.coordinator.admin.metrics import make_registry
 from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
@@ -31,7 +32,6 @@ from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.record_json import record_of
 from groupd.coordinator.logtools.replay_checks import ReplayChecks
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.metrics import make_registry
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
@@ -53,7 +53,7 @@ NOW = Instant(1_000, 1_700_000_000_000)
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """Puts the line into the table of group types, and the layouts of its records beside those of
-    `protocol/records`."""
+    `groupd/protocol/records`."""
     by_prefix = {one.number.to_bytes(2, "big"): one for one in RECORDS}
     by_key = {one.key: one for one in RECORDS}
     with patch.dict(codec.TYPES_BY_PREFIX, by_prefix), patch.dict(codec.TYPES_BY_KEY, by_key):

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from groupd.coordinator.cli.serve_flags import flags
-from groupd.coordinator.config import FIELDS_BY_KEY
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.protocol.wire.apis import API_RANGES
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from groupd.coordinator.config import FIELDS_BY_KEY
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.coordinator.security import audit, quota_entities
 from groupd.coordinator.security.sasl import oauthbearer, plain, scram
 from groupd.coordinator.server import (

@@ -15,12 +15,20 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from groupd.coordinator.admin.collectors import (
+    LogCollector,
+    TelemetryCollector,
+    TopicCleaningCollector,
+)
+from groupd.coordinator.admin.lag_metrics import LagCollector
+from groupd.coordinator.admin.metrics import make_registry
+from groupd.coordinator.admin.security_metrics import SecurityCollector
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.cluster.metrics import MembershipCollector
 from groupd.coordinator.cluster.peer_metrics import PeerCollector
 from groupd.coordinator.cluster.peers import Peers
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.lag.ends import Bounds
 from groupd.coordinator.lag.judgement import Judgement
@@ -34,16 +42,8 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.security.security import Security
-from groupd.coordinator.server.collectors import (
-    LogCollector,
-    TelemetryCollector,
-    TopicCleaningCollector,
-)
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.handshakes import Handshakes
-from groupd.coordinator.server.lag_metrics import LagCollector
-from groupd.coordinator.server.metrics import make_registry
-from groupd.coordinator.server.security_metrics import SecurityCollector
 from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator

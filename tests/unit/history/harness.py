@@ -7,7 +7,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group import records

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from msgspec import Struct, field
 
-from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset

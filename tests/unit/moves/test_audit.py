@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.history.restore import Current
 from groupd.coordinator.host import Host
+from groupd.coordinator.log_limits import bounded
 from groupd.coordinator.moves.writer import OffsetWriter
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.security.audit import PLACES_MAX, Audit
-from groupd.coordinator.server.log_limits import bounded
 from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock

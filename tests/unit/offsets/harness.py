@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.frontend.offsets import (
     admit_commit,

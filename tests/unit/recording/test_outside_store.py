@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.daemon import Daemon
-from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.daemon.daemon import Daemon
+from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.recording.head import Head
 from groupd.coordinator.recording.recorder import Recorder
 from groupd.coordinator.recording.replay import Replay

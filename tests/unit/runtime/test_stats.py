@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from groupd.coordinator.admin.rates import WINDOW_MS, Rates
 from groupd.coordinator.runtime.stats import VALUES_KEPT, Durations
-from groupd.coordinator.server.rates import WINDOW_MS, Rates
 
 MS = 1_000_000
 

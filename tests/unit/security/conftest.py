@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.security.acl_requests import CHANGES_MAX, AclRequests

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import (
+    ConfigError,
+    CoordinatorConfig,
+    with_settings,
+)
 from groupd.coordinator.security.listeners import listeners_of
 from groupd.coordinator.security.sasl.enabled import (
     EnabledMechanisms,

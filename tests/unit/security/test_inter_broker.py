@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 import trustme
 
-from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import (
+    ConfigError,
+    CoordinatorConfig,
+    with_settings,
+)
 from groupd.coordinator.security.inter_broker import (
     UNPROTECTED,
     inter_broker_listener,

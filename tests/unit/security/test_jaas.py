@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.sasl.jaas import PLAIN_MODULE, parse_jaas, static_users
-from groupd.coordinator.settings import ConfigError
 
 
 def users(options: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.sasl import jwks as module
 from groupd.coordinator.security.sasl.jwks import (
     FileKeys,
@@ -24,7 +25,6 @@ from groupd.coordinator.security.sasl.jwks import (
     pause_after,
     signing_keys,
 )
-from groupd.coordinator.settings import ConfigError
 from tests.support.tokens import jwks, private_key, public_entry
 
 FIRST = public_entry(private_key("ES256"), "first")

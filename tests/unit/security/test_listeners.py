@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.config import (
+from groupd.coordinator.config.coordinator_config import (
     ConfigError,
     CoordinatorConfig,
     secret,

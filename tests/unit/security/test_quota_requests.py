@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import NO_TOKEN, Operation, RequestContext
 from groupd.coordinator.security.quota_requests import QuotaRequests
 from groupd.coordinator.security.quotas import Quotas

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security import quotas as module
 from groupd.coordinator.security.quota_entities import (
     CLIENT_ID,

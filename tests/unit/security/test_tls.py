@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from groupd.coordinator.config import (
+from groupd.coordinator.config.coordinator_config import (
     ConfigError,
     CoordinatorConfig,
     secret,

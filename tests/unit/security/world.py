@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from groupd.coordinator.core.types import Access, Operation, RequestContext, Resource
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.coordinator.security.audit import api_text
 from groupd.protocol.wire.apis import API_BY_KEY

@@ -17,7 +17,7 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server import acceptor
 from groupd.coordinator.server.acceptor import OPENED_AT_ONCE, QUIET_MS, RETRY_MS, Acceptor
 from groupd.coordinator.server.connection import Connection

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.recording.connection import RecordedSlot
 from groupd.coordinator.runtime.allocator import give_back_large_blocks
 from groupd.coordinator.server.byte_budget import (

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any, cast
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security.quota_entities import CONNECTION_CREATION_RATE, IP
 from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.server.client_session import KafkaEndpoint

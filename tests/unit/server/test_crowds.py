@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime import allocator
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account, ByteBudget
 from groupd.coordinator.server.connection_stats import ConnectionStats

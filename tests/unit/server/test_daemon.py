@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.daemon import CannotStart, Daemon
-from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.daemon.daemon import CannotStart, Daemon
+from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.sqlite import sqlite_store
@@ -481,7 +481,7 @@ async def test_head_has_the_length_and_no_body() -> None:
 async def test_a_client_that_says_nothing_to_the_admin_port_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("groupd.coordinator.server.admin_http.REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("groupd.coordinator.admin.http_server.REQUEST_TIMEOUT_S", 0.05)
     async with Running() as running:
         assert (await running.http(b"GET / HT"))[0] == 0
 
@@ -490,7 +490,7 @@ async def test_a_handler_that_fails_is_a_500(monkeypatch: pytest.MonkeyPatch) ->
     def broken(self: Any, request: Any) -> Any:
         raise RuntimeError("bug")
 
-    monkeypatch.setattr("groupd.coordinator.server.admin_groups.GroupRoutes.__call__", broken)
+    monkeypatch.setattr("groupd.coordinator.admin.groups.GroupRoutes.__call__", broken)
     async with Running() as running:
         with capture_logs() as logs:
             assert (await running.get("/groups"))[0] == 500

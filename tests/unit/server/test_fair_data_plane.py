@@ -7,7 +7,7 @@ import asyncio
 import struct
 from typing import Any
 
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.handshakes import FAIR_SHARE, Handshakes
 from groupd.testing.clock import ManualClock
 

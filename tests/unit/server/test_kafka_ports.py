@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.metering import UNMETERED

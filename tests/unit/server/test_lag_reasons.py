@@ -7,7 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from groupd.coordinator.admin_settings import AdminSettings
+from groupd.coordinator.admin.group_pages import lag_steps, reason
+from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.judgement import Judgement
@@ -15,7 +16,6 @@ from groupd.coordinator.lag.silence import SilentMember
 from groupd.coordinator.lag.trend import MINUTE_MS, Trend
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.server.group_pages import lag_steps, reason
 from groupd.testing.clock import ManualClock
 
 NOW_MS = 1_000_000

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
 from groupd.testing.clock import ManualClock

@@ -11,9 +11,9 @@ import pytest
 import structlog
 
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.log_limits import LINES_MAX, WINDOW_S, LineLimit, bounded
+from groupd.coordinator.logs import configure_logging
 from groupd.coordinator.security import audit
-from groupd.coordinator.server.log_limits import LINES_MAX, WINDOW_S, LineLimit, bounded
-from groupd.coordinator.server.logs import configure_logging
 from groupd.protocol.messages.groups import DescribeGroupsRequest
 from groupd.protocol.messages.sasl import SaslAuthenticateRequest
 from groupd.protocol.messages.secret import Secret
@@ -221,6 +221,6 @@ def test_a_line_that_cannot_be_written_costs_only_itself(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("groupd.coordinator.server.logs.fields_text", fail)
+    monkeypatch.setattr("groupd.coordinator.logs.fields_text", fail)
     configure_logging("text", "info")
     structlog.get_logger().error("request failed")

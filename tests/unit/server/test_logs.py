@@ -12,8 +12,8 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.logs import configure_logging, log_loop_errors
 from groupd.coordinator.runtime import event_log
-from groupd.coordinator.server.logs import configure_logging, log_loop_errors
 from groupd.protocol.messages.secret import Secret
 
 

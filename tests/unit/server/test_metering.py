@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security.quota_entities import CLIENT_ID, REQUEST_PERCENTAGE
 from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.server.metering import Metering, RequestMeter

@@ -8,7 +8,11 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import (
+    ConfigError,
+    CoordinatorConfig,
+    with_settings,
+)
 from groupd.coordinator.server import descriptors
 from groupd.coordinator.server.open_connections import OpenConnections
 from tests.unit.server.harness import Client

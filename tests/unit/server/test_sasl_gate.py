@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Access
 from groupd.coordinator.security.sasl.authenticator import Enabled
 from groupd.coordinator.security.sasl.enabled import EnabledMechanisms

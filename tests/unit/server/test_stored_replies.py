@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.daemon import Daemon
-from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.daemon.daemon import Daemon
+from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.slot import WatchedLease
 from groupd.coordinator.server.stored_replies import ENTRIES_MAX, StoredReplies

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.server.client_session import ASKED_MAX, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.receiving import READ_BYTES
 from groupd.coordinator.server.tls_connection import SLICE, ClientRefused, TlsConnection

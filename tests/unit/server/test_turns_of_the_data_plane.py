@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.acls import AclIndex
-from groupd.coordinator.daemon_parts import DaemonParts
+from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.security.acl_requests import CHANGES_MAX
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.messages import NO_TOPIC_ID

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import astuple
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.broker import no_reply

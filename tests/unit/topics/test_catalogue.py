@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.config import FIELDS_BY_KEY
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS, INTERNAL_KEYS, MIN_ISR
 from groupd.coordinator.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Operation
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace

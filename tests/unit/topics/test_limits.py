@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.config_keys import CONFIGS_MAX
+from groupd.coordinator.config.keys import CONFIGS_MAX
 from groupd.coordinator.topics import fetch
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID

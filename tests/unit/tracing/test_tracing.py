@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.settings import ConfigError
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.tracing import otlp, tracing
 from groupd.coordinator.tracing.library_log import INTERVAL_S, LibraryLog
 from groupd.coordinator.tracing.tracing import Listeners, Tracing

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Any
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import NO_TOKEN, RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.long_work import LongWork

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.workers.channel import Answer, Channel
 from groupd.coordinator.workers.link import WorkerLink, WorkerNode

@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import pytest
 from msgspec import json
 
+from groupd.coordinator.admin.http_server import HttpReply, HttpRequest
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
 from groupd.coordinator.workers import cluster_routes
 from groupd.coordinator.workers.cluster_routes import ClusterRoutes
 from groupd.coordinator.workers.messages import AdminAnswer, AdminQuestion, WorkerOperation

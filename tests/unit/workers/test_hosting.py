@@ -16,10 +16,10 @@ from typing import Any, cast
 import pytest
 
 import groupd.coordinator.workers.hosting
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
-from groupd.coordinator.daemon import Daemon
-from groupd.coordinator.daemon_options import DaemonOptions
+from groupd.coordinator.daemon.daemon import Daemon
+from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.workers.channel import Channel
 from groupd.coordinator.workers.cluster import Cluster
@@ -352,8 +352,8 @@ async def test_connections_are_counted_where_they_are(daemon: Daemon, spawned: S
 def test_one_process_loads_nothing_of_it() -> None:
     code = (
         "import sys, groupd.coordinator.cli.main\n"
-        "import groupd.coordinator.cli.serve, groupd.coordinator.daemon\n"
-        "import groupd.coordinator.server.metrics, groupd.coordinator.server.admin_routes\n"
+        "import groupd.coordinator.cli.serve, groupd.coordinator.daemon.daemon\n"
+        "import groupd.coordinator.admin.metrics, groupd.coordinator.admin.routes\n"
         "sys.exit(any(name.startswith('groupd.coordinator.workers') for name in sys.modules))"
     )
     root = Path(__file__).resolve().parents[3]

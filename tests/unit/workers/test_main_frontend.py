@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.decoding import AT_ONCE

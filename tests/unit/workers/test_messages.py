@@ -9,12 +9,16 @@ from msgspec import structs
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import generate_latest
 
-from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
+from groupd.coordinator.admin.families import text_steps
+from groupd.coordinator.config.coordinator_config import (
+    FIELDS_BY_KEY,
+    CoordinatorConfig,
+    with_settings,
+)
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.ends import Bounds
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
-from groupd.coordinator.server.families import text_steps
 from groupd.coordinator.workers.messages import (
     CALLS,
     AdminAnswer,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.workers.channel import Answer, Channel
 from groupd.coordinator.workers.messages import Start, WorkerOperation, encode

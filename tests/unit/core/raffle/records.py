@@ -1,4 +1,4 @@
-"""The layout of its records; that of a real type stands in `protocol/records`."""
+"""The layout of its records; that of a real type stands in `groupd/protocol/records`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Sockets, admin HTTP, metrics: the outermost layer of the daemon."""

@@ -1,0 +1,1 @@
+"""The admin port: an HTTP server with health, metrics and pages as JSON."""

@@ -1,0 +1,170 @@
+"""Who may do what on the admin port (`docs/spec/security.md#7`).
+
+A client proves who it is by a bearer token or by a TLS certificate; either stands for a role.
+Without credentials it may read if that is allowed where the port listens. Otherwise it gets 401
+whatever it asks for, so that it does not learn which pages exist. Where nobody has credentials,
+who may read may also change everything: move offsets, drain nodes, and use `/control`, which is
+there only if somebody has switched it on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from math import ceil
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from groupd.coordinator.admin.hosts import is_loopback
+from groupd.coordinator.admin.tokens import VARIABLE, Role, Tokens
+from groupd.coordinator.config.admin_settings import AdminSettings
+from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.server.by_network import network_of
+from groupd.coordinator.server.recent_failures import RecentFailures
+
+log = structlog.get_logger("groupd.admin")
+
+FAILURES_MAX = 10
+"""How many wrong credentials of one address are logged and answered 401 in a window. Further ones
+are answered 429."""
+ADDRESSES_MAX = 1000
+"""Addresses whose failures are remembered."""
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Caller(Struct, frozen=True):
+    """What a request tells about its client. `authorization`: the header. `subject`: the subject of
+    its certificate, if it has one that has been verified."""
+
+    address: str
+    authorization: str | None = None
+    subject: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Who it is, for the audit log. Tokens have no names."""
+        if self.subject is not None:
+            return self.subject
+        return "admin port: anonymous" if self.authorization is None else "admin port: token"
+
+
+class Refused(Struct, frozen=True):
+    """The answer to a request that its client may not make."""
+
+    status: int
+    text: str
+    headers: Headers = ()
+
+
+class AdminAccess:
+    """Decides who may do what. `anonymous`: the role of clients without credentials. `roles`: the
+    roles by subject of a certificate."""
+
+    def __init__(
+        self,
+        anonymous: Role | None = Role.ADMIN,
+        tokens: Tokens | None = None,
+        roles: Mapping[str, Role] | None = None,
+        *,
+        metrics_open: bool = False,
+        elapsed: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.metrics_open = metrics_open
+        self._anonymous = anonymous
+        self._tokens = tokens
+        self._roles = roles or {}
+        self._failures = RecentFailures(FAILURES_MAX, ADDRESSES_MAX, elapsed)
+
+    async def refusal(self, caller: Caller, needed: Role) -> Refused | None:
+        """The refusal of a request that needs the role `needed`; None: it may be answered. A right
+        token always comes in, because behind a proxy everybody has one address. So what keeps
+        guessers out is the length of tokens, not the limit (docs/threat-model.md)."""
+        role = self._roles.get(caller.subject or "")
+        if caller.authorization is not None:
+            of_token = await self._role_of(caller.authorization)
+            if of_token is None:
+                return self._wrong(caller.address)
+            role = max(of_token, role or of_token)
+        if max(role or 0, self._anonymous or 0) >= needed:
+            return None
+        if role is None and caller.subject is None:
+            return _unauthorized()
+        log.warning("refused on the admin port", client=caller.address, subject=caller.subject)
+        return Refused(403, f"needs the role {needed.name.lower()}", _challenge(_TOO_LITTLE))
+
+    def _wrong(self, address: str) -> Refused:
+        network = network_of(address)
+        wait_s = self._failures.wait_s(network)
+        if wait_s:
+            retry = (("Retry-After", str(ceil(wait_s))),)
+            return Refused(429, "too many wrong credentials from this address", retry)
+        self._failures.add(network)
+        log.warning("wrong credentials on the admin port", client=address)
+        return _unauthorized(', error="invalid_token"')
+
+    async def _role_of(self, authorization: str) -> Role | None:
+        scheme, _, token = authorization.strip().partition(" ")
+        if scheme.lower() != "bearer" or self._tokens is None:
+            return None
+        return await asyncio.to_thread(self._tokens.role, token.strip())
+
+
+def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
+    """The access that the settings give to a port on the address `host`. Raises ConfigError when
+    nobody could come in, and when everybody could without anybody having said so."""
+    path, more = settings.admin_token_file, os.environ.get(VARIABLE, "")
+    tokens = Tokens(Path(path) if path else None, more) if path or more else None
+    roles = roles_by_subject(settings.admin_ssl_roles)
+    asked = settings.admin_authentication
+    closed = asked == "always" or (asked == "remote" and not is_loopback(host))
+    credentials = tokens is not None or bool(roles)
+    if closed and not credentials:
+        raise ConfigError(
+            f"--admin {host}: other machines reach it, so it needs credentials: set "
+            "groupd.admin.token.file or groupd.admin.ssl.roles, or groupd.admin.authentication=none"
+            if asked == "remote"
+            else "groupd.admin.authentication=always: set groupd.admin.token.file or "
+            "groupd.admin.ssl.roles"
+        )
+    anonymous = Role.READ if credentials else Role.ADMIN
+    if not credentials and not is_loopback(host):  # somebody has said that nobody is to be asked
+        log.warning(
+            "everybody who reaches the admin port may read and change everything there",
+            admin=host,
+            authentication=asked,
+        )
+    return AdminAccess(
+        None if closed else anonymous,
+        tokens,
+        roles,
+        metrics_open=settings.admin_metrics_open,
+    )
+
+
+def roles_by_subject(text: str) -> dict[str, Role]:
+    """The roles by subject, from "admin:CN=ops,O=Acme;read:CN=prometheus". Raises ConfigError."""
+    found = {}
+    for entry in filter(None, map(str.strip, text.split(";"))):
+        role, _, subject = entry.partition(":")
+        if role.upper() not in Role.__members__ or not subject:
+            raise ConfigError(
+                f"groupd.admin.ssl.roles={entry}: must be read:SUBJECT or admin:SUBJECT"
+            )
+        found[subject] = Role[role.upper()]
+    return found
+
+
+_TOO_LITTLE = ', error="insufficient_scope"'
+
+
+def _unauthorized(error: str = "") -> Refused:
+    return Refused(401, "needs credentials: a bearer token or a certificate", _challenge(error))
+
+
+def _challenge(error: str) -> Headers:
+    return (("WWW-Authenticate", f'Bearer realm="groupd"{error}'),)

@@ -1,0 +1,141 @@
+"""The Prometheus collectors of parts of the daemon: transactions, cleaners, event loop, telemetry.
+
+They read plain counters when they are scraped. The collectors of the broker and its sockets are in
+`metrics.py`, those of the groups in `group_metrics.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from groupd.coordinator.admin.families import gauge, labelled, total
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.transactions.metadata import TransactionState
+
+PREFIX = "kafka_server_transaction_coordinator_metrics_"
+
+RESULTS = ("committed", "aborted", "timed_out", "expired")
+
+NEVER_AT_REST = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+
+NS_PER_S = 1_000_000_000
+
+
+class TransactionMetrics(Collector):
+    """Transactional ids, the outcome of transactions, and the writing of markers."""
+
+    def __init__(self, transactions: TransactionCoordinator) -> None:
+        self._transactions = transactions
+        self._counted: Mapping[TransactionState, int] | None = None
+
+    async def prepare(self, work: LongWork) -> None:
+        """Counts ids in slices, for the next `collect`."""
+        self._counted = await work.run(self._count())
+
+    def _count(self) -> Generator[None, None, Mapping[TransactionState, int]]:
+        found: Counter[TransactionState] = Counter(dict.fromkeys(TransactionState, 0))
+        for shard in list(self._transactions.shards.values()):
+            found.update((yield from shard.log.table.count_states()))
+        return found
+
+    def collect(self) -> Iterable[Metric]:
+        markers = self._transactions.marker_counts
+        logs = [shard.log for shard in self._transactions.shards.values()]
+        yield gauge(
+            PREFIX + "partition_load_time_max",
+            "Longest load of a shard of transactional ids, ms.",
+            max((log.load_ms for log in logs), default=0),
+        )
+        counted, self._counted = self._counted or run_through(self._count()), None
+        states = {
+            state.shown: count for state, count in counted.items() if state not in NEVER_AT_REST
+        }
+        yield labelled("groupd_transactional_ids", "Transactional ids by state.", "state", states)
+        results = CounterMetricFamily(
+            "groupd_transactions", "What became of transactions and ids.", labels=["result"]
+        )
+        for result in RESULTS:
+            results.add_metric([result], self._transactions.counts[result])
+        yield results
+        yield total("groupd_transaction_markers", "Markers written.", markers.written)
+        yield total(
+            "groupd_transaction_marker_retries", "Rounds of markers to repeat.", markers.retries
+        )
+        records = sum(log.durable_offset - log.start_offset for log in logs)
+        yield gauge("groupd_transaction_log_records", "Records in the logs of ids.", records)
+
+
+class LogCollector(Collector):
+    """The cleaner of the shards' logs, and the event loop."""
+
+    def __init__(self, cleaner: Cleaner, stalls: LoopStalls) -> None:
+        self._cleaner = cleaner
+        self._stalls = stalls
+
+    def collect(self) -> Iterable[Metric]:
+        stats = self._cleaner.stats
+        yield total("groupd_cleaner_runs", "Logs cleaned.", stats.runs)
+        yield total("groupd_cleaner_records_read", "Records the cleaner has read.", stats.read)
+        yield total("groupd_cleaner_records_dropped", "Records left out by it.", stats.dropped)
+        yield total("groupd_cleaner_failures", "Cleanings that failed.", stats.failures)
+        yield gauge(
+            "groupd_cleaner_dirty_records",
+            "Records that a start would read uncompacted.",
+            self._cleaner.dirty_records,
+        )
+        longest = self._stalls.longest_ns() / NS_PER_S
+        yield gauge("groupd_event_loop_stall_seconds", "Longest stall of the last minute.", longest)
+        yield total("groupd_event_loop_delays", "Stalls of 10 ms and more.", self._stalls.delays)
+        yield total("groupd_event_loop_stalls", "Stalls of 50 ms and more.", self._stalls.stalls)
+        yield total(
+            "groupd_unheard_seconds",
+            "Time that no deadline counts.",
+            self._stalls.clock.lost_ns / NS_PER_S,
+        )
+
+
+class TopicCleaningCollector(Collector):
+    """The cleaner of the topics, which runs in the main process."""
+
+    def __init__(self, cleaner: TopicCleaner) -> None:
+        self._cleaner = cleaner
+
+    def collect(self) -> Iterable[Metric]:
+        deleted, compacted = self._cleaner.retention.deleted, self._cleaner.compaction.compacted
+        yield total("groupd_retention_batches_deleted", "Batches that were too old.", deleted.rows)
+        yield total("groupd_retention_bytes_deleted", "Their bytes.", deleted.size)
+        yield total("groupd_compaction_runs", "Partitions of topics compacted.", compacted.runs)
+        yield total("groupd_compaction_records_read", "Records looked at.", compacted.read)
+        yield total("groupd_compaction_records_dropped", "Records left out.", compacted.dropped)
+        yield total(
+            "groupd_topic_cleaning_failures",
+            "Retention and compaction of topics that failed.",
+            self._cleaner.failures,
+        )
+
+
+class TelemetryCollector(Collector):
+    """What clients have pushed as telemetry."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def collect(self) -> Iterable[Metric]:
+        telemetry = self._telemetry
+        yield gauge("groupd_telemetry_clients", "Clients known by telemetry.", telemetry.clients)
+        yield total("groupd_telemetry_pushes", "Pushes of clients' metrics.", telemetry.pushes)
+        yield total("groupd_telemetry_bytes", "Bytes of metrics pushed.", telemetry.bytes)
+        yield total(
+            "groupd_telemetry_refused", "Telemetry requests that were refused.", telemetry.refused
+        )

@@ -1,0 +1,175 @@
+"""Pages about one group: its lag over the last hour, its rebalances, the settings in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
+from groupd.coordinator.config.values import SOURCE_GROUP
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_configs import GROUP_CONFIGS, describe
+from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.slices import Steps, chunks
+from groupd.coordinator.history.rebalances import rebalance_steps
+from groupd.coordinator.lag.ends import TopicPartition
+from groupd.coordinator.lag.judgement import Judgement
+from groupd.coordinator.lag.rows import judgement_text, seconds
+from groupd.coordinator.lag.silence import SilentMember
+from groupd.coordinator.lag.trend import MINUTE_MS, MINUTES
+from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
+from groupd.coordinator.plain_text import span_text
+
+PARTITIONS_SHOWN = 50
+"""Partitions of a group whose last hour is shown: those with the most lag now."""
+
+MEMBERS_SHOWN = 50
+"""Members that are shown to commit nothing: those that are silent for longest."""
+
+
+def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
+    """The state of a group, and what the last round says of it: `round` (its number), `lag`,
+    `lag_seconds`, `judgement`, `reason`, `silent`: the first of its members that commit nothing
+    although records wait, `silent_count`: how many do, and `history`: the lag of each minute of the
+    last hour, in all and of the partitions that were behind in it. What is not known is None, and a
+    group that has committed nothing has no history."""
+    group_id, now = asked.group_id, watch.now()
+    group = watch.groups.get(group_id)
+    shown: dict[str, Any] = {
+        "group_id": group_id,
+        "state": asked.state_name(),
+        "round": watch.rounds,
+        "now_ms": now.wall_ms,
+    }
+    if group is None:
+        known = dict.fromkeys(("lag", "lag_seconds", "judgement", "reason", "history"))
+        return {**shown, **known, "silent": [], "silent_count": 0}
+    history = yield from _history(watch, group_id, group)
+    silent = [silent_row(one, asked, now.monotonic_ms) for one in group.silent[:MEMBERS_SHOWN]]
+    return {
+        **shown,
+        "lag": group.totals.lag,
+        "lag_seconds": seconds(group.totals.age_ms),
+        "judgement": judgement_text(group.totals.judgement),
+        "reason": reason(group, asked, now.monotonic_ms),
+        "silent": silent,
+        "silent_count": len(group.silent),
+        "history": history,
+    }
+
+
+def _history(watch: LagWatch, group_id: str, group: GroupLag) -> Steps[dict[str, Any]]:
+    """The hour up to the last round. Later there may be a minute in which nobody has looked yet."""
+    behind: list[tuple[int, TopicPartition]] = []
+    for some in chunks(group.partitions()):
+        behind += [(-one.lag, place) for place, one in some if (group_id, place) in watch.trends]
+        yield
+    until = watch.round_at
+    now_ms, shown = until.monotonic_ms, []
+    for _, (topic, number) in sorted(behind)[:PARTITIONS_SHOWN]:
+        trend = watch.trends.get((group_id, (topic, number)))
+        if trend is not None:  # else a round has found meanwhile that there is no lag any more
+            shown.append({"topic": topic, "partition": number, "lag": trend.minutes(now_ms)})
+    last_ms = until.wall_ms - now_ms % MINUTE_MS
+    return {
+        "times_ms": [last_ms - at * MINUTE_MS for at in reversed(range(MINUTES))],
+        "total": group.trend.minutes(now_ms),
+        "partitions": shown,
+        "left_out": max(0, len(behind) - PARTITIONS_SHOWN),
+    }
+
+
+def reason(group: GroupLag, asked: Group, now_ms: int) -> str | None:
+    """Why a group is judged as it is, in a sentence about the member that is silent for longest, or
+    about its worst partition; None as long as that is not known. `now_ms`: the monotonic time of
+    its watch."""
+    totals = group.totals
+    if totals.judgement is None:
+        return None
+    if totals.judgement is Judgement.OK or totals.worst is None:
+        return "no records wait" if not totals.lag else f"{_records(totals.lag)}, and it keeps up"
+    if group.silent:
+        text: str = silent_row(group.silent[0], asked, now_ms)["text"]
+        others = _others(len(group.silent) - 1, "member", "silent")
+        return text + others
+    topic, number = totals.worst
+    worst = group.partition(topic, number)
+    why = "" if worst is None else _why(worst, now_ms)
+    return f"{topic}-{number}: {why}{_others(totals.others, 'partition', totals.judgement.value)}"
+
+
+def silent_row(one: SilentMember, asked: Group, now_ms: int) -> dict[str, Any]:
+    """A member that commits nothing: for how long, how many records wait for it, and all of it in a
+    sentence."""
+    member = asked.members.get(one.member_id)
+    client = ""
+    if member is not None:
+        client = f" (client {member.client_id} at {member.client_host.removeprefix('/')})"
+    silent_ms = max(0, now_ms - one.since_ms)
+    places = ", ".join(f"{topic}-{number}" for topic, number in one.places)
+    more = one.partitions - len(one.places)
+    return {
+        "member_id": one.member_id,
+        "silent_ms": silent_ms,
+        "lag": one.lag,
+        "text": (
+            f"{one.member_id}{client} is in the group, but has committed nothing for "
+            f"{span_text(silent_ms)}, although {_records(one.lag)} in {places}"
+            + f" and {more} more"
+            * (more > 0)
+        ),
+    }
+
+
+def _others(count: int, noun: str, judgement: str) -> str:
+    if count <= 0:
+        return ""
+    counted = f"1 more {noun} is" if count == 1 else f"{count} more {noun}s are"
+    return f" ({counted} {judgement})"
+
+
+def _why(one: PartitionLag, now_ms: int) -> str:
+    waits, silent_ms = _records(one.lag), one.silent_ms(now_ms)
+    silent = f"nothing was committed for {span_text(silent_ms)}, although {waits}"
+    match one.judgement:
+        case Judgement.REWOUND:
+            ago = span_text(max(0, now_ms - one.rewound_ms))
+            return f"its committed offset went back {ago} ago, and is {one.offset} now"
+        case Judgement.STOPPED:
+            return f"no member has it, and {silent}"
+        case Judgement.STALLED if one.committed_ms <= one.moved_ms:
+            return silent
+        case Judgement.STALLED:
+            stands = span_text(max(0, now_ms - one.moved_ms))
+            return f"offset {one.offset} was committed again and again for {stands}; {waits}"
+        case _:
+            return f"it commits, but the lag does not become less; {waits}"
+
+
+def _records(count: int) -> str:
+    return "1 record waits" if count == 1 else f"{count} records wait"
+
+
+def rebalance_rows(
+    group: Group, events: Sequence[Mapping[str, Any]]
+) -> Steps[list[dict[str, Any]]]:
+    """The rebalances that a group's timeline tells of, newest first
+    (`groupd.coordinator.history.rebalances`)."""
+    identify = type_of(group).identify
+    told = {event["member_id"] for event in events} & group.members.keys()
+    clients = {member_id: identify(group, member_id).client_id for member_id in sorted(told)}
+    return (yield from rebalance_steps(events, state=group.state_name(), clients=clients))
+
+
+def config_rows(
+    config: CoordinatorConfig, overrides: Mapping[str, str] | None
+) -> list[dict[str, str | None]]:
+    """The settings that are in force for a group: `name`, `value`, and `source`: group (its own),
+    broker (set by a flag, a file or a client), or default."""
+    rows = []
+    for one in describe(config, overrides):
+        field = FIELDS_BY_KEY[GROUP_CONFIGS.keys[one.name].broker_key or ""]
+        of_broker = "default" if getattr(config, field.name) == field.default else "broker"
+        source = "group" if one.source == SOURCE_GROUP else of_broker
+        rows.append({"name": one.name, "value": one.value, "source": source})
+    return rows

@@ -1,0 +1,276 @@
+"""The admin port's routes `/groups`, `/groups/{id}` and what is below it, and `/events`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from groupd.coordinator.admin.group_pages import config_rows, lag_steps, rebalance_rows
+from groupd.coordinator.admin.http_server import (
+    JSON,
+    BadRequest,
+    HttpReply,
+    HttpRequest,
+    as_json,
+    text,
+)
+from groupd.coordinator.admin.http_target import path_of
+from groupd.coordinator.admin.long_json import Encoded, json_steps
+from groupd.coordinator.admin.paging import Window, next_page, window
+from groupd.coordinator.admin.what_if import what_if_steps
+from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
+from groupd.coordinator.core.slices import smallest
+from groupd.coordinator.history.stream import UnreadableLog
+from groupd.coordinator.lag.rows import (
+    Ends,
+    add_judgement,
+    add_lag,
+    ends_of,
+    group_row,
+    trend_of,
+)
+from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.moves.mover import CannotRead, OffsetMover
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.inspecting import inspect_lazily
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import CoordinatorState
+
+EVENTS_SHOWN = 1000
+INDENTED_BYTES = 8192
+"""Shorter answers about one group are indented, because people read them."""
+
+
+class Elsewhere(Struct, frozen=True):
+    """Another node, which serves a group. `told`: one line that names it. `admin_url`: its admin
+    port, empty where other machines do not reach that."""
+
+    told: str
+    admin_url: str = ""
+
+
+class NotServed(Exception):
+    """This process does not serve the shard of a group now; `str()` is one line that says so."""
+
+
+def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
+    """The shard of a group. Raises NotServed."""
+    shard = broker.shard_of(group_id)
+    if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
+        raise NotServed(f"the shard of group {group_id} is {shard.state.value}")
+    return shard
+
+
+class GroupRoutes:
+    """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
+    by `work`. `watch`: the lag of groups. `ends`: where the logs end that this process has open;
+    for all others, or if it is None, the last round of `watch` tells. `mover`: knows who moved
+    offsets. `elsewhere(group_id)`: the node that serves a group which this one does not; None: it
+    is served here."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        work: LongWork,
+        ends: Ends | None,
+        watch: LagWatch,
+        mover: OffsetMover,
+        elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,
+    ) -> None:
+        self._broker = broker
+        self._work = work
+        self._ends = ends_of(watch, ends)
+        self._watch = watch
+        self._mover = mover
+        self._elsewhere = elsewhere
+
+    async def __call__(self, request: HttpRequest) -> HttpReply:
+        if len(request.path) > 1 and (other := self._elsewhere(request.path[1])) is not None:
+            return _sent_on(request, other)
+        try:
+            return await self._answer(request)
+        except NotServed as error:
+            return text(str(error), 503)
+
+    async def _answer(self, request: HttpRequest) -> HttpReply:
+        match request.path:
+            case (_,):
+                return await self._work.run(self._list(request))
+            case (_, group_id):
+                return await self._work.run(self._show(request, group_id))
+            case (_, group_id, "events"):
+                events = self._broker.timeline.of(group_id)
+                return await self._work.run(plain(events))
+            case (_, group_id, "offsets"):
+                return await self._work.run(self._offsets(request, group_id))
+            case (_, group_id, "moves"):
+                return await self._moves(group_id)
+            case (_, group_id, ("lag" | "rebalances" | "configs" | "what-if") as name):
+                return await self._work.run(self._page(request, group_id, name))
+            case _:
+                return text("not found", 404)
+
+    async def events(self, request: HttpRequest) -> HttpReply:
+        """The latest events of all groups, oldest first."""
+        if len(request.path) > 1:
+            return text("not found", 404)
+        return await self._work.run(self._events())
+
+    def _events(self) -> Generator[None, None, HttpReply]:
+        events = yield from self._broker.timeline.latest(EVENTS_SHOWN)
+        return (yield from plain(events))
+
+    def _list(self, request: HttpRequest) -> Generator[None, None, HttpReply]:
+        wanted = window(request)
+        after = wanted.after
+        found = yield from smallest(
+            self._group_ids(),
+            wanted.limit + 1,
+            None if after is None else lambda place: place[0] > after,
+        )
+        rows = self._rows(found, "trend" in request.query)
+        page = yield from json_steps(rows, wanted.limit)
+        return paged(request, wanted, page, "group_id", "")
+
+    def _group_ids(self) -> Iterator[tuple[str, int]]:
+        """The ids of all groups, each with the number of its shard, since looking that up costs
+        more for long ids."""
+        for shard in list(self._broker.shards):
+            if shard.state is CoordinatorState.ACTIVE:
+                for group_id in list(shard.shard.state.groups):
+                    yield group_id, shard.partition
+
+    def _rows(
+        self, found: Iterable[tuple[str, int]], trend: bool
+    ) -> Iterator[dict[str, Any] | None]:
+        """The rows of the groups; None for a group that has gone meanwhile."""
+        timeline = self._broker.timeline
+        for group_id, partition in found:
+            shard = self._broker.places[partition]
+            if isinstance(shard, ShardRuntime):
+                group = shard.shard.state.groups.get(group_id)
+                if group is None:
+                    yield None
+                    continue
+                row = group_row(group, self._watch, timeline)
+                if trend:
+                    row["trend"] = trend_of(group_id, self._watch)
+                yield row
+            else:
+                yield None  # served by another node meanwhile
+
+    def _offsets(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
+        wanted = window(request)
+        after = None if wanted.after is None else partition_of(wanted.after)
+        shard = served_shard(self._broker, group_id)
+        found = yield from offsets_steps(
+            shard.shard.state,
+            shard.shard.offsets.store,
+            group_id,
+            self._broker.clock.now(),
+            after,
+            wanted.limit,
+        )
+        if found is None:
+            return text(f"no group {group_id}", 404)
+        shown, more = found
+        yield from add_lag(shown, self._ends)
+        yield from add_judgement(shown, self._watch)
+        return (yield from offsets_page(request, wanted, shown, more))
+
+    async def _moves(self, group_id: str) -> HttpReply:
+        shard = served_shard(self._broker, group_id)
+        try:
+            return as_json(await self._mover.last_moves(shard, group_id), compact=True)
+        except CannotRead as error:
+            return text(str(error), 503)
+        except UnreadableLog as error:
+            return text(str(error), 500)
+
+    def _page(
+        self, request: HttpRequest, group_id: str, name: str
+    ) -> Generator[None, None, HttpReply]:
+        shard = served_shard(self._broker, group_id)
+        state = shard.shard.state
+        group = state.groups.get(group_id)
+        if group is None:
+            return text(f"no group {group_id}", 404)
+        if name == "what-if":
+            found = yield from what_if_steps(state, group, request.query.get("assignor"))
+            return (yield from plain(found))
+        if name == "configs":
+            return as_json(config_rows(state.config, state.group_configs.get(group_id)))
+        if name == "rebalances":
+            rows = yield from rebalance_rows(group, self._broker.timeline.of(group_id))
+            return (yield from plain(rows))
+        found = yield from lag_steps(self._watch, group)
+        return (yield from plain(found))
+
+    def _show(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
+        wanted = window(request)
+        shard = served_shard(self._broker, group_id)
+        shown = inspect_lazily(shard, group_id, self._broker.clock.now(), wanted.after)
+        if shown is None:
+            return text(f"no group {group_id}", 404)
+        if wanted.after is not None:
+            shown = {name: shown[name] for name in ("group_id", "members")}
+        page = yield from json_steps(shown, wanted.limit)
+        if len(page.body) <= INDENTED_BYTES and not page.cut:
+            return as_json(json.loads(page.body))
+        return paged(request, wanted, page, "member_id", "members")
+
+
+def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
+    """The reply that names the other node, and where its admin port can be reached sends there."""
+    if not other.admin_url:
+        return text(other.told, 503)
+    path = path_of(request.path)
+    query = f"?{urlencode(request.query)}" if request.query else ""
+    return text(other.told, 307, (("Location", f"{other.admin_url}{path}{query}"),))
+
+
+def plain(value: Any) -> Generator[None, None, HttpReply]:
+    """The reply with a value that fits on a page."""
+    page = yield from json_steps(value)
+    return HttpReply(page.body, JSON)
+
+
+def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: str) -> HttpReply:
+    """The reply with a page, and a link to the next one if the list `name`, whose items have `key`,
+    goes on."""
+    if name not in page.cut:
+        return HttpReply(page.body, JSON)
+    last = page.cut[name]
+    after = last[key] if last is not None else wanted.after or ""
+    return HttpReply(page.body, JSON, headers=next_page(request, after, wanted.limit))
+
+
+def offsets_page(
+    request: HttpRequest, wanted: Window, shown: dict[str, Any], more: bool
+) -> Generator[None, None, HttpReply]:
+    """What `offsets_steps` has found, as a page."""
+    page = yield from json_steps(shown, wanted.limit)
+    rows = shown["partitions"]
+    last = page.cut.get("partitions") or (rows[-1] if more else None)
+    if last is None:
+        return HttpReply(page.body, JSON)
+    return HttpReply(
+        page.body, JSON, headers=next_page(request, partition_name(last), wanted.limit)
+    )
+
+
+def partition_name(row: Mapping[str, Any]) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def partition_of(text: str) -> Partition:
+    """The inverse of `partition_name`. Raises BadRequest."""
+    topic, dash, number = text.rpartition("-")
+    if not dash or not number.isascii() or not number.isdecimal() or len(number) > 10:
+        raise BadRequest("after must be a topic and a partition, such as orders-7")
+    return topic, int(number)

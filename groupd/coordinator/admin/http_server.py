@@ -1,0 +1,395 @@
+"""The admin port: a small HTTP/1.1 server over h11, one request a connection.
+
+Handlers take the split path and return an `HttpReply` or an awaitable of one; `admin_routes`
+decides what they answer. A GET changes nothing, unless it is below `/control`: these paths have a
+handler of their own, a coroutine that also gets method and body, and exist only if they were
+switched on. A POST asks for an action; only some paths have any. An `HttpStream` is a reply that
+goes on for as long as its client reads it.
+
+Who may ask for what is decided by `admin_access`, before anything else is done for a request.
+
+No client keeps others out: requests are limited in size and time, replies in time. Connections
+that have not sent their request have places of their own, and so has each kind of path; a request
+for which there is no place is answered 503 at once. A stream has no end of its own, so it gives its
+place to a new one if there is no other. A page has a largest size (`long_json`), so the places also
+bound the memory of the pages that nobody reads. A malformed request gets a 4xx and the connection
+is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import structlog
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from groupd.coordinator.admin.access import AdminAccess, Caller
+from groupd.coordinator.admin.hosts import AdminHosts
+from groupd.coordinator.admin.http_stream import HttpStream, send_stream
+from groupd.coordinator.admin.http_target import segments_of
+from groupd.coordinator.admin.kinds import (
+    ACTIONS,
+    CONTROL,
+    FILES,
+    METRICS,
+    PLACES,
+    PROBES,
+    STREAMS,
+    kind_of,
+)
+from groupd.coordinator.admin.places import Places
+from groupd.coordinator.admin.tls import Accepted, AdminTls, streams, subject_of
+from groupd.coordinator.admin.tokens import Role
+
+if TYPE_CHECKING:
+    import h11
+
+log = structlog.get_logger("groupd.admin")
+
+JSON = "application/json"
+READ_AHEAD_BYTES = 16384
+"""At most so many bytes of a client are buffered before they are parsed."""
+REQUEST_TIMEOUT_S = 10.0
+CONTROL_TIMEOUT_S = 120.0
+"""How long a control request may wait."""
+CONTROL_BODY_MAX = 1 << 20
+SEND_TIMEOUT_S = 10.0
+"""The time to send a whole reply, however long it is."""
+UNASKED_MAX = 128
+"""Connections that have not sent their request."""
+BACKLOG = 1024
+RETRY_AFTER_S = 1
+PARAMETERS_MAX = 32
+
+
+class HttpRequest(Struct, frozen=True):
+    """`path`: the decoded segments. `query`: the first value of each parameter. `headers`: by name
+    in lower case. `body` None: it was too large. `address` and `caller`, only where something may
+    be changed: where the client is, and who it has shown to be."""
+
+    path: tuple[str, ...]
+    query: dict[str, str]
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = b""
+    address: str = ""
+    caller: str = ""
+
+
+class HttpReply(Struct, frozen=True):
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def text(body: str, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> HttpReply:
+    return HttpReply(body.encode() + b"\n", status=status, headers=headers)
+
+
+def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpReply:
+    """A JSON reply. Use `compact` for values that may be long: it is several times faster, and all
+    else waits for it. For values that may be very long there is `long_json`."""
+    body = json.dumps(value, indent=None if compact else 2, ensure_ascii=False).encode() + b"\n"
+    return HttpReply(body, JSON, status)
+
+
+class BadRequest(Exception):
+    """The request cannot be read; `str()` is one line that says why."""
+
+
+Answer = HttpReply | HttpStream
+Handler = Callable[[HttpRequest], Answer | Awaitable[Answer]]
+"""May raise BadRequest."""
+ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
+
+
+class _AdminConnection:
+    """A connection: it holds places from its handshake on."""
+
+    def __init__(self, accepted: socket.socket) -> None:
+        self.accepted = accepted
+        self.transport: asyncio.WriteTransport | None = None
+        """None until the handshake is done."""
+        self.task: asyncio.Task[None] | None = None
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+        if self.task is not None:
+            self.task.cancel()
+
+
+class AdminServer:
+    """Serves `handler` on its own port, and `control`, if there is one, below `/control`. `hosts`:
+    the names by which clients may ask. `tls` None: plain HTTP. `actions`: the handlers of POST
+    requests, by the first segment of the path."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        control: ControlHandler | None = None,
+        hosts: Iterable[str] = (),
+        access: AdminAccess | None = None,
+        tls: AdminTls | None = None,
+        actions: Mapping[str, ControlHandler] | None = None,
+    ) -> None:
+        self._handler = handler
+        self._actions = actions or {}
+        self._control = control
+        self._hosts = AdminHosts(hosts)
+        self._access = access or AdminAccess()
+        self._tls = tls
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._unasked = Places(UNASKED_MAX)
+        self._places = {kind: Places(count) for kind, count in PLACES.items()}
+        self._loaded = False
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listens and returns the bound address. Raises OSError."""
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Accepted(self._accept), host, port, backlog=BACKLOG
+        )
+        bound = self._server.sockets[0].getsockname()
+        return bound[0], bound[1]
+
+    async def close(self) -> None:
+        """Requests that are being answered go on: one of them may have asked for this."""
+        if self._server is not None:
+            self._server.close()
+        for places in (self._unasked, *self._places.values()):
+            places.abort_waiting()
+        self._places[STREAMS].abort_all()
+
+    def _accept(self, accepted: socket.socket) -> None:
+        client = _AdminConnection(accepted)
+        self._unasked.take(client)
+        self._unasked.wait_for_client(client)
+        client.task = asyncio.ensure_future(self._serve(client))
+        self._tasks.add(client.task)
+        client.task.add_done_callback(partial(self._ended, client))
+
+    def _ended(self, client: _AdminConnection, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._unasked.give_back(client)
+        if client.transport is None:
+            client.accepted.close()
+
+    async def _serve(self, client: _AdminConnection) -> None:
+        try:
+            context = None
+            if self._tls is not None:
+                context = await asyncio.to_thread(self._tls.context)
+            reader, writer = await streams(
+                client.accepted, context, READ_AHEAD_BYTES, SEND_TIMEOUT_S
+            )
+            client.transport = writer.transport
+            await self._load()
+            await self._exchange(reader, writer, client)
+            writer.close()
+        except BaseException as error:
+            if client.transport is not None:
+                client.transport.abort()
+            if not isinstance(error, Exception):
+                raise
+            # A client that is slow or gone gets no reply, or a part of it.
+            if not isinstance(error, TimeoutError | OSError):
+                log.exception("a connection of the admin port has failed")
+
+    async def _load(self) -> None:
+        """h11 takes some milliseconds to load; neither the start nor the event loop should wait for
+        it."""
+        if not self._loaded:
+            await asyncio.to_thread(import_module, "groupd.coordinator.admin.http_body")
+            self._loaded = True
+
+    async def _exchange(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        client: _AdminConnection,
+    ) -> None:
+        import h11
+
+        from groupd.coordinator.admin.http_body import READ_BYTES
+
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_BYTES)
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                asked, reply = await self._asked(connection, reader, writer)
+        except h11.RemoteProtocolError as error:
+            await _send(connection, writer, text("bad request", error.error_status_hint))
+            return
+        except BadRequest as error:
+            await _send(connection, writer, text(str(error), 400))
+            return
+        if asked is None:
+            return
+        self._unasked.give_back(client)
+        kind = self._kind(asked)
+        places, head = self._places[kind], asked.method == "HEAD"
+        if reply is None and not places.take(client):
+            retry = (("Retry-After", str(RETRY_AFTER_S)),)
+            reply = text(f"busy: all {places.count} places for {kind} are taken", 503, retry)
+        if reply is not None:
+            await _send(connection, writer, reply, head=head)
+            return
+        try:
+            answer = await self._answer(asked, kind)
+            if isinstance(answer, HttpStream):
+                places.wait_for_client(client, _address(writer))
+                await send_stream(connection, writer, answer, SEND_TIMEOUT_S, head=head)
+                return
+            places.wait_for_client(client)
+            await _send(connection, writer, answer, head=head)
+        finally:
+            places.give_back(client)
+
+    async def _asked(
+        self,
+        connection: h11.Connection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> tuple[HttpRequest | None, HttpReply | None]:
+        """The request, or None if the client is gone; and the refusal, if the request is refused.
+        Only what may change something has a body, and it is kept only for those who may."""
+        from groupd.coordinator.admin.http_body import drop_body, read_body, read_request
+
+        request = await read_request(connection, reader)
+        if request is None:
+            return None, None
+        asked = _parsed(request)
+        kind = self._kind(asked)
+        refusal = await self._refusal(asked, kind, writer)
+        if kind in (CONTROL, ACTIONS):
+            if refusal is None:
+                caller = _caller(asked, writer)
+                body = await read_body(connection, reader, CONTROL_BODY_MAX)
+                who = {"address": caller.address, "caller": caller.name}
+                return replace(asked, body=body, **who), None
+            await drop_body(connection, reader, CONTROL_BODY_MAX)
+        return asked, refusal
+
+    def _kind(self, request: HttpRequest) -> str:
+        first = request.path[0] if request.path else ""
+        if first == CONTROL and self._control is not None:
+            return CONTROL
+        if request.method == "POST" and first in self._actions:
+            return ACTIONS
+        if not first and wants_page(request):
+            return FILES
+        return kind_of(request.path)
+
+    async def _refusal(
+        self, request: HttpRequest, kind: str, writer: asyncio.StreamWriter
+    ) -> HttpReply | None:
+        """The reply that refuses the request; None: it may be answered. Probes come by names that
+        the daemon does not know, such as those of services, and have nothing to hide from a web
+        page. The files of the console are the same everywhere, and ask for a token."""
+        if kind == PROBES:
+            return None
+        if not self._hosts.allow(request.headers.get("host")):
+            return text("not a name of this port; see groupd.admin.hosts", 421)
+        if kind == FILES or (kind == METRICS and self._access.metrics_open):
+            return None
+        caller = _caller(request, writer)
+        needed = Role.ADMIN if kind in (CONTROL, ACTIONS) else Role.READ
+        refused = await self._access.refusal(caller, needed)
+        return None if refused is None else text(refused.text, refused.status, refused.headers)
+
+    async def _answer(self, request: HttpRequest, kind: str) -> Answer:
+        if kind == CONTROL and self._control is not None:
+            async with asyncio.timeout(CONTROL_TIMEOUT_S):
+                return await self._control(request)
+        if kind != ACTIONS and request.method not in ("GET", "HEAD"):
+            return text("only GET and HEAD are served here", 405)
+        if kind == ACTIONS and (refused := _of_a_web_page(request)) is not None:
+            return refused
+        try:
+            if kind == ACTIONS:
+                return await self._actions[request.path[0]](request)
+            answer = self._handler(request)
+            return answer if isinstance(answer, HttpReply | HttpStream) else await answer
+        except BadRequest as error:
+            return text(str(error), 400)
+        except Exception:
+            log.exception("admin request failed", path="/".join(request.path))
+            return text("internal error; see the log", 500)
+
+
+def _caller(request: HttpRequest, writer: asyncio.StreamWriter) -> Caller:
+    authorization = request.headers.get("authorization")
+    return Caller(_address(writer), authorization, subject_of(writer))
+
+
+def _address(writer: asyncio.StreamWriter) -> str:
+    peer = writer.get_extra_info("peername")
+    return peer[0] if peer else ""
+
+
+def wants_page(request: HttpRequest) -> bool:
+    """Whether a browser asks, which wants a page to look at."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _of_a_web_page(request: HttpRequest) -> HttpReply | None:
+    """The refusal of a POST that a page of another site could have made a browser send; None: it
+    could not. Only for this type of body a browser asks the port first, which does not agree."""
+    origin = request.headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+        return text("not for web pages of others", 403)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return (
+        None if kind == "application/json" else text("Content-Type must be application/json", 415)
+    )
+
+
+def _parsed(request: h11.Request) -> HttpRequest:
+    """Raises BadRequest for a target that cannot be read."""
+    try:
+        parts = urlsplit(request.target.decode("latin-1"))
+        query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
+    except ValueError:
+        raise BadRequest("bad request") from None
+    return HttpRequest(
+        segments_of(parts.path),
+        {key: values[0] for key, values in query.items()},
+        request.method.decode("latin-1"),
+        {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers},
+    )
+
+
+async def _send(
+    connection: h11.Connection,
+    writer: asyncio.StreamWriter,
+    reply: HttpReply,
+    *,
+    head: bool = False,
+) -> None:
+    """Sends the reply and ends the connection. Raises OSError, or TimeoutError for a client that
+    does not read it in time."""
+    import h11
+
+    if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or writer.is_closing():
+        return
+    headers = [
+        ("Content-Type", reply.content_type),
+        ("Content-Length", str(len(reply.body))),
+        ("Connection", "close"),
+        *reply.headers,
+    ]
+    writer.write(connection.send(h11.Response(status_code=reply.status, headers=headers)) or b"")
+    if not head:
+        writer.write(connection.send(h11.Data(data=reply.body)) or b"")
+    async with asyncio.timeout(SEND_TIMEOUT_S):
+        writer.close()
+        await writer.wait_closed()  # until all is sent

@@ -1,0 +1,190 @@
+"""Prometheus metrics, read from plain counters when scraped.
+
+Group-coordinator metrics bear the names that Kafka's JMX exporter gives them
+(docs/spec/offsets-and-log.md#9); groupd's own start with `groupd_`. `docs/metrics.md` lists all of
+them.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from groupd.coordinator.admin.collectors import TransactionMetrics
+from groupd.coordinator.admin.families import gauge, total
+from groupd.coordinator.admin.group_metrics import GroupMetrics
+from groupd.coordinator.admin.rates import Beginning
+from groupd.coordinator.core.types import EventKind
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.protocol.wire.apis import API_BY_KEY
+
+
+@runtime_checkable
+class LongCollector(Protocol):
+    """A collector with work that is better done in slices, before its `collect`."""
+
+    async def prepare(self, work: LongWork) -> None: ...
+
+
+class MetricsRegistry(CollectorRegistry):
+    """`await prepare(work)` right before a scrape does the long part of it in slices. Without it,
+    the scrape does everything at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._long: list[LongCollector] = []
+
+    def register(self, collector: Collector) -> None:
+        """Registers a collector, also one that has a long part."""
+        super().register(collector)
+        if isinstance(collector, LongCollector):
+            self._long.append(collector)
+
+    async def prepare(self, work: LongWork) -> None:
+        for collector in self._long:
+            await collector.prepare(work)
+
+
+class CoordinatorCollector(Collector):
+    """Everything that the broker and its connections count."""
+
+    def __init__(self, broker: Broker, connections: ConnectionStats) -> None:
+        self._broker = broker
+        self._connections = connections
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._events()
+        yield from self._sockets()
+        yield from self._tls()
+        yield from self._logins()
+        yield from self._log()
+
+    def _events(self) -> Iterable[Metric]:
+        counts = self._broker.event_counts
+        events = CounterMetricFamily(
+            "groupd_events", "Facts about groups, by kind.", labels=["kind"]
+        )
+        for kind in EventKind:
+            events.add_metric([kind.value], counts[kind.value])
+        yield events
+
+    def _sockets(self) -> Iterable[Metric]:
+        stats = self._connections
+        yield gauge("groupd_connections_open", "Open client connections.", stats.open)
+        yield gauge("groupd_connections_allowed", "Most open connections.", stats.most)
+        yield gauge("groupd_acceptors_blocked", "Sockets where clients wait.", stats.blocked)
+        yield total("groupd_connections_accepted", "Accepted connections.", stats.accepted)
+        yield total("groupd_connections_refused", "Closed as they came.", stats.refused)
+        yield total(
+            "groupd_connections_malformed", "Closed for malformed requests.", stats.malformed
+        )
+        yield total("groupd_connections_stalled", "Dropped: replies left unread.", stats.stalled)
+        yield total(
+            "groupd_connections_overdue", "Dropped: held memory that others needed.", stats.overdue
+        )
+        budget = stats.budget
+        yield gauge("groupd_held_bytes", "Memory of connections.", budget.used if budget else 0)
+        waiting = budget.waiting if budget else 0
+        yield gauge("groupd_waiting_for_memory", "Frames and replies in line.", waiting)
+        yield total("groupd_received_bytes", "Bytes received from clients.", stats.bytes_in)
+        yield total("groupd_sent_bytes", "Bytes sent to clients.", stats.bytes_out)
+        yield total(
+            "groupd_replies_repeated", "Heartbeats answered from the last reply.", stats.repeated
+        )
+        yield total("groupd_commits_repeated", "Always 0: every commit is decoded.", 0)
+        requests = CounterMetricFamily(
+            "groupd_requests", "Requests by API and version.", labels=["api", "version"]
+        )
+        for (key, version), count in stats.all_requests().items():
+            requests.add_metric([API_BY_KEY[key].name, str(version)], count)
+        yield requests
+        yield gauge("groupd_requests_waiting", "Unanswered requests.", len(self._broker.waiting))
+
+    def _tls(self) -> Iterable[Metric]:
+        handshakes = self._connections.handshakes
+        if handshakes is None:
+            return
+        yield gauge("groupd_tls_handshakes_pending", "Not finished yet.", handshakes.pending)
+        ended = CounterMetricFamily("groupd_tls_handshakes", "TLS handshakes.", labels=["result"])
+        ended.add_metric(["succeeded"], handshakes.succeeded)
+        ended.add_metric(["failed"], handshakes.failed)
+        yield ended
+        expiry = GaugeMetricFamily(
+            "groupd_tls_certificate_expiry_timestamp_seconds",
+            "When the certificate of a listener expires.",
+            labels=["listener"],
+        )
+        reloads = CounterMetricFamily(
+            "groupd_tls_certificate_reloads",
+            "Certificates that were read again.",
+            labels=["listener", "result"],
+        )
+        for one in self._connections.certificates():
+            expiry.add_metric([one.listener], one.expires)
+            reloads.add_metric([one.listener, "succeeded"], one.reloads)
+            reloads.add_metric([one.listener, "failed"], one.failed_reloads)
+        yield expiry
+        yield reloads
+
+    def _logins(self) -> Iterable[Metric]:
+        stats = self._connections.sasl
+        labels = ["listener", "mechanism", "result"]
+        first = CounterMetricFamily("groupd_authentications", "Logins with SASL.", labels=labels)
+        again = CounterMetricFamily(
+            "groupd_reauthentications", "Logins on a connection that was known.", labels=labels
+        )
+        for (listener, mechanism, repeated, succeeded), count in sorted(stats.logins.items()):
+            family = again if repeated else first
+            family.add_metric([listener, mechanism, "ok" if succeeded else "failed"], count)
+        yield first
+        yield again
+        yield total(
+            "groupd_authentications_without_reauthentication",
+            "Logins of clients that cannot authenticate again.",
+            stats.no_reauthentication,
+        )
+        yield total(
+            "groupd_expired_connections_killed",
+            "Closed because the session was over.",
+            stats.expired,
+        )
+
+    def _log(self) -> Iterable[Metric]:
+        writer = self._broker.writer
+        yield total("groupd_log_transactions", "Committed store transactions.", writer.transactions)
+        yield total("groupd_log_batches", "Record batches written.", writer.batches)
+        yield total("groupd_log_failures", "Failed store transactions.", writer.failures)
+        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        yield gauge("groupd_peak_resident_bytes", "Largest resident set.", peak_kib * 1024)
+
+
+def make_registry(
+    broker: Broker,
+    connections: ConnectionStats,
+    transactions: TransactionCoordinator | None,
+    more: Iterable[Callable[[], Collector]] = (),
+    since: Beginning | None = None,
+) -> MetricsRegistry:
+    """A registry of its own, so that several daemons fit into one process. `since`: the moment from
+    which rates are measured at first; by default now."""
+    since = since or Beginning(broker.clock)
+    registry = MetricsRegistry()
+    registry.register(GroupMetrics(broker, since))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    registry.register(CoordinatorCollector(broker, connections))
+    if transactions is not None:
+        registry.register(TransactionMetrics(transactions))
+    for make in more:
+        registry.register(make())
+    return registry

@@ -1,0 +1,171 @@
+"""POST `/groups/{id}/offsets/reset` and `/groups/{id}/offsets/restore`: what an operator orders at
+the console. Both say what would be done. The same order with `apply`, which repeats what was shown,
+does just that."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeVar
+
+from msgspec import DecodeError, Struct, json
+
+from groupd.coordinator.admin.groups import NotServed, plain, served_shard
+from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.history.reset_plan import ResetTarget, WantedReset
+from groupd.coordinator.history.restore import Place
+from groupd.coordinator.history.stream import UnreadableLog
+from groupd.coordinator.moves.mover import CannotRead, OffsetMover, PlannedMove, Shown
+from groupd.coordinator.moves.own_requests import Operator, context_of
+from groupd.coordinator.moves.past import BeforeHistory
+from groupd.coordinator.moves.writer import CannotMove, OutcomeNotKnown
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.long_work import LongWork
+
+_OFFSET_MAX = 2**63 - 1
+
+ShownRows = dict[str, list[tuple[int, int | None, int | None]]]
+"""By topic: the partition, its committed offset and the one that it would get; null: no offset."""
+
+
+class ResetOrder(Struct, frozen=True):
+    """The body of a reset. `value`: the offset, the number of records to shift by, or a time in ISO
+    8601. `partitions`: by topic; null: all that have an offset. `apply`: write this, which was
+    shown; where to and which partitions do not matter then."""
+
+    to: Literal["earliest", "latest", "time", "offset", "shift"]
+    value: int | str | None = None
+    partitions: dict[str, list[int]] | None = None
+    apply: ShownRows | None = None
+
+
+class RestoreOrder(Struct, frozen=True):
+    """The body of a restore. `at`: a time in ISO 8601. `apply`: write this, which was shown."""
+
+    at: str
+    delete_new: bool = False
+    apply: ShownRows | None = None
+
+
+Order = TypeVar("Order", ResetOrder, RestoreOrder)
+
+
+class BadOrder(Exception):
+    """`str()` is one line that says what is wrong with the body."""
+
+
+class OffsetPages:
+    """`work`: makes long answers."""
+
+    def __init__(self, broker: Broker, mover: OffsetMover, work: LongWork) -> None:
+        self._broker = broker
+        self._mover = mover
+        self._work = work
+
+    async def act(self, request: HttpRequest) -> HttpReply:
+        try:
+            match request.path:
+                case ("groups", group_id, "offsets", "reset"):
+                    return await self._reset(request, group_id)
+                case ("groups", group_id, "offsets", "restore"):
+                    return await self._restore(request, group_id)
+                case _:
+                    return text("not found", 404)
+        except BadOrder as error:
+            return text(str(error), 400)
+        except (CannotMove, BeforeHistory) as error:
+            return text(str(error), 409)
+        except (NotServed, CannotRead, OutcomeNotKnown) as error:
+            return text(str(error), 503)
+        except UnreadableLog as error:
+            return text(str(error), 500)
+
+    async def _reset(self, request: HttpRequest, group_id: str) -> HttpReply:
+        order = _decoded(request.body, ResetOrder)
+        if order.apply is not None:
+            shown = await self._work.run(_shown(order.apply))
+            if None in [to for _, to in shown.values()]:
+                raise BadOrder("a reset leaves no partition without an offset")
+            shard = served_shard(self._broker, group_id)
+            await self._mover.reset(shard, group_id, shown, _operator(request))
+            return _written(shown)
+        wanted = _wanted(order)
+        shard = served_shard(self._broker, group_id)
+        return await self._planned(
+            await self._mover.plan_reset(shard, group_id, wanted, order.partitions)
+        )
+
+    async def _restore(self, request: HttpRequest, group_id: str) -> HttpReply:
+        order = _decoded(request.body, RestoreOrder)
+        at_ms, new = _time_ms(order.at), order.delete_new
+        shown = None if order.apply is None else await self._work.run(_shown(order.apply))
+        shard = served_shard(self._broker, group_id)
+        if shown is None:
+            return await self._planned(
+                await self._mover.plan_restore(shard, group_id, at_ms, delete_new=new)
+            )
+        by = _operator(request)
+        await self._mover.restore(shard, group_id, at_ms, shown, by, delete_new=new)
+        return _written(shown)
+
+    async def _planned(self, move: PlannedMove) -> HttpReply:
+        return await self._work.run(plain({"rows": move.rows, "refusal": move.refusal}))
+
+
+def _operator(request: HttpRequest) -> RequestContext:
+    return context_of(Operator(request.caller), request.address, None)
+
+
+def _written(shown: Shown) -> HttpReply:
+    return as_json({"written": len(shown)})
+
+
+def _shown(rows: ShownRows) -> Steps[Shown]:
+    """Raises BadOrder."""
+    work = Work()
+    shown: dict[Place, tuple[int | None, int | None]] = {}
+    for topic, some in rows.items():
+        for partition, before, after in some:
+            if work.enough():
+                yield
+            if (topic, partition) in shown:
+                raise BadOrder(f"{topic}-{partition} stands twice in apply")
+            if after is not None and not 0 <= after <= _OFFSET_MAX:
+                raise BadOrder(f"{topic}-{partition}: no offset: {after}")
+            shown[topic, partition] = before, after
+    return shown
+
+
+def _decoded(body: bytes | None, kind: type[Order]) -> Order:
+    """Raises BadOrder."""
+    if body is None:
+        raise BadOrder("the order is too long")
+    try:
+        return json.decode(body, type=kind)
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadOrder(f"not an order: {error}") from None
+
+
+def _wanted(order: ResetOrder) -> WantedReset:
+    target = ResetTarget(order.to)
+    match target:
+        case ResetTarget.OFFSET | ResetTarget.SHIFT:
+            least = 0 if target is ResetTarget.OFFSET else -_OFFSET_MAX
+            if not isinstance(order.value, int) or not least <= order.value <= _OFFSET_MAX:
+                raise BadOrder(f"value must be a whole number from {least} to {_OFFSET_MAX}")
+            return WantedReset(target, order.value)
+        case ResetTarget.TIME:
+            return WantedReset(target, _time_ms(order.value))
+        case _:
+            return WantedReset(target)
+
+
+def _time_ms(value: object) -> int:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadOrder("a time must be in ISO 8601 with its zone, such as 2026-11-21T06:57:57Z")
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,72 @@
+"""The routes of the admin port: health, readiness, metrics, configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from groupd.coordinator.admin.http_server import (
+    Answer,
+    HttpReply,
+    HttpRequest,
+    as_json,
+    text,
+    wants_page,
+)
+from groupd.coordinator.admin.scrapes import Scrapes
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig, secret
+
+Route = Callable[[HttpRequest], Answer | Awaitable[Answer]]
+
+
+class AdminRoutes:
+    """Routes by the first path segment. `readiness()` gives None when ready, else the reason."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        options: Mapping[str, Any],
+        scrapes: Scrapes,
+        readiness: Callable[[], str | None],
+    ) -> None:
+        self.page: Route | None = None
+        """Answers browsers that ask for `/`."""
+        self._config = config
+        self._options = options
+        self._readiness = readiness
+        self._routes: dict[str, Route] = {
+            "healthz": lambda _: text("ok"),
+            "readyz": self._ready,
+            "metrics": scrapes.page,
+            "config": self._show_config,
+        }
+
+    def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
+        if not request.path:
+            if self.page is not None and wants_page(request):
+                return self.page(request)
+            return text("\n".join(f"/{name}" for name in sorted(self._routes)))
+        route = self._routes.get(request.path[0])
+        return text("not found", 404) if route is None else route(request)
+
+    def add(self, name: str, route: Route) -> None:
+        """Serves `/name` and everything below it with `route`; replaces an earlier route of that
+        name."""
+        self._routes[name] = route
+
+    def _ready(self, _: HttpRequest) -> HttpReply:
+        reason = self._readiness()
+        return text("ready") if reason is None else text(reason, 503)
+
+    def _show_config(self, _: HttpRequest) -> HttpReply:
+        settings: dict[str, Any] = {}
+        for key, entry in FIELDS_BY_KEY.items():
+            value = getattr(self._config, entry.name)
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            settings[key] = {
+                "value": None if secret(key) else shown,
+                "default": value == entry.default,
+            }
+        for key, override in self._config.listener_overrides:
+            settings[key] = {"value": None if secret(key) else override, "default": False}
+        return as_json({"options": dict(self._options), "config": settings})

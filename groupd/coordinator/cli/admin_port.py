@@ -1,0 +1,152 @@
+"""The admin port of a daemon, as commands ask it: over HTTP or TLS, with a token or without."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+from msgspec import Struct
+from msgspec.structs import replace
+
+from groupd.coordinator.admin.tokens import VARIABLE
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import real_port
+
+DEFAULT_ADMIN = "127.0.0.1:9644"
+TIMEOUT_S = 10.0
+REDIRECT = 307
+"""The status of a node's answer about a group that another node of its cluster serves."""
+_TOKEN_FILE_MAX = 65536
+
+Admin = Annotated[str, typer.Option(help="Admin address of the daemon, HOST:PORT.")]
+AdminTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="GROUPD_ADMIN_TOKEN_FILE",
+        help="File whose first line ends with a token of the admin port; the daemon's own file "
+        "will do.",
+    ),
+]
+AdminCaFile = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="GROUPD_ADMIN_CA_FILE",
+        help="The admin port speaks TLS; PEM file with the authorities that its certificate is "
+        "checked with.",
+    ),
+]
+
+
+class NoAnswer(Exception):
+    """`str()` is one line. `status`: that of an answer which is an error; 0: there was none."""
+
+    def __init__(self, line: str, status: int = 0) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+class AdminReply(Struct, frozen=True):
+    status: int
+    body: str
+    headers: Mapping[str, str]
+
+
+class AdminPort(Struct, frozen=True):
+    """Where the port is, and what is needed to be let in. `tls` None: plain HTTP."""
+
+    address: str
+    token: str | None = None
+    tls: ssl.SSLContext | None = None
+
+    def get(self, path: str, timeout_s: float = TIMEOUT_S, *, follow: bool = True) -> AdminReply:
+        """`follow`: ask the node that the answer sends to, if it is another one. Raises
+        NoAnswer."""
+        reply = self._ask("GET", path, {}, timeout_s)
+        if reply.status != REDIRECT or not follow:
+            return reply
+        url = urlsplit(reply.headers.get("Location", ""))
+        if url.scheme != ("http" if self.tls is None else "https") or not url.netloc:
+            raise NoAnswer(f"{self.address} sends to {url.geturl()}: ask there")
+        path = url.path + (f"?{url.query}" if url.query else "")
+        return replace(self, address=url.netloc).get(path, timeout_s, follow=False)
+
+    def post(self, path: str, timeout_s: float = TIMEOUT_S) -> AdminReply:
+        """Ask for a change; what is asked for stands in the path. Raises NoAnswer."""
+        # No web page of another site may send this type without being asked for leave first.
+        return self._ask("POST", path, {"Content-Type": "application/json"}, timeout_s)
+
+    def _ask(self, method: str, path: str, headers: dict[str, str], timeout_s: float) -> AdminReply:
+        host, port = real_port(self.address, "--admin")
+        connection = (
+            http.client.HTTPConnection(host, port, timeout=timeout_s)
+            if self.tls is None
+            else http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self.tls)
+        )
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        try:
+            connection.request(method, path, headers=headers)
+            reply = connection.getresponse()
+            body = reply.read().decode(errors="replace")
+        except OSError as error:
+            hint = "" if self.tls else _TLS_HINT * isinstance(error, ConnectionResetError)
+            raise NoAnswer(f"no answer from {self.address}: {error}{hint}") from None
+        except http.client.HTTPException:
+            raise NoAnswer(
+                f"{self.address} does not answer in HTTP: is it the admin port?"
+            ) from None
+        finally:
+            connection.close()
+        if reply.status == 401:
+            body = f"{body.strip()}; see --admin-token-file"
+        return AdminReply(reply.status, body, dict(reply.headers))
+
+
+_TLS_HINT = " (if it speaks TLS, give --admin-ca-file)"
+
+
+def admin_port(address: str, token_file: Path | None, ca_file: Path | None) -> AdminPort:
+    """Raises UsageError."""
+    real_port(address, "--admin")
+    return AdminPort(
+        address,
+        _token_of_environment() if token_file is None else _token(token_file),
+        None if ca_file is None else _tls(ca_file),
+    )
+
+
+def _token_of_environment() -> str | None:
+    """The first of the tokens that a daemon in this environment would take, as in its container."""
+    return _first_token(os.environ.get(VARIABLE, "").split(";"))
+
+
+def _token(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = file.read(_TOKEN_FILE_MAX).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is no text"
+        raise UsageError(f"--admin-token-file {path}: {reason}") from None
+    token = _first_token(lines)
+    if token is None:
+        raise UsageError(f"--admin-token-file {path}: has no token")
+    return token
+
+
+def _first_token(lines: Iterable[str]) -> str | None:
+    words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [""])
+    return words[-1] if words[-1] and words[-1].isascii() and words[-1].isprintable() else None
+
+
+def _tls(path: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=path)
+    except OSError as error:  # an SSLError is one
+        reason = error.strerror if not isinstance(error, ssl.SSLError) else "no PEM certificates"
+        raise UsageError(f"--admin-ca-file {path}: {reason}") from None

@@ -1,0 +1,155 @@
+"""`groupd serve --workers N` on PostgreSQL: N nodes of the cluster in one machine.
+
+This process is the first of them and starts the others, each a `groupd serve --cluster` of its own
+that nothing goes through this one for. A node that ends is started again. They end with this
+process: the pipe on their stdin does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import structlog
+from msgspec.structs import replace
+
+from groupd.coordinator.advertised import address_text
+from groupd.coordinator.cli.parse import host_port
+from groupd.coordinator.cli.serve_flags import ServeFlags, words_of
+from groupd.coordinator.daemon.daemon import CannotStart, Daemon
+from groupd.coordinator.daemon.options import DaemonOptions
+from groupd.coordinator.workers.spawn import module_path
+from groupd.coordinator.workers.worker_nodes import PORT_MAX
+
+log = structlog.get_logger("groupd.cluster")
+
+USAGE = 2
+"""The exit code of a start that cannot work."""
+RESTART_S = 1.0
+STOP_S = 4.0
+"""How long the others may take to hand over and end; then they are killed."""
+
+
+class SiblingsDaemon(Daemon):
+    """The first node, with the others around its start and stop."""
+
+    def __init__(self, options: DaemonOptions, flags: ServeFlags) -> None:
+        super().__init__(options)
+        self._siblings = [
+            _Sibling(index, _command(flags, options, index), _environment(flags))
+            for index in range(1, flags.workers)
+        ]
+
+    async def start(self) -> None:
+        try:
+            # First: the tables are made by one node.
+            await super().start()
+            for one in self._siblings:
+                one.launch()
+            for one in self._siblings:
+                await one.ready.wait()
+                if one.refused:
+                    raise CannotStart("--workers: a further node cannot start, see its line above")
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        await asyncio.gather(self._stop_siblings(), super().stop())
+
+    async def _stop_siblings(self) -> None:
+        await asyncio.gather(*(one.stop() for one in self._siblings))
+
+
+class _Sibling:
+    """A process that is started again when it ends. `ready`: it has served, or `refused` to: then
+    it would refuse again."""
+
+    def __init__(self, index: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.ready = asyncio.Event()
+        self.refused = False
+        self._index = index
+        self._command = command
+        self._environment = environment
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def launch(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._supervise())
+
+    async def _supervise(self) -> None:
+        while True:
+            try:
+                code = await self._run()
+            except OSError as error:
+                log.warning("a node cannot be started", number=self._index, reason=str(error))
+            else:
+                if code == USAGE and not self.ready.is_set():
+                    self.refused = True
+                    self.ready.set()
+                    return
+                log.warning("a node has ended: it is started again", number=self._index, code=code)
+            await asyncio.sleep(RESTART_S)
+
+    async def _run(self) -> int:
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=self._environment,
+        )
+        assert process.stdout is not None
+        async for line in process.stdout:
+            log.info("a node serves", number=self._index, line=line.decode().strip())
+            self.ready.set()
+        return await process.wait()
+
+    async def stop(self) -> None:
+        """Let the node hand over and end."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(STOP_S):
+                await process.wait()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _command(flags: ServeFlags, options: DaemonOptions, index: int) -> list[str]:
+    """The command of a further node: the same flags, its own ports and, where the first one has
+    been given an id, its own id."""
+    own = replace(
+        flags,
+        listen=_beside(options.listen, index),
+        advertised=None if options.advertised is None else _beside(options.advertised, index),
+        admin=_beside(options.admin or host_port(flags.admin, "--admin"), index),
+        topics=(),
+        workers=1,
+        cluster=True,
+        until_stdin_ends=True,
+        store=None,
+    )
+    if options.config.node_id:
+        own = replace(own, sets=(*own.sets, f"node.id={options.config.node_id + index}"))
+    return [sys.executable, "-P", "-m", "groupd", "serve", *words_of(own)]
+
+
+def _environment(flags: ServeFlags) -> dict[str, str]:
+    """The URL may have a password, which nobody is to see in a list of processes."""
+    return {**os.environ, "GROUPD_STORE": flags.store or "", "PYTHONPATH": module_path()}
+
+
+def _beside(address: tuple[str, int], index: int) -> str:
+    host, port = address
+    return address_text(host, port + index if port and port + index <= PORT_MAX else 0)

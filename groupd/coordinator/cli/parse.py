@@ -1,0 +1,198 @@
+"""Parses flags. Every error is a `UsageError` with one line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.config.coordinator_config import (
+    ConfigError,
+    CoordinatorConfig,
+    with_settings,
+)
+from groupd.coordinator.config.coordinator_config import secret as is_secret
+from groupd.coordinator.config.profiles import PROFILES
+from groupd.coordinator.topics.names import INTERNAL_TOPICS
+
+_VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_PROPERTY = re.compile(r"((?:[^\\=:]|\\.)*)[=:](.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def host_port(text: str, flag: str) -> tuple[str, int]:
+    """("127.0.0.1", 9092) from "127.0.0.1:9092". The brackets of an IPv6 host are removed."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not _number(port) or int(port) > 65535:
+        raise UsageError(f"{flag} {text}: must be HOST:PORT with a port from 0 to 65535")
+    return host, int(port)
+
+
+def real_port(text: str, flag: str) -> tuple[str, int]:
+    """An address to connect to: as `host_port`, and the port is not 0."""
+    host, port = host_port(text, flag)
+    if not port:
+        raise UsageError(f"{flag} {text}: nobody can connect to port 0; name the real one")
+    return host, port
+
+
+def servers(text: str, flag: str) -> list[tuple[str, int]]:
+    """The addresses in "a:9092,b:9092", each as `real_port`: one at least."""
+    return [real_port(one.strip(), flag) for one in text.split(",")]
+
+
+def _number(text: str) -> bool:
+    """A number in ASCII digits; `int` would also accept digits of other scripts."""
+    return text.isascii() and text.isdecimal()
+
+
+def directory(text: str | Path) -> Path:
+    """A path that is not "". pathlib takes "" for the current directory, and a shell makes it from
+    a variable that is not set. typer uses it as a parser and calls it with defaults, too."""
+    if not str(text):
+        raise UsageError("--data-dir: is empty; name a directory, or ./ for this one")
+    return Path(text)
+
+
+def topic(text: str) -> tuple[str, int]:
+    """("orders", 6) from "orders:6"."""
+    name, colon, count = text.rpartition(":")
+    if not colon or not name or not _number(count) or int(count) < 1:
+        raise UsageError(f"--topic {text}: must be NAME:PARTITIONS with 1 or more partitions")
+    if name in INTERNAL_TOPICS:
+        raise UsageError(f"--topic {text}: {name} is internal; the daemon makes it itself")
+    return name, int(count)
+
+
+def key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--set {text}: must be KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def one_of(text: str, flag: str, choices: tuple[str, ...]) -> str:
+    """The text. Raises UsageError unless it is one of `choices`."""
+    if text not in choices:
+        allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        raise UsageError(f"{flag} {text}: must be {allowed}")
+    return text
+
+
+def config_file(path: Path) -> dict[str, str]:
+    """The settings of a TOML file or a `.properties` file, by Kafka's names."""
+    if path.suffix == ".properties":
+        return properties_file(path, "--config")
+    raw = _text_of(path, "--config")
+    import tomllib  # imported late: most starts have no such file
+
+    try:
+        return dict(_flatten(tomllib.loads(raw), ""))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"--config {path}: not valid TOML: {error}") from None
+
+
+def build_config(
+    path: Path | None, sets: Iterable[str], profile: str = "default"
+) -> CoordinatorConfig:
+    """The configuration: the defaults, then the profile, the file and `--set`; checked as a
+    whole."""
+    one_of(profile, "--profile", tuple(PROFILES))
+    settings = dict(PROFILES[profile])
+    if path is not None:
+        settings.update(config_file(path))
+    settings.update(key_value(item) for item in sets)
+    settings = {key: _from_environment(key, text) for key, text in settings.items()}
+    try:
+        return with_settings(CoordinatorConfig(), settings)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+
+
+def _from_environment(key: str, text: str) -> str:
+    """The value with the variables that it names as `${env:NAME}`, as Kafka's EnvVarConfigProvider
+    reads them: so that no file and no command line has to hold a secret."""
+
+    def value(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None:
+            raise UsageError(f"{key}: the environment has no variable {match[1]}")
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def visible_secrets(sets: Iterable[str]) -> list[str]:
+    """The keys of `--set` whose secrets stand on the command line. Unknown keys are left out."""
+    pairs = [key_value(item) for item in sets]
+    return [key for key, text in pairs if is_secret(key) and not _VARIABLE.search(text)]
+
+
+def properties_file(path: Path, flag: str) -> dict[str, str]:
+    """The settings of a file in Java's format, as Kafka reads it: a backslash at the end of a line
+    goes on in the next, and elsewhere it escapes, so that a regular expression has two. Spaces at
+    the end of a value do not count."""
+    settings = {}
+    for number, line in _whole_lines(_text_of(path, flag)):
+        found = _PROPERTY.fullmatch(line)
+        if found is None:
+            raise UsageError(f"{flag} {path}: line {number} is not KEY=VALUE")
+        settings[_unescaped(found[1].strip())] = _unescaped(found[2].strip())
+    return settings
+
+
+def _whole_lines(text: str) -> Iterable[tuple[int, str]]:
+    """(number of its end, text) of each line that says something, put together where it goes on."""
+    whole = ""
+    for number, line in enumerate(_LINE_END.split(text), start=1):
+        line = line.lstrip()
+        if not whole and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        whole += line[: len(line) - backslashes % 2]
+        if backslashes % 2 == 0:
+            yield number, whole
+            whole = ""
+    if whole:
+        yield number, whole
+
+
+def _unescaped(text: str) -> str:
+    def plain(escape: re.Match[str]) -> str:
+        if escape[1] is not None:
+            return chr(int(escape[1], 16))
+        return _ESCAPED.get(escape[2], escape[2])
+
+    # Java writes one character as two escapes where it needs a surrogate pair.
+    units = _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass")
+    return units.decode("utf-16", "replace")
+
+
+def _text_of(path: Path, flag: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{flag} {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{flag} {path}: is not UTF-8 text") from None
+
+
+def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str]]:
+    """Settings with dots from nested TOML tables: `[group.consumer]` with `max.size = 5` is
+    allowed."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, bool):
+            yield prefix + key, str(value).lower()
+        elif isinstance(value, list):
+            yield prefix + key, ",".join(str(part) for part in value)
+        else:
+            yield prefix + key, str(value)

@@ -1,0 +1,294 @@
+"""`groupd serve`: run the daemon until a signal. Its flags stand in `serve_flags`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from groupd.coordinator.advertised import address_text
+from groupd.coordinator.cli import stop_signals
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import (
+    build_config,
+    host_port,
+    one_of,
+    real_port,
+    topic,
+    visible_secrets,
+)
+from groupd.coordinator.cli.serve_flags import DEFAULT_ADMIN, DEFAULT_LISTEN, ServeFlags
+from groupd.coordinator.cli.service_manager import ServiceManager
+from groupd.coordinator.failures import DaemonFailed
+from groupd.coordinator.runtime import collector
+from groupd.coordinator.runtime.allocator import give_back_large_blocks
+from groupd.coordinator.runtime.thread_turns import threads_have_short_turns
+
+if TYPE_CHECKING:
+    from groupd.coordinator.daemon.options import DaemonOptions
+    from groupd.coordinator.workers.hosting import WorkerOptions
+
+SHUTDOWN_LIMIT_S = 4.5
+"""Seconds after which a shutdown is cut off; groupd promises to stop within 5 s."""
+
+
+class Served(Protocol):
+    """What `serve` calls of a daemon; `groupd.coordinator.daemon.daemon.Daemon` describes it."""
+
+    @property
+    def kafka_addresses(self) -> Mapping[str, tuple[str, int]]: ...
+
+    @property
+    def admin_address(self) -> tuple[str, int]: ...
+
+    @property
+    def has_certificates(self) -> bool: ...
+
+    def reload_certificates(self) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def lost(self) -> str: ...
+
+
+def serve(flags: ServeFlags) -> None:
+    """Serve Kafka clients until SIGTERM or SIGINT.
+
+    Prints one line on stdout once it serves; logs go to stderr.
+    """
+    # Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
+    # taken the store over, or its server did not come up in time. Imported late: usage errors need
+    # none of it.
+    from groupd.coordinator.daemon.daemon import CannotStart
+    from groupd.coordinator.server import descriptors
+    from groupd.storage.log import StoreRefused
+
+    _set_up_log(flags.log_format, flags.log_level)
+    try:
+        options = _options(flags)
+        _warn_of_secrets(flags.sets)
+        most = options.config.max_connections
+        descriptors.raise_limit(most)
+        ready = partial(descriptors.warn_if_few, most)
+        _serve(_daemon(flags, options), ready, flags.until_stdin_ends)
+    except (CannotStart, StoreRefused) as error:
+        raise UsageError(str(error)) from None
+    stop_signals.ignore()
+
+
+def _warn_of_secrets(sets: Sequence[str]) -> None:
+    if keys := visible_secrets(sets):
+        import structlog
+
+        structlog.get_logger("groupd.daemon").warning(
+            "every user of this machine can read secrets on the command line; use --config, or "
+            "${env:NAME}",
+            keys=keys,
+        )
+
+
+def _options(flags: ServeFlags) -> DaemonOptions:
+    """Raises UsageError, StoreRefused."""
+    from groupd.coordinator.daemon.options import DaemonOptions
+
+    config = build_config(flags.config, flags.sets, flags.profile)
+    if config.listeners and flags.listen != DEFAULT_LISTEN:
+        raise UsageError("--listen: not with listeners, which take its place; leave one out")
+    cluster = _cluster(flags, has_listeners=bool(config.listeners))
+    listen, admin = host_port(flags.listen, "--listen"), host_port(flags.admin, "--admin")
+    if cluster:
+        from groupd.coordinator.cli.cluster.addresses import own_address, port_or_any
+
+        if flags.listen == DEFAULT_LISTEN and not config.listeners:
+            host = own_address(flags.store or "")
+            listen = (host, port_or_any(host, listen[1]))
+        if flags.admin == DEFAULT_ADMIN:
+            admin = (admin[0], port_or_any(*admin))
+    return DaemonOptions(
+        listen=listen,
+        advertised=real_port(flags.advertised, "--advertised") if flags.advertised else None,
+        admin=admin,
+        data_dir=flags.data_dir,
+        store_url=flags.store,
+        topics=tuple(topic(item) for item in flags.topics),
+        config=config,
+        workers=None if cluster else _workers(flags),
+        cluster=cluster,
+    )
+
+
+def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
+    """What the flags ask for. Raises UsageError, StoreRefused."""
+    from groupd.coordinator.daemon.daemon import Daemon
+
+    recording = None if flags.record is None else (flags.record, flags.record_max << 20)
+    if flags.control:
+        from groupd.coordinator.cli.controlled import SECURITY_PROTOCOLS, ControlledDaemon
+
+        return ControlledDaemon(
+            options,
+            anywhere=flags.control_anywhere,
+            recording=recording,
+            security=one_of(flags.control_security, "--control-security", SECURITY_PROTOCOLS),
+        )
+    if flags.control_security != "PLAINTEXT":
+        raise UsageError("--control-security: only with --control; see listeners")
+    if recording is not None:
+        from groupd.coordinator.cli.recorded import RecordedDaemon
+
+        return RecordedDaemon(options, *recording)
+    if options.cluster and flags.workers > 1:
+        from groupd.coordinator.cli.cluster.siblings import SiblingsDaemon
+
+        return SiblingsDaemon(options, flags)
+    return Daemon(options)
+
+
+def _set_up_log(log_format: str, log_level: str) -> None:
+    from groupd.coordinator.logs import configure_logging
+
+    one_of(log_format, "--log-format", ("text", "json"))
+    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
+    configure_logging(log_format, log_level)
+
+
+def _workers(flags: ServeFlags) -> WorkerOptions | None:
+    """None: one process. Raises UsageError for flags that are for one process only."""
+    if flags.workers == 1:
+        return None
+    if flags.control or flags.record is not None:
+        alone = "--control" if flags.control else "--record"
+        raise UsageError(f"{alone} with --workers: it is for one process only")
+    from groupd.coordinator.workers.hosting import WorkerOptions
+
+    return WorkerOptions(flags.workers, flags.log_format, flags.log_level)
+
+
+def _cluster(flags: ServeFlags, *, has_listeners: bool) -> bool:
+    """Whether this is a node of a cluster: --workers on PostgreSQL are nodes, too. Raises
+    UsageError for flags that a node of a cluster cannot have."""
+    on_postgres = (flags.store or "").startswith("postgresql")
+    several = on_postgres and flags.workers > 1
+    if not (flags.cluster or several):
+        return False
+    if not on_postgres:
+        raise UsageError("--cluster: needs --store postgresql+asyncpg://..., which nodes share")
+    for name, given in (("--control", flags.control), ("--record", flags.record is not None)):
+        if given:
+            raise UsageError(f"{name}: not with {'--workers' if several else '--cluster'}")
+    if several and has_listeners:
+        raise UsageError("listeners: not with --workers, whose ports follow that of --listen")
+    return True
+
+
+def _serve(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = False) -> None:
+    import uvloop
+
+    if until_stdin_ends and sys.stdin is None:
+        # Descriptor 0 would belong to the next file that is opened.
+        raise UsageError("--until-stdin-ends: stdin is closed; start groupd with a pipe there")
+    give_back_large_blocks()
+    threads_have_short_turns()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(_run(daemon, ready, until_stdin_ends))
+        except DaemonFailed as error:
+            print(f"groupd: {error}: stopped", file=sys.stderr)
+            sys.exit(1)
+
+
+async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = False) -> None:
+    """`ready()`: called once the daemon serves."""
+    from groupd.coordinator.logs import lasting, log_loop_errors
+
+    manager, stop = ServiceManager(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    log_loop_errors(loop)
+    stop_signals.STOP.on_request(lambda: loop.call_soon_threadsafe(stop.set))
+    if until_stdin_ends:
+        _at_end_of_stdin(stop_signals.STOP.ask)
+    if not await _started(daemon, stop):
+        return
+    collector.serve()
+    try:
+        ready()
+        if daemon.has_certificates:
+            loop.add_signal_handler(signal.SIGHUP, daemon.reload_certificates)
+        print(_ready_line(daemon), file=lasting(sys.stdout), flush=True)
+        manager.ready()
+        await _until(stop, daemon)
+    finally:
+        manager.stopping()
+        stopping = asyncio.ensure_future(daemon.stop())
+        await _in_time(stopping)
+        await stopping
+
+
+def _ready_line(daemon: Served) -> str:
+    """The line: `kafka` is the first listener; further ones have their names, in lower case."""
+    (_, first), *more = daemon.kafka_addresses.items()
+    places = [("kafka", first), *((name.lower(), place) for name, place in more)]
+    places.append(("admin", daemon.admin_address))
+    return " ".join(["groupd ready", *(f"{name}={address_text(*place)}" for name, place in places)])
+
+
+async def _in_time(stopping: asyncio.Future[None]) -> None:
+    """Wait for the end of `stopping`, with or without an error. If it takes too long, exit at
+    once."""
+    done, _ = await asyncio.wait({stopping}, timeout=SHUTDOWN_LIMIT_S)
+    if not done:
+        print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _at_end_of_stdin(call: Callable[[], object]) -> None:
+    """Call `call` at the end of stdin. Reads on a thread, as an event loop cannot wait for every
+    kind of stdin."""
+
+    def read() -> None:
+        with suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        with suppress(RuntimeError):  # the loop has already ended
+            call()
+
+    threading.Thread(target=read, name="groupd-stdin", daemon=True).start()
+
+
+async def _until(stop: asyncio.Event, daemon: Served) -> None:
+    """Wait for a signal. Raises DaemonFailed if another daemon takes the store over: groups and
+    offsets are its business now, and what this one still knows is old."""
+    stopping = asyncio.ensure_future(stop.wait())
+    losing = asyncio.ensure_future(daemon.lost())
+    await asyncio.wait({stopping, losing}, return_when=asyncio.FIRST_COMPLETED)
+    if losing.done() and not stopping.done():
+        stopping.cancel()
+        raise DaemonFailed(losing.result())
+    losing.cancel()
+
+
+async def _started(daemon: Served, stop: asyncio.Event) -> bool:
+    """Start the daemon; False if it was to stop before, which ends a long load at once."""
+    starting = asyncio.ensure_future(daemon.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await _in_time(starting)
+        if starting.cancelled():
+            import structlog
+
+            structlog.get_logger("groupd.daemon").info("stopped")
+            return False
+    await starting
+    return True

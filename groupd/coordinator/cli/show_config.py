@@ -1,0 +1,36 @@
+"""`groupd config`: lists the config keys with their defaults, ranges and meanings."""
+
+from __future__ import annotations
+
+from dataclasses import Field
+from typing import Any
+
+import typer
+
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
+from groupd.coordinator.config.settings import setting_text
+
+
+def span(entry: Field[Any]) -> str:
+    """The range of a field in words; "" when it has none."""
+    low, high, choices = (entry.metadata[name] for name in ("low", "high", "choices"))
+    if choices:
+        return " | ".join(choices)
+    if isinstance(entry.default, bool):
+        return "true | false"
+    if low is None and high is None:
+        return ""
+    return f">= {low}" if high is None else f"{low} to {high}"
+
+
+def shown(value: Any) -> str:
+    """A value as it is written in a config file; empty for a value that is not set."""
+    return setting_text(value)
+
+
+def show_config() -> None:
+    """List every config key with its default, range and meaning."""
+    for key, entry in sorted(FIELDS_BY_KEY.items()):
+        bounds = span(entry)
+        typer.echo(f"{key}={shown(entry.default)}" + (f"  [{bounds}]" if bounds else ""))
+        typer.echo(f"    {entry.metadata['doc']}")

@@ -1,0 +1,252 @@
+"""This process as a node of a cluster: its id, what it serves, where the others are.
+
+Order of a start: `connect` (the id), `make_node` with the catalogue, hosts for the units, `start`
+once the ports are open. What lies between a store and its sockets (`coordinator.daemon.parts`)
+only asks `node`, which is its `Ownership`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from secrets import token_hex
+
+import structlog
+
+from groupd.coordinator.admin.groups import Elsewhere
+from groupd.coordinator.cluster.lease import NodeLease
+from groupd.coordinator.cluster.node import ClusterNode
+from groupd.coordinator.cluster.node_id import NodeIdFile
+from groupd.coordinator.cluster.peers import PeerAddress, Peers, address_in
+from groupd.coordinator.cluster.renewals import FollowedCatalogue
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.frontend.groups import KEY_GROUP
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.runtime.clock import Clock, SystemClock
+from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.coordinator.security.inter_broker import UNPROTECTED, PeerSecurity
+from groupd.coordinator.topics.names import PARTITION_UNITS
+from groupd.protocol.messages.cluster import Node
+from groupd.storage.cluster import NodeFacts
+from groupd.storage.log import Store, StoreRefused
+from groupd.storage.postgres_cluster import ClusterStore
+from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS, Unit
+
+log = structlog.get_logger("groupd.cluster")
+
+LEVEL = 1
+"""The newest level of features that this version can work at. A change of what is stored that older
+versions cannot read comes with the next level, and is made once all nodes have it."""
+
+HAND_OVER_MS = 3000
+"""How long a node that stops may take to hand over; the rest is dropped, and others take it."""
+
+
+class ClusterMember:
+    """`directory`: where the node's id is kept. `inter_broker`: the listener that other nodes use,
+    `security`: how this node says to them who it is. `version`: that of groupd."""
+
+    node: ClusterNode
+    """Once `make_node` was called, as the next one."""
+    peers: Peers
+    """Calls to other nodes."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        store: ClusterStore,
+        clock: Clock,
+        directory: Path,
+        inter_broker: str,
+        security: PeerSecurity = UNPROTECTED,
+        version: str = "",
+    ) -> None:
+        self.node_id = config.node_id
+        self.hosts: dict[str, UnitHost] = {}
+        """By kind of unit; to be filled before `start`."""
+        self.nodes: list[Node] = []
+        """All members, this node too, by id."""
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """`stop` calls these after the hand-over, then it closes the connections to other nodes."""
+        self.store = store
+        self._config = config
+        self._clock = clock
+        self._directory = directory
+        self._inter_broker = inter_broker
+        self._security = security
+        self._version = version
+        self._file: NodeIdFile | None = None
+        self.listeners: tuple[tuple[str, str, int], ...] = ()
+        """(name, host, port) of each listener as the others are told; there once ports are open."""
+        self.admin_url = ""
+        """The admin port as other nodes reach it; empty where they do not."""
+        self._me = Node(self.node_id, "", -1)
+        self._changed: list[Callable[[], None]] = []
+        self._counts = {
+            GROUPS: config.offsets_topic_num_partitions,
+            TRANSACTIONS: config.transaction_state_log_num_partitions,
+            PARTITIONS: PARTITION_UNITS,
+        }
+
+    # Start --------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Find out the node's id: the setting `node.id`, or the one that was drawn before for this
+        cluster, or a new one. The store must be open. Raises StoreRefused, LogError."""
+        if self.node_id:
+            return
+        cluster_id = await self.store.cluster_id()
+        self._file = await asyncio.to_thread(NodeIdFile, self._directory)
+        known = self._file.node_id if self._file.cluster_id == cluster_id else None
+        if known is None:
+            known = await self.store.membership.draw_node_id()
+            try:
+                await asyncio.to_thread(self._file.keep, known, cluster_id)
+            except OSError as error:
+                raise StoreRefused(
+                    f"{self._directory}: the node id cannot be kept ({error.strerror})"
+                ) from None
+            log.info("node id drawn", node=known, directory=str(self._directory))
+        self.node_id = known
+
+    def make_node(self, catalogue: FollowedCatalogue) -> ClusterNode:
+        """The protocol of this node, not started."""
+        config = replace(self._config, node_id=self.node_id)
+        self.peers = Peers(config, self._clock, self._address_of, self._security)
+        self.on_change(self.peers.look)
+        self.node = ClusterNode(
+            self.node_id,
+            self.store.membership,
+            catalogue,
+            self._clock,
+            NodeLease(config.cluster_lease_ms),
+            self.hosts,
+            self._counts,
+            config.cluster_renew_ms,
+            self._seen,
+        )
+        self.node.view.timeline = self.store.journal.timeline
+        return self.node
+
+    def _address_of(self, node_id: int) -> PeerAddress | None:
+        return address_in(self.node.view.members, node_id)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """`listener` is called when members or units have changed. It must not raise."""
+        self._changed.append(listener)
+
+    def announce(self, node: Node) -> None:
+        """This node as clients see it."""
+        self._me = node
+        self._seen()
+
+    async def start(self) -> None:
+        """Join, and wait until this node serves its share. Raises CannotJoin."""
+        self.node.start(
+            NodeFacts(
+                self.node_id,
+                self.listeners,
+                self._inter_broker,
+                rack=self._config.broker_rack or None,
+                version=self._version,
+                level=LEVEL,
+                admin=self.admin_url,
+                process=token_hex(8),
+                lease_ms=self.node.lease.lease_ms,
+            )
+        )
+        await self.node.settled()
+
+    async def lost(self) -> str:
+        """Waits until this process cannot be a node any more, or until another daemon has the
+        database to itself; one line that says so."""
+        waiting = [
+            asyncio.ensure_future(self.store.lost()),
+            asyncio.ensure_future(self.node.refused()),
+        ]
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+        return done.pop().result()
+
+    async def stop(self) -> None:
+        """Hand everything over and leave; then another process may have the node's id."""
+        if hasattr(self, "node"):
+            await self.node.stop(HAND_OVER_MS)
+            for close in self.closing:
+                await close()
+            self.peers.close()
+        if self._file is not None:
+            self._file.close()
+
+    # Where things are ---------------------------------------------------------------------
+
+    def find_node(self, key_type: int, key: str) -> Node | None:
+        """The coordinator of a group or transactional id; None while there is none. A node that has
+        died is named until another one takes its place: a client that cannot connect asks again."""
+        leader = self._leader(GROUPS if key_type == KEY_GROUP else TRANSACTIONS, key)
+        return None if leader is None else self.node_of(leader)
+
+    def elsewhere(self, group_id: str) -> Elsewhere | None:
+        """Who serves a group, if it is another node."""
+        leader = self._leader(GROUPS, group_id)
+        if leader == self.node_id:
+            return None
+        facts = next(
+            (one.facts for one in self.node.view.members if one.facts.node_id == leader), None
+        )
+        if facts is None:
+            return Elsewhere(f"no node serves group {group_id} at the moment")
+        address = "{1}:{2}".format(*facts.listeners[0])
+        told = f"group {group_id} is served by node {leader} at {address}"
+        return Elsewhere(told if facts.admin else f"{told}: ask there", facts.admin)
+
+    def _leader(self, kind: str, key: str) -> int | None:
+        return self.node.leader(Unit(kind, partition_for(key, self._counts[kind])))
+
+    def node_of(self, node_id: int) -> Node | None:
+        """A member by its id."""
+        return next((one for one in self.nodes if one.node_id == node_id), None)
+
+    def _seen(self) -> None:
+        others = [
+            _node(one.facts)
+            for one in self.node.view.members
+            if one.facts.node_id != self.node_id and one.facts.listeners
+        ]
+        self.nodes[:] = sorted([self._me, *others], key=lambda one: one.node_id)
+        for listener in self._changed:
+            listener()
+
+    @property
+    def units(self) -> Mapping[int | None, Sequence[Unit]]:
+        """The units of each node, by its id; None: those that nobody owns."""
+        found: dict[int | None, list[Unit]] = {}
+        for one in self.node.view.units.values():
+            found.setdefault(one.owner, []).append(one.unit)
+        return found
+
+
+def _node(facts: NodeFacts) -> Node:
+    _, host, port = facts.listeners[0]
+    several = facts.listeners if len(facts.listeners) > 1 else ()
+    return Node(facts.node_id, host, port, facts.rack, several)
+
+
+def member_of(
+    config: CoordinatorConfig,
+    store: Store,
+    directory: Path,
+    inter_broker: str,
+    security: PeerSecurity,
+) -> ClusterMember:
+    """The member for a store that was opened as a shared one. Leases last in real time, also while
+    the process stands still: their clock is not the one of groups."""
+    assert isinstance(store, ClusterStore)
+    version = installed_version("groupd")
+    return ClusterMember(config, store, SystemClock(), directory, inter_broker, security, version)

@@ -1,0 +1,77 @@
+"""Metrics of a node of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from groupd.coordinator.admin.families import gauge, labelled, total
+from groupd.coordinator.cluster.member import ClusterMember
+from groupd.storage.units import UNIT_KINDS
+
+
+class MembershipCollector(Collector):
+    """The lease, the units, and how the database answers."""
+
+    def __init__(self, member: ClusterMember) -> None:
+        self._member = member
+
+    def collect(self) -> Iterable[Metric]:
+        node = self._member.node
+        lease, view = node.lease, node.view
+        yield gauge(
+            "groupd_cluster_lease_age_seconds",
+            "Time since the renewal was sent that the lease comes from.",
+            lease.age_ms / 1000,
+        )
+        yield gauge(
+            "groupd_cluster_lease_valid", "Whether this node may answer now.", float(lease.valid())
+        )
+        yield gauge(
+            "groupd_cluster_renew_seconds", "How long the last renewal took.", node.renew_ns / 1e9
+        )
+        yield total("groupd_cluster_renewals", "Renewals of the lease.", node.renewals)
+        yield total(
+            "groupd_cluster_failures", "Times that the database did not answer.", node.failures
+        )
+        yield total("groupd_cluster_fenced", "Times that this node was fenced.", node.fenced)
+        yield gauge("groupd_cluster_nodes", "Members, by the last answer.", len(view.members))
+        yield from self._units()
+        yield gauge(
+            "groupd_cluster_unit_load_seconds",
+            "How long the unit took to load that was loaded last.",
+            node.held.last_load_ms / 1000,
+        )
+        yield gauge(
+            "groupd_cluster_catalogue_version",
+            "Version of the newest change of the catalogue, by the last answer.",
+            view.catalogue,
+        )
+        yield gauge(
+            "groupd_cluster_catalogue_applied",
+            "Version of the catalogue that this node works with.",
+            self._member.store.journal.applied,
+        )
+
+    def _units(self) -> Iterable[Metric]:
+        node, units = self._member.node, self._member.units
+        own = dict.fromkeys(UNIT_KINDS, 0.0)
+        for unit in units.get(self._member.node_id, ()):
+            own[unit.kind] += 1
+        yield labelled("groupd_cluster_units", "Units that this node owns.", "kind", own)
+        yield gauge(
+            "groupd_cluster_units_without_owner",
+            "Units that nobody owns, by the last answer.",
+            len(units.get(None, ())) + node.view.missing,
+        )
+        for name, doc, counts in (
+            ("taken", "Units that this node has acquired.", node.held.taken),
+            ("given", "Units that this node has given up or lost.", node.held.given),
+        ):
+            family = CounterMetricFamily(f"groupd_cluster_units_{name}", doc, labels=["kind"])
+            for kind in UNIT_KINDS:
+                family.add_metric([kind], counts[kind])
+            yield family

@@ -1,0 +1,99 @@
+"""`/cluster` of the admin port: the nodes, what each of them serves, and draining them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.cluster.member import ClusterMember
+from groupd.storage.cluster import NodeState
+from groupd.storage.log import LogError
+from groupd.storage.units import UNIT_KINDS, Unit
+
+_ACTIONS = {"drain": True, "resume": False}
+_ID_MAX = 2**31 - 1
+_DIGITS_MAX = len(str(_ID_MAX))
+
+
+class ClusterPages:
+    """What any node knows, as it was told by the database last."""
+
+    def __init__(self, member: ClusterMember) -> None:
+        self._member = member
+
+    def show(self, request: HttpRequest) -> HttpReply:
+        """The route `/cluster`."""
+        if len(request.path) > 1:
+            return text("not found", 404)
+        node, units = self._member.node, self._member.units
+        view = node.view
+        return as_json(
+            {
+                "node": self._member.node_id,
+                "lease_left_ms": max(0, node.lease.left_ms),
+                "lease_ms": node.lease.lease_ms,
+                "catalogue": view.catalogue,
+                "timeline": view.timeline,
+                "level": view.level,
+                "units_without_owner": len(units.get(None, ())) + view.missing,
+                "nodes": self.nodes(),
+                "units": [
+                    {
+                        "kind": one.unit.kind,
+                        "number": one.unit.number,
+                        "owner": one.owner,
+                        "wanted": one.wanted,
+                        "epoch": one.epoch,
+                    }
+                    for one in sorted(view.units.values(), key=lambda one: one.unit)
+                ],
+            }
+        )
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Each node of the cluster."""
+        return [self._node(one) for one in self._member.node.view.members]
+
+    def _node(self, one: NodeState) -> dict[str, Any]:
+        facts, left_ms = one.facts, self._member.node.view.left_ms(one)
+        address = "{1}:{2}".format(*facts.listeners[0]) if facts.listeners else ""
+        state = "draining" if one.draining else "live"
+        return {
+            "node": facts.node_id,
+            "state": state if left_ms > 0 else "lease over",
+            "lease_left_ms": max(0, left_ms),
+            "incarnation": one.incarnation,
+            "units": _by_kind(self._member.units.get(facts.node_id, ())),
+            "address": address,
+            "listeners": {name: f"{host}:{port}" for name, host, port in facts.listeners},
+            "admin": facts.admin,
+            "rack": facts.rack,
+            "version": facts.version,
+            "catalogue": one.applied,
+        }
+
+    async def act(self, request: HttpRequest) -> HttpReply:
+        """POST `/cluster/drain?node=N` and `/cluster/resume?node=N`."""
+        action = request.path[1] if len(request.path) == 2 else ""
+        if action not in _ACTIONS:
+            return text("not found", 404)
+        number = request.query.get("node", "")
+        if not (number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX):
+            return text("node: must be the id of a node", 400)
+        try:
+            known = int(number) <= _ID_MAX and await self._member.node.drain(
+                int(number), _ACTIONS[action]
+            )
+        except LogError as error:
+            return text(f"the database does not answer: {error}", 503)
+        if not known:
+            return text(f"there is no node {int(number)}", 404)
+        return text(f"node {int(number)}: {'drains' if _ACTIONS[action] else 'serves its share'}")
+
+
+def _by_kind(units: Any) -> dict[str, int]:
+    counts = dict.fromkeys(UNIT_KINDS, 0)
+    unit: Unit
+    for unit in units:
+        counts[unit.kind] += 1
+    return counts

@@ -1,0 +1,118 @@
+"""All groups, live: a row for each, and after that the rows that have changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from msgspec import json
+
+from groupd.coordinator.admin.http_stream import Event
+from groupd.coordinator.console.asking import Asking
+from groupd.coordinator.console.live import event
+from groupd.coordinator.core.slices import Steps, chunks
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.long_work import LongWork
+
+Row = dict[str, Any]
+ROW_MS = 0.015
+"""What a row costs, from the group to the comparison."""
+
+GROUPS_MAX = 20_000
+"""Most groups that are listed, up to 8 MB: the first ones by id."""
+
+
+class AllGroups:
+    """A `live.LiveSource`, for as long as anybody listens. `node()`: which node this is, as
+    JSON-friendly data. `not_ready()`: why not all groups may be served now; None if they are.
+    `others()`: the other nodes of a cluster, which serve groups that are not listed here, with
+    `node` and `admin`, the URL of the admin port."""
+
+    tells_changes = True
+
+    def __init__(
+        self,
+        asking: Asking,
+        work: LongWork,
+        now: Callable[[], Instant],
+        node: Callable[[], Mapping[str, Any]],
+        not_ready: Callable[[], str | None],
+        others: Callable[[], Sequence[Mapping[str, Any]]],
+    ) -> None:
+        self._asking = asking
+        self._work = work
+        self._now = now
+        self._node = node
+        self._not_ready = not_ready
+        self._others = others
+        self.cost_ms = 0.0
+        self._rows: dict[str, Row] = {}
+        self._lacks: dict[str, Any] = {}
+        """What the list lacks: `more`, whether there are more groups than are listed; `missing`,
+        why groups may be missing; `other_nodes`."""
+        self._version = 0
+        self._whole: asyncio.Task[Event] | None = None
+        """Makes the event with everything for this version; None until somebody wants it."""
+
+    async def look(self) -> Event | None:
+        rows: dict[str, Row] = {}
+        changed: list[Row] = []
+        more = False
+        missing = None
+        async with aclosing(self._asking.pages("groups", query={"trend": "1"})) as pages:
+            async for page in pages:
+                more = len(rows) >= GROUPS_MAX
+                if more:
+                    break
+                missing = page.missing or missing
+                await self._work.run(self._compare(page.rows, rows, changed))
+        lacks = {
+            "more": more,
+            "missing": missing or self._not_ready(),
+            "other_nodes": self._others(),
+        }
+        gone = [group_id for group_id in self._rows if group_id not in rows]
+        self.cost_ms = len(rows) * ROW_MS
+        if self._version and not changed and not gone and lacks == self._lacks:
+            return None
+        first = not self._version
+        news: Event = ()
+        if not first:
+            head = {**self._head(self._version + 1, lacks), "gone": gone}
+            news = await self._work.run(_encoded("changes", head, changed))
+        self._rows, self._lacks, self._whole = rows, lacks, None
+        self._version += 1
+        return await self.whole() if first else news
+
+    def _compare(self, some: list[Row], rows: dict[str, Row], changed: list[Row]) -> Steps[None]:
+        for chunk in chunks(some):
+            for row in chunk:
+                group_id = row["group_id"]
+                rows[group_id] = row
+                if self._rows.get(group_id) != row:
+                    changed.append(row)
+            yield
+
+    async def whole(self) -> Event:
+        if self._whole is None:
+            head = {**self._head(self._version, self._lacks), "node": self._node()}
+            steps = _encoded("snapshot", head, list(self._rows.values()))
+            self._whole = asyncio.create_task(self._work.run(steps))
+        # One listener that goes away leaves it to the others.
+        return await asyncio.shield(self._whole)
+
+    def _head(self, version: int, lacks: Mapping[str, Any]) -> dict[str, Any]:
+        return {"version": version, "now_ms": self._now().wall_ms, **lacks}
+
+
+def _encoded(name: str, head: Mapping[str, Any], rows: list[Row]) -> Steps[Event]:
+    """The event, made a part at a time."""
+    parts: list[bytes | memoryview] = []
+    for some in chunks(rows):
+        if parts:
+            parts.append(b",")
+        parts.append(memoryview(json.encode(some))[1:-1])
+        yield
+    return event(name, json.encode(head)[:-1], b',"rows":[', *parts, b"]}")

@@ -1,0 +1,65 @@
+"""Asks the routes of the admin port from within the process. So the console shows what everybody
+can ask for, and knows nothing of worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct, json
+
+from groupd.coordinator.admin.http_server import HttpReply, HttpRequest
+from groupd.coordinator.admin.paging import MISSING
+
+AT_ONCE = 2000
+"""Rows of one page: decoding them takes some milliseconds."""
+
+OK = 200
+
+
+class CannotAsk(Exception):
+    """The route refuses; `reply` says why."""
+
+    def __init__(self, reply: HttpReply) -> None:
+        super().__init__(reply.body.decode(errors="replace").strip())
+        self.reply = reply
+
+
+class Page(Struct, frozen=True):
+    """Some rows of a list. `missing`: what is not in it because it could not be asked for."""
+
+    rows: list[dict[str, Any]]
+    missing: str | None
+
+
+class Asking:
+    """`route`: answers what is below `/groups`."""
+
+    def __init__(self, route: Callable[[HttpRequest], Awaitable[HttpReply]]) -> None:
+        self._route = route
+
+    async def get(self, *path: str, query: Mapping[str, str] | None = None) -> HttpReply:
+        """The answer to a GET. Raises CannotAsk."""
+        reply = await self._route(HttpRequest(path, dict(query or {})))
+        if reply.status != OK:
+            raise CannotAsk(reply)
+        return reply
+
+    async def pages(
+        self, *path: str, query: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[Page, None]:
+        """All pages of a list. Raises CannotAsk."""
+        asked: Mapping[str, str] | None = {**(query or {}), "limit": str(AT_ONCE)}
+        while asked is not None:
+            reply = await self.get(*path, query=asked)
+            yield Page(json.decode(reply.body), dict(reply.headers).get(MISSING))
+            asked = _next(reply)
+
+
+def _next(reply: HttpReply) -> Mapping[str, str] | None:
+    """The query of the next page."""
+    link = dict(reply.headers).get("Link")
+    if link is None:
+        return None
+    return dict(parse_qsl(urlsplit(link[1 : link.index(">")]).query))

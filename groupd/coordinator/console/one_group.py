@@ -1,0 +1,113 @@
+"""One group, live: everything that its page shows, as one event, whenever something has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from msgspec import Struct, json
+
+from groupd.coordinator.admin.http_server import HttpReply
+from groupd.coordinator.admin.http_stream import Event
+from groupd.coordinator.console.asking import Asking, CannotAsk
+from groupd.coordinator.console.live import event
+
+NOT_FOUND = 404
+PARTS = ("rebalances", "configs", "offsets")
+"""What the page shows beside the group and its lag: paths below `/groups/{id}`."""
+
+
+class _LastEvent(Struct):
+    sequence: int
+
+
+class _Lag(Struct):
+    """The part of `/groups/{id}/lag` that is needed here."""
+
+    round: int
+    state: str
+
+
+GONE = event("gone", b"{}")
+BYTES_OF_MS = 20_000
+"""How much of a picture is made in a millisecond."""
+
+
+class OneGroup:
+    """A `live.LiveSource`. A picture is made anew when the group had an event, after each round
+    over the lag, and all the time while the group waits for something. A group that is gone, or
+    that another node serves now, may come back."""
+
+    tells_changes = False
+
+    def __init__(self, asking: Asking, group_id: str) -> None:
+        self._asking = asking
+        self._path = ("groups", group_id)
+        self._seen: tuple[int, int] | None = None
+        """Number of the last event, and of the last round, that the picture shows."""
+        self.cost_ms = 0.0
+        self._waits = False
+        self._version = 0
+        self._picture: Event = ()
+
+    async def look(self) -> Event | None:
+        try:
+            return await self._look()
+        except CannotAsk as error:
+            away = GONE if error.reply.status == NOT_FOUND else elsewhere(error.reply)
+            if away is None:
+                raise
+            self._seen = None
+            if away == self._picture:
+                return None
+            self._picture = away
+            return away
+
+    async def _look(self) -> Event | None:
+        events = (await self._asking.get(*self._path, "events")).body
+        lag = (await self._asking.get(*self._path, "lag")).body
+        numbers = json.decode(events, type=list[_LastEvent])
+        now = json.decode(lag, type=_Lag)
+        seen = (numbers[-1].sequence if numbers else -1, now.round)
+        if seen == self._seen and not self._waits:
+            return None
+        parts = {"lag": lag, "group": (await self._asking.get(*self._path)).body}
+        for name in PARTS:
+            parts[name] = (await self._asking.get(*self._path, name)).body
+        self._seen = seen
+        self._waits = now.state not in ("Stable", "Empty")
+        self._version += 1
+        self._picture = _joined(self._version, parts)
+        self.cost_ms = sum(map(len, parts.values())) / BYTES_OF_MS
+        return self._picture
+
+    async def whole(self) -> Event:
+        return self._picture
+
+
+def elsewhere(reply: HttpReply) -> Event | None:
+    """The event about a group that another node serves: it names the node. A browser must not
+    follow to another host by itself. None: the reply does not lead to another node."""
+    location = dict(reply.headers).get("Location")
+    if location is None:
+        return None
+    url = urlsplit(location)
+    told = reply.body.decode(errors="replace").strip()
+    shown = {"told": told, "admin_url": f"{url.scheme}://{url.netloc}"}
+    return event("elsewhere", json.encode(shown))
+
+
+def _joined(version: int, parts: Mapping[str, bytes]) -> Event:
+    """One event out of all parts, which may be long."""
+    data: list[bytes | memoryview] = [b'{"version":%d' % version]
+    for name, body in parts.items():
+        data += (b',"%s":' % name.encode(), _one_line(body))
+    return event("snapshot", *data, b"}")
+
+
+def _one_line(body: bytes) -> bytes | memoryview:
+    """JSON without ends of lines, which stand only between its values, never within a string. Short
+    pages have them for people. A long one has a single one, at its end, and is not copied."""
+    if body.find(b"\n") == len(body) - 1:
+        return memoryview(body)[:-1]
+    return body.replace(b"\n", b" ")

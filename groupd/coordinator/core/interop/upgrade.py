@@ -1,0 +1,279 @@
+"""A classic group becomes a consumer group (docs/spec/consumer-group.md#8 "Upgrade").
+
+The conversion is records: the classic tombstone and everything that builds the consumer group, in
+the same write as what the joining member adds. Until they are replayed the handler works with a
+consumer group built from those very records. The classic group is left untouched until nothing
+can fail any more; then `finish` answers its parked requests, and the replayed tombstone removes it
+with its timers.
+
+Generation and all epochs become one number, and every member keeps what its last assignment gave
+it, so no partition changes hands by the conversion itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember, Protocols
+from groupd.coordinator.core.classic_group.operation import GroupOperation
+from groupd.coordinator.core.classic_group.subscription import (
+    EmbeddedSubscription,
+    MalformedSubscription,
+    parse_subscription,
+)
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    ConsumerGroup,
+)
+from groupd.coordinator.core.consumer_group.member import (
+    ConsumerGroupMember,
+    PartitionEpochs,
+    canonical_names,
+)
+from groupd.coordinator.core.consumer_group.replay import APPLIERS
+from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.errors import ReplayError
+from groupd.coordinator.core.interop.embedded_protocol import (
+    claim_of,
+    classic_metadata,
+    subscription_of,
+    target_of,
+)
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.slices import Steps, Work, run_through, sorted_in_steps
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.protocol.records.schema import Record
+
+MEMBER_WORK = 32
+"""What a member counts as work of a step, beside its topics and partitions."""
+
+_PERMITTING = frozenset({"bidirectional", "upgrade"})
+_CUSTOM_ASSIGNOR = (
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+    "default assignor before re-attempting the upgrade."
+)
+
+
+class Upgrade(Struct, frozen=True):
+    """`group`: what `records` will make of `classic`, a group of the shard with this `state`."""
+
+    state: ShardState
+    classic: ClassicGroup
+    group: ConsumerGroup
+    records: tuple[Record, ...]
+
+    def event(self) -> Event:
+        """Tells of the conversion."""
+        return Event(
+            EventKind.GROUP_CONVERTED,
+            self.group.group_id,
+            epoch=self.group.group_epoch,
+            cause="a member on the consumer protocol joined the classic group",
+            details={"from": "classic", "to": "consumer", "members": len(self.group.members)},
+        )
+
+    def finish(self, now: Instant, outcome: Outcome) -> None:
+        """Soft state: members that wait in the classic group are told to rejoin, and every member
+        gets a session of its own length."""
+        again = ErrorCode.REBALANCE_IN_PROGRESS
+        op = GroupOperation(self.state, self.classic, now)
+        for member in self.classic.sorted_members():
+            op.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
+            op.answer_sync(member, SyncGroupReply(again))
+            self.state.deadlines.set(
+                (SESSION, self.group.group_id, member.member_id),
+                now.monotonic_ms + member.session_timeout_ms,
+            )
+        outcome.urgent += op.outcome.urgent
+
+
+def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
+    """Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason when the group must stay."""
+    _check(state.config, classic)
+    try:
+        found = run_through(members_in_steps(classic, state.image))
+        if found.user_data:
+            raise _refused(classic, _CUSTOM_ASSIGNOR)
+        return _built(state, classic, found.members)
+    except MalformedSubscription as error:
+        raise _refused(classic, "the embedded consumer protocol is malformed.") from error
+    except ReplayError as error:
+        # Only a faulty client-side assignor does that. Kafka answers UNKNOWN_SERVER_ERROR.
+        raise _refused(classic, "its assignment gives one partition to two members.") from error
+
+
+def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
+    if not permits(config):
+        raise _refused(classic, "online upgrade is disabled.")
+    if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise _refused(classic, "the group does not use the consumer embedded protocol.")
+    if len(classic.members) > config.consumer_max_size:
+        raise _refused(classic, "the group size exceeds the consumer group maximum size.")
+
+
+def _refused(classic: ClassicGroup, reason: str) -> ApiError:
+    """The refusal of a conversion, in Kafka's words: tools and people look for them."""
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}",
+    )
+
+
+class ConvertedMembers(Struct, frozen=True):
+    """Ascending by id. `user_data`: an assignment carries data of a client-side assignor."""
+
+    members: list[ConsumerGroupMember]
+    user_data: bool
+
+
+def members_in_steps(classic: ClassicGroup, image: MetadataImage) -> Steps[ConvertedMembers]:
+    """The members as a consumer group has them: STABLE at the generation, with the partitions that
+    they are taken to own. These are those of their last assignment. If an
+    interrupted rebalance has cleared that, they are those that a member said it owns when it
+    joined, unless another member has them. Kafka frees these, although a cooperative member still
+    reads them.
+
+    The group may change between the steps; what it is at the first one counts. Raises
+    MalformedSubscription, which names the member.
+    """
+    epoch, chosen = classic.generation, classic.protocol_name
+    # Members are changed in place, so what may change is taken at once. That makes no call for a
+    # member: it takes a millisecond for ten thousand.
+    now = {
+        member_id: (member, member.protocols, member.assignment)
+        for member_id, member in classic.members.items()
+    }
+    before = classic.held_assignments
+    members: list[ConsumerGroupMember] = []
+    claiming: list[ConsumerGroupMember] = []
+    user_data = False
+    work = Work()
+    for member_id in (yield from sorted_in_steps(now)):
+        member, protocols, assignment = now[member_id]
+        last = before.get(member_id, assignment)
+        try:
+            subscription = _subscription(protocols, chosen)
+            held, carries = (
+                target_of(last, image) if last else (claim_of(subscription, image), False)
+            )
+        except MalformedSubscription as error:
+            raise MalformedSubscription(f"member {member_id}: {error}") from error
+        user_data = user_data or carries
+        made = _member(member_id, member, protocols, subscription, held, epoch)
+        members.append(made)
+        if not last:
+            claiming.append(made)
+        if work.enough(work_of(made)):
+            yield
+    if claiming:
+        taken = yield from _taken(members)
+        for made in claiming:
+            made.assigned = _unshared(made.assigned, taken)
+            if work.enough(work_of(made)):
+                yield
+    return ConvertedMembers(members, user_data)
+
+
+def permits(config: CoordinatorConfig) -> bool:
+    """Whether groups with members may be converted."""
+    return config.consumer_migration_policy in _PERMITTING
+
+
+def work_of(member: ConsumerGroupMember) -> int:
+    """What a member counts as work of a step."""
+    names = len(member.subscribed_topic_names)
+    return MEMBER_WORK + names + sum(map(len, member.assigned.values()))
+
+
+_Taken = Counter[tuple[TopicId, int]]
+"""How many members have, or say that they have, a partition."""
+
+
+def _taken(members: Iterable[ConsumerGroupMember]) -> Steps[_Taken]:
+    taken: _Taken = Counter()
+    work = Work()
+    for member in members:
+        for topic, numbers in member.assigned.items():
+            taken.update((topic, number) for number in numbers)
+        if work.enough(work_of(member)):
+            yield
+    return taken
+
+
+def _unshared(claim: PartitionEpochs, taken: _Taken) -> PartitionEpochs:
+    alone = {
+        topic: {number: epoch for number, epoch in epochs.items() if taken[topic, number] == 1}
+        for topic, epochs in claim.items()
+    }
+    return {topic: epochs for topic, epochs in alone.items() if epochs}
+
+
+def _member(
+    member_id: str,
+    member: ClassicGroupMember,
+    protocols: Protocols,
+    subscription: EmbeddedSubscription,
+    held: Assignment,
+    epoch: int,
+) -> ConsumerGroupMember:
+    return ConsumerGroupMember(
+        member_id,
+        epoch,
+        epoch,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=canonical_names(subscription.topics),
+        assigned={topic: dict.fromkeys(partitions, epoch) for topic, partitions in held.items()},
+        classic=classic_metadata(member.session_timeout_ms, protocols),
+    )
+
+
+def _subscription(protocols: Protocols, chosen: str | None) -> EmbeddedSubscription:
+    """The member's subscription for the chosen protocol; for its first one while none is chosen, or
+    when a member that rejoined does not offer the chosen one any more."""
+    for protocol in protocols:
+        if protocol.name == chosen:
+            return parse_subscription(protocol.metadata)
+    return subscription_of(protocols)
+
+
+def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroupMember]) -> Upgrade:
+    """R5*, R3, R7*, R6, R8*, and the group that they build. Raises ReplayError."""
+    group_id, epoch = classic.group_id, classic.generation
+    scratch = replace(state, groups={})
+    metadata = [records.member_metadata(group_id, member) for member in members]
+    _replay(scratch, metadata)
+    group = scratch.groups[group_id]
+    assert isinstance(group, ConsumerGroup)
+    rest = [records.group_epoch(group_id, epoch, metadata_hash(group, state.image, TopicsChange()))]
+    rest += [records.target_member(group_id, one.member_id, target_as_held(one)) for one in members]
+    # Timestamp 0: the joining member must not wait for the assignment interval.
+    rest.append(records.target_epoch(group_id, epoch, 0))
+    rest += [records.current_member(group_id, one) for one in members]
+    _replay(scratch, rest)
+    return Upgrade(state, classic, group, (*classic.tombstones(), *metadata, *rest))
+
+
+def target_as_held(member: ConsumerGroupMember) -> Assignment:
+    """The target of a member that has all of it."""
+    return {topic: tuple(sorted(epochs)) for topic, epochs in member.assigned.items()}
+
+
+def _replay(scratch: ShardState, conversion: list[Record]) -> None:
+    for record in conversion:
+        APPLIERS[type(record.key)](scratch, record.key, record.value)

@@ -1,0 +1,51 @@
+"""Everything the handlers of one shard share: groups, metadata, deadlines, configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.protocol.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeats
+    from groupd.coordinator.core.migration import Migration
+
+
+class ShardState(Struct):
+    """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
+    and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
+    whose regular expressions are being resolved; soft, as a new group has no object yet.
+    `waiting_heartbeats`: those that wait for a target, by group id; soft, for the same reason.
+    `migration`: how groups become another type; None = they do not. `groups_in_all()`: how many
+    groups all shards of the process have. `being_deleted`: groups that are deleted in pieces; soft,
+    as a group stays with the rest of its offsets if the process ends meanwhile."""
+
+    config: CoordinatorConfig
+    new_id: Callable[[], str]
+    assignors: Mapping[str, PartitionAssignor]
+    image: MetadataImage = field(default_factory=MetadataImage)
+    groups: dict[str, Group] = field(default_factory=dict)
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    regex_tasks: set[str] = field(default_factory=set)
+    waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)
+    migration: Migration | None = None
+    groups_in_all: Callable[[], int] = lambda: 0
+    being_deleted: set[str] = field(default_factory=set)
+
+    def check_room(self) -> None:
+        """Checks that there is room for a new group. Raises GROUP_MAX_SIZE_REACHED."""
+        most = self.config.max_groups
+        if self.groups_in_all() >= most:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"There are {most} groups, which is the most (groupd.max.groups).",
+            )

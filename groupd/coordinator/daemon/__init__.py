@@ -1,0 +1,1 @@
+"""A daemon: makes its parts, ties them together, starts and stops them."""

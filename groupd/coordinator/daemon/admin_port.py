@@ -1,0 +1,248 @@
+"""The admin port of a daemon: what its pages show, and who may ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from groupd.coordinator.admin.access import admin_access
+from groupd.coordinator.admin.groups import GroupRoutes
+from groupd.coordinator.admin.hosts import is_loopback
+from groupd.coordinator.admin.http_server import (
+    AdminServer,
+    ControlHandler,
+    HttpReply,
+    HttpRequest,
+)
+from groupd.coordinator.admin.offset_pages import OffsetPages
+from groupd.coordinator.admin.routes import AdminRoutes
+from groupd.coordinator.admin.scrapes import Scrapes
+from groupd.coordinator.admin.telemetry import add_telemetry
+from groupd.coordinator.admin.tls import admin_tls
+from groupd.coordinator.advertised import WILDCARDS, address_text
+from groupd.coordinator.console.health import HealthParts
+from groupd.coordinator.console.routes import Console
+from groupd.coordinator.daemon.options import DaemonOptions
+from groupd.coordinator.daemon.parts import DaemonParts, Others
+from groupd.coordinator.host import Host
+from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.moves.mover import OffsetMover
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.listener import cannot_listen
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+    from groupd.coordinator.cluster.member import ClusterMember
+
+GroupsRoute = Callable[[HttpRequest], Awaitable[HttpReply]]
+Addresses = Mapping[str, tuple[str, int]]
+
+
+class DaemonAdmin:
+    """Made before anything is opened: raises ConfigError for credentials or certificates that
+    cannot be used. `wanted` is the address to listen on; `control` answers what comes below
+    `/control`."""
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        wanted: tuple[str, int],
+        host: Host,
+        connections: ConnectionStats,
+        stalls: LoopStalls,
+        control: ControlHandler | None,
+    ) -> None:
+        self.address = ("", 0)
+        """Where the port is; there once it is open."""
+        self._options = options
+        self._wanted = wanted
+        self._host = host
+        self._connections = connections
+        self._stalls = stalls
+        self._control = control
+        self._tls = admin_tls(options.config)
+        self._access = admin_access(options.config, wanted[0])
+        self._server: AdminServer | None = None
+        self._watch: LagWatch | None = None
+        self._console: Console | None = None
+
+    async def open(
+        self,
+        parts: DaemonParts,
+        kafka: Addresses,
+        others: Others,
+        not_ready: Callable[[], str | None],
+    ) -> None:
+        """Listen. `kafka`: the addresses of the listeners. Raises CannotListen."""
+        # Not the broker's: that one belongs to what a recording repeats, and full pages do not
+        # keep requests waiting.
+        work = LongWork()
+        scrapes = Scrapes(
+            parts.broker,
+            self._connections,
+            parts.transactions,
+            parts.cleaner,
+            parts.topic_cleaner,
+            self._stalls,
+            self._host.collectors,
+            work,
+        )
+        shown = self._shown(parts, kafka)
+        routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
+        ends = parts.data_plane.partitions.ends
+        member = others.member
+        watch = self._watch = LagWatch(
+            parts.broker, parts.log_ends, SystemClock(), work, self._options.config
+        )
+        audit = parts.security.audit
+        mover = OffsetMover(parts.broker, parts.store, parts.log_ends, work, audit)
+        own = (
+            GroupRoutes(parts.broker, work, ends, watch, mover)
+            if member is None
+            else GroupRoutes(parts.broker, work, ends, watch, mover, member.elsewhere)
+        )
+        scrapes.add(lambda: _lag_collector(parts, watch))
+        routes.add("groups", own)
+        routes.add("events", own.events)
+        groups: GroupsRoute = own
+        add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
+        scrapes.add(lambda: _security_collector(parts))
+        actions: dict[str, ControlHandler] = {}
+        if others.hosting is not None:
+            cluster_routes = others.hosting.add_routes(routes, scrapes, ends, work)
+            groups, actions["groups"] = cluster_routes.groups, cluster_routes.act
+        else:
+            actions["groups"] = OffsetPages(parts.broker, mover, work).act
+        self._add_console(parts, others, routes, groups, not_ready, work)
+        if member is not None:
+            actions |= _add_cluster(member, routes, scrapes)
+        server = self._made(routes, actions, parts.broker.node.host)
+        try:
+            self.address = await server.start(*self._wanted)
+        except OSError as error:
+            raise cannot_listen(*self._wanted, "--admin", error) from error
+        shown["admin"] = list(self.address)
+        watch.start()
+        self._server = server
+        if member is not None:
+            member.admin_url = self._url(parts.broker.node.host)
+
+    def _add_console(
+        self,
+        parts: DaemonParts,
+        others: Others,
+        routes: AdminRoutes,
+        groups: GroupsRoute,
+        not_ready: Callable[[], str | None],
+        work: LongWork,
+    ) -> None:
+        """The web page and its streams."""
+        member, hosting = others.member, others.hosting
+        health = HealthParts(
+            parts.broker,
+            self._connections,
+            self._stalls,
+            {"store": (self._options.store_url or "sqlite").partition(":")[0]},
+            _no_rows if member is None else lambda: _nodes(member),
+            _no_rows if hosting is None else hosting.shown,
+            lambda: {
+                "topics": (len(parts.broker.image.by_name), parts.config.max_topics),
+            },
+            not_ready,
+        )
+        self._console = Console(
+            groups,
+            health,
+            lambda: {"id": parts.broker.node.node_id},
+            work,
+            SystemClock(),
+        )
+        self._console.add_to(routes)
+
+    async def close(self) -> None:
+        """Close the port, if it was opened."""
+        if self._console is not None:
+            await self._console.close()
+        if self._server is not None:
+            await self._server.close()
+        if self._watch is not None:
+            await self._watch.close()
+
+    def _url(self, node_host: str) -> str:
+        """The URL of the port for other nodes, whose clients reach this one at `node_host`; empty
+        where only this machine reaches the port."""
+        host, port = self.address
+        if host in WILDCARDS:
+            host = node_host
+        elif is_loopback(host) and not is_loopback(node_host):
+            return ""
+        return f"{'http' if self._tls is None else 'https'}://{address_text(host, port)}"
+
+    def _made(
+        self, routes: AdminRoutes, actions: Mapping[str, ControlHandler], node_host: str
+    ) -> AdminServer:
+        """The server. `node_host`: what clients are told, where other nodes send callers, too."""
+        names = (self._wanted[0], node_host, *self._options.config.admin_hosts)
+        return AdminServer(routes, self._control, names, self._access, self._tls, actions)
+
+    def _shown(self, parts: DaemonParts, kafka: Addresses) -> dict[str, Any]:
+        options, node = self._options, parts.broker.node
+        return {
+            "listen": list(next(iter(kafka.values()), ("", 0))),
+            "listeners": {name: list(place) for name, place in kafka.items()},
+            "advertised": [node.host, node.port],
+            "admin": list(self._wanted),  # until the real port is known
+            "workers": options.workers.count if options.workers else 1,
+            "data_dir": str(options.data_dir),
+            "store": (options.store_url or "sqlite").partition(":")[0],
+        }
+
+
+def _add_cluster(
+    member: ClusterMember, routes: AdminRoutes, scrapes: Scrapes
+) -> Mapping[str, ControlHandler]:
+    """The page and the metrics of a node of a cluster; returns the actions of the page."""
+    from groupd.coordinator.cluster.pages import ClusterPages
+
+    def collector() -> Collector:
+        from groupd.coordinator.cluster.metrics import MembershipCollector
+
+        return MembershipCollector(member)
+
+    def peer_collector() -> Collector:
+        from groupd.coordinator.cluster.peer_metrics import PeerCollector
+
+        return PeerCollector(member.peers)
+
+    pages = ClusterPages(member)
+    routes.add("cluster", pages.show)
+    scrapes.add(collector)
+    scrapes.add(peer_collector)
+    return {"cluster": pages.act}
+
+
+def _no_rows() -> Sequence[Mapping[str, Any]]:
+    return ()
+
+
+def _nodes(member: ClusterMember) -> Sequence[Mapping[str, Any]]:
+    from groupd.coordinator.cluster.pages import ClusterPages
+
+    return ClusterPages(member).nodes()
+
+
+def _lag_collector(parts: DaemonParts, watch: LagWatch) -> Collector:
+    from groupd.coordinator.admin.lag_metrics import LagCollector
+
+    return LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max)
+
+
+def _security_collector(parts: DaemonParts) -> Collector:
+    # Imported late, at the first scrape, as the whole library is.
+    from groupd.coordinator.admin.security_metrics import SecurityCollector
+
+    return SecurityCollector(parts.security)

@@ -1,0 +1,367 @@
+"""The daemon: its options and its life. It makes what touches the world outside: the store, the
+ports, the worker processes. What lies between them is made in `coordinator.daemon.parts`.
+
+Order of a start: workers, store (lock, schema), in a cluster the node's id, parts, ports, shards,
+transactions, joining the cluster, topics of the command line. Shards load while the port is already
+open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a stop: in a cluster hand-over, no
+new requests, markers under way, long polls end, what is under way becomes durable and is answered,
+store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from groupd.coordinator.advertised import advertised_address
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.cluster.node_id import CannotJoin
+from groupd.coordinator.config.coordinator_config import ConfigError
+from groupd.coordinator.daemon.options import DaemonOptions
+from groupd.coordinator.daemon.parts import DaemonParts, Others
+from groupd.coordinator.daemon.store_wait import opened
+from groupd.coordinator.host import Host
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.clock import Clock, SystemClock
+from groupd.coordinator.runtime.heard_clock import HeardClock
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.security.first_users import first_users
+from groupd.coordinator.security.listeners import Listener, listeners_of
+from groupd.coordinator.security.sasl.salt_secret import salt_secret
+from groupd.coordinator.security.tls import ListenerTls
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.fairness import fairness
+from groupd.coordinator.server.kafka_ports import KafkaPorts
+from groupd.coordinator.server.listener import CannotListen
+from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.tracing.tracing import Tracing
+from groupd.storage.log import LogError, Store, StoreRefused
+from groupd.storage.open import create_store, database_file
+from groupd.storage.private_files import open_to_others
+
+if TYPE_CHECKING:
+    from groupd.coordinator.admin.http_server import ControlHandler
+    from groupd.coordinator.cluster.member import ClusterMember
+    from groupd.coordinator.daemon.admin_port import DaemonAdmin
+    from groupd.coordinator.workers.hosting import Hosting
+
+log = structlog.get_logger("groupd.daemon")
+
+
+class CannotStart(Exception):
+    """`str()` is one line that says what is wrong and how to mend it."""
+
+
+class Daemon:
+    """One broker process: everything between `start` and `stop`.
+
+    For embedders: `clock` is the time of groups, offsets and records, by default `heard`;
+    `socket_clock` is the time of the sockets, by default that of `clock`. Long polls stay
+    in real time. `store` is used instead of the one of `options.store_url`.
+    `wrap(requests)` may stand between the connections and the broker: it sees
+    every decoded request, and may watch for repeated heartbeats (`Slot.watchers`). `control`
+    answers what comes to `/control` of the admin port. `host` is what all of it stands on.
+    """
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        clock: Clock | None = None,
+        *,
+        socket_clock: Clock | None = None,
+        heard: HeardClock | None = None,
+        store: Store | None = None,
+        wrap: Callable[[Requests], Requests] | None = None,
+        control: ControlHandler | None = None,
+        host: Host | None = None,
+    ) -> None:
+        self.options = options
+        self.kafka_addresses: Mapping[str, tuple[str, int]] = {}
+        """The addresses by the name of the listener, in order."""
+        self.connections = ConnectionStats()
+        self._host = host or Host()
+        self._stalls = LoopStalls(heard)
+        self._clock: Clock = clock or self._stalls.clock
+        self._socket_clock: Clock = socket_clock or self._clock
+        self._given_store = store
+        self._wrap = wrap
+        self._control = control
+        self._store: Store | None = None
+        """The store, to be closed in any case; None until there is one."""
+        self._parts: DaemonParts | None = None
+        self._hosting: Hosting | None = None
+        self._member: ClusterMember | None = None
+        self._ports: KafkaPorts | None = None
+        self._tls: Mapping[str, ListenerTls] = {}
+        self._admin: DaemonAdmin | None = None
+        self._tracing: Tracing | None = None
+        self._stopping = False
+
+    @property
+    def kafka_address(self) -> tuple[str, int]:
+        """The address of the first listener; there once the ports are open."""
+        return next(iter(self.kafka_addresses.values()), ("", 0))
+
+    @property
+    def admin_address(self) -> tuple[str, int]:
+        """The address of the admin port; there once it is open."""
+        return ("", 0) if self._admin is None else self._admin.address
+
+    @property
+    def parts(self) -> DaemonParts:
+        """The parts; there once the start has begun."""
+        assert self._parts is not None
+        return self._parts
+
+    @property
+    def broker(self) -> Broker:
+        """The broker; there once the store is open, as is the data plane."""
+        return self.parts.broker
+
+    @property
+    def data_plane(self) -> DataPlane:
+        return self.parts.data_plane
+
+    @property
+    def topic_cleaner(self) -> TopicCleaner:
+        return self.parts.topic_cleaner
+
+    @property
+    def ending_transactions(self) -> bool:
+        return self.parts.ending_transactions
+
+    # Start --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Serve. Raises CannotStart, DaemonFailed; then nothing is left behind, nor when it is
+        cancelled."""
+        trouble = "opened"
+        host, options = self._host, self.options
+        try:
+            listeners = self._checked_listeners()
+            tracing = self._tracing = Tracing(options.config)
+            if options.admin is not None:
+                # Imported late: an embedded broker mostly has no admin port.
+                from groupd.coordinator.daemon.admin_port import DaemonAdmin
+
+                self._admin = DaemonAdmin(
+                    options, options.admin, host, self.connections, self._stalls, self._control
+                )
+            parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
+            await self._launch_workers()
+            self._store = self._given_store or create_store(
+                options.store_url, options.data_dir, shared=options.cluster
+            )
+            self._warn_of_readers()
+            store = self._store = await self._opened(self._store)
+            trouble = "read"
+            await self._be_a_member(listeners)
+            others = Others(self._hosting, self._member)
+            await host.run("assemble", lambda: parts.assemble(store, others))
+            if self._hosting is None:
+                # With workers, each of them traces its own groups.
+                tracing.follow(parts.broker.event_listeners, parts.config.node_id)
+            await self._add_first_users()
+            self._stalls.start()
+            await self._open_ports(listeners)
+            topics = options.topics
+            await host.run("load", lambda: parts.load(topics), topics=topics)
+            parts.cleaner.start()
+        except BaseException as error:  # also a cancelled start, and our own bugs
+            await self._abandon()
+            if isinstance(error, CannotListen | StoreRefused | ConfigError | CannotJoin):
+                raise CannotStart(str(error)) from error
+            if isinstance(error, LogError):
+                raise CannotStart(f"the store cannot be {trouble}: {error}") from error
+            raise
+        log.info("serving", kafka=dict(self.kafka_addresses), admin=self.admin_address)
+
+    async def _opened(self, store: Store) -> Store:
+        """Raises DaemonFailed, StoreRefused, LogError."""
+        config = self.options.config
+        return await opened(
+            lambda: self._host.open(store, config), config.store_wait_ms, SystemClock()
+        )
+
+    def _checked_listeners(self) -> tuple[Listener, ...]:
+        """Raises ConfigError."""
+        options = self.options
+        listeners = listeners_of(options.config, options.listen, options.advertised)
+        if options.workers is not None and options.config.listeners:
+            raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
+        if options.workers is not None and options.config.authorizer_class_name:
+            raise ConfigError("authorizer.class.name: not with --workers, which know no ACLs")
+        self._tls = {
+            one.name: ListenerTls(options.config, one) for one in listeners if one.protocol.tls
+        }
+        return listeners
+
+    async def _add_first_users(self) -> None:
+        """Raises ConfigError, LogError."""
+        users, file = self.parts.security.users, self.options.config.scram_users_file
+        new = await asyncio.to_thread(first_users, Path(file), users) if file else {}
+        if new:
+            facts = [(*key, credential.iterations) for key, credential in new.items()]
+            await self._host.run("add-users", lambda: users.add(new), users=facts)
+            log.info("users made", users=sorted({user for user, _ in new}), file=file)
+
+    def _warn_of_readers(self) -> None:
+        database = None
+        if self._given_store is None and self.options.store_url != "memory://":
+            database = database_file(self.options.store_url, self.options.data_dir)
+        files = [] if database is None else open_to_others(database)
+        if files:
+            log.warning("every user of this machine may read what clients store", files=files)
+
+    async def _launch_workers(self) -> None:
+        """Their processes start while the store is opened. Raises CannotListen, ConfigError."""
+        if self.options.workers is not None:
+            from groupd.coordinator.workers.hosting import launch
+
+            self._hosting = await launch(
+                self.options.workers,
+                self.options.config,
+                self.options.listen,
+                self.options.advertised,
+                lambda: self.parts.broker,
+                self.parts.clock,
+            )
+
+    async def _be_a_member(self, listeners: tuple[Listener, ...]) -> None:
+        """Find out which node of the cluster this is, if it is one. Raises StoreRefused,
+        ConfigError, LogError."""
+        if not self.options.cluster:
+            return
+        from groupd.coordinator.cluster.member import member_of
+        from groupd.coordinator.security.inter_broker import inter_broker_listener, peer_security
+
+        config = self.parts.config
+        used = inter_broker_listener(config, listeners)
+        security = peer_security(config, used, self._tls.get(used.name))
+        assert self._store is not None
+        self._member = member_of(config, self._store, self.options.data_dir, used.name, security)
+        await self._member.connect()
+
+    async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
+        """Raises CannotListen, ConfigError, LogError."""
+        parts, clock, secret = self.parts, self._socket_clock, b""
+        if any(listener.protocol.sasl for listener in listeners):
+            assert self._store is not None
+            secret = await salt_secret(self._store, parts.catalogue_changes)
+        sasl = SaslEndpoints(
+            parts.config,
+            listeners,
+            parts.security.users,
+            secret,
+            parts.versions.reply,
+            clock,
+            self.connections.sasl,
+        )
+        self._ports = KafkaPorts(
+            parts.config,
+            clock,
+            parts.requests,
+            self.connections,
+            fairness(parts.config, self._stalls, parts.broker.work, clock),
+            self._host.connection,
+            parts.security.access,
+            sasl,
+            parts.metering,
+            self._tls,
+        )
+        bound = self.kafka_addresses = await self._ports.open(listeners)
+        told = [
+            (one.name, *advertised_address(one.host, bound[one.name], one.advertised))
+            for one in listeners
+        ]
+        node, several = told[0][1:], tuple(told) if self.options.config.listeners else ()
+        if self._member is not None:
+            self._member.listeners = tuple(told)
+        announce = partial(self.parts.announce, *node, several)
+        self._host.call("announce", announce, node=node, listeners=several)
+        if self._admin is not None:
+            others = Others(self._hosting, self._member)
+            await self._admin.open(parts, self.kafka_addresses, others, self._not_ready)
+
+    def _not_ready(self) -> str | None:
+        return "stopping" if self._stopping else self.parts.not_ready()
+
+    @property
+    def has_certificates(self) -> bool:
+        """Whether a listener has TLS."""
+        return bool(self._tls)
+
+    def reload_certificates(self) -> None:
+        """Read the certificates of the listeners again, for new connections."""
+        if self._ports is not None:
+            self._ports.reload_certificates()
+
+    # Stop ---------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Finish what is under way, answer it, close everything. A second call does nothing."""
+        if self._stopping:
+            return
+        self._stopping = True
+        try:
+            if self._member is not None:
+                # First of all: clients are told where to go as long as they have connections.
+                await self._member.stop()
+        finally:
+            self._refuse_clients()
+        try:
+            await self._finish()
+        finally:
+            await self._end()
+        log.info("stopped")
+
+    async def _abandon(self) -> None:
+        """Give back ports and locks after a start that failed half-way."""
+        self._stopping = True
+        self._refuse_clients()
+        try:
+            await self._finish()
+        finally:
+            if self._hosting is not None:
+                await self._hosting.stop()
+            if self._member is not None:
+                await self._member.stop()
+            await self._end()
+
+    def _refuse_clients(self) -> None:
+        if self._ports is not None:
+            self._ports.close_listeners()
+            self._ports.stop_reading()
+
+    async def _finish(self) -> None:
+        if self._parts is not None and self._parts.assembled:
+            await self._parts.cleaner.close()
+            await self._host.run("finish", self._parts.finish)
+
+    async def _end(self) -> None:
+        tracing = self._tracing
+        await asyncio.gather(self._close(), *([] if tracing is None else [tracing.stop()]))
+
+    async def _close(self) -> None:
+        try:
+            if self._ports is not None:
+                await self._ports.close_connections()
+            if self._admin is not None:
+                await self._admin.close()
+            if self._store is not None:
+                await self._store.close()
+        finally:
+            self._stalls.stop()
+
+    async def lost(self) -> str:
+        """Waits until another process has taken over the store, and with it the groups. Returns one
+        line that says so."""
+        assert self._store is not None
+        return await (self._store if self._member is None else self._member).lost()

@@ -1,0 +1,30 @@
+"""What the command line decides about a daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+
+if TYPE_CHECKING:
+    from groupd.coordinator.workers.hosting import WorkerOptions
+
+
+class DaemonOptions(Struct, frozen=True):
+    """What the command line decides. Addresses are (host, port); port 0 = any free one.
+    `admin` None: no admin port."""
+
+    listen: tuple[str, int] = ("127.0.0.1", 9092)
+    advertised: tuple[str, int] | None = None
+    admin: tuple[str, int] | None = ("127.0.0.1", 9644)
+    data_dir: Path = Path("groupd-data")
+    store_url: str | None = None
+    topics: tuple[tuple[str, int], ...] = ()
+    config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+    workers: WorkerOptions | None = None
+    """None: everything in one process."""
+    cluster: bool = False
+    """Whether this is a node of the cluster of all that use the same store."""

@@ -1,0 +1,322 @@
+"""The parts of a daemon between its store and its sockets: what there is, and who knows whom.
+
+`DaemonParts` has no ports and opens no store, so a replay of a recording runs it without a daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from groupd.coordinator.catalogue_changes import CatalogueChanges
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.host import Host
+from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
+from groupd.coordinator.runtime.audited_routes import audited
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.fresh_shards import shard_maker
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.offsets_view import OffsetsView
+from groupd.coordinator.runtime.ownership import Ownership
+from groupd.coordinator.runtime.routes import ROUTES
+from groupd.coordinator.runtime.shard_host import ShardHost
+from groupd.coordinator.runtime.spreading import spreading
+from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.security.security import Security
+from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.server.metering import Metering
+from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.versions import VersionsAnswer
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.log_ends import StoredEnds
+from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.shard_count import fix_shard_count
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.coordinator.transactions.host import TransactionHost
+from groupd.protocol.messages.cluster import Node
+from groupd.storage.log import Store
+from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS
+
+if TYPE_CHECKING:
+    from groupd.coordinator.cluster.member import ClusterMember
+    from groupd.coordinator.workers.hosting import Hosting
+
+
+class Others(NamedTuple):
+    """With whom this process shares its work: worker processes, or the other nodes of a cluster, or
+    nobody."""
+
+    hosting: Hosting | None = None
+    member: ClusterMember | None = None
+
+
+NOBODY = Others()
+
+
+class DaemonParts:
+    """Call `assemble` once the store is open, then `load`; `finish` in the end. All parts are there
+    once they are assembled.
+
+    `clock` is the time of groups, offsets and records.
+    `wrap(requests)` may stand between the connections and the broker. Raises ConfigError for an
+    assignor that cannot be loaded.
+    """
+
+    broker: Broker
+    catalogue_changes: CatalogueChanges
+    """All changes of the catalogue; in a cluster its `spread` is replaced."""
+    store: Store
+    log_ends: StoredEnds
+    """Where the logs of topics end, for the lag of groups."""
+    cleaner: Cleaner
+    """The cleaner of the logs of groups; the daemon starts and closes it."""
+    data_plane: DataPlane
+    security: Security
+    """Who may do what."""
+    metering: Metering
+    """Counts what clients use of their quotas."""
+    topic_cleaner: TopicCleaner
+    transactions: TransactionCoordinator
+    transaction_host: TransactionHost
+    """Serves the shards of transactional ids that this node of a cluster owns."""
+    requests: Requests
+    """Takes the requests that connections decode."""
+    versions: VersionsAnswer
+    """Answers ApiVersions to clients that have not said who they are."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        host: Host,
+        clock: Clock,
+        wrap: Callable[[Requests], Requests] | None = None,
+    ) -> None:
+        self._assignors = load_assignors(config.consumer_assignors)
+        # Members vote for the names that the assignors give themselves.
+        self.config = replace(config, consumer_assignors=tuple(self._assignors))
+        self.clock = host.clock(clock)
+        self.nodes: list[Node] = []
+        """This node and its workers, or all nodes of its cluster, as Metadata shows them."""
+        self.assembled = False
+        """Whether there is something to `finish`."""
+        self._host = host
+        self._wrap = wrap
+        self._hosting: Hosting | None = None
+        self._member: ClusterMember | None = None
+
+    @property
+    def ending_transactions(self) -> bool:
+        return self.transactions.ending
+
+    # Start --------------------------------------------------------------------------------
+
+    async def assemble(self, store: Store, others: Others = NOBODY) -> None:
+        """Make the parts on `store`, which is open; no shard is loaded yet. Raises LogError,
+        ConfigError."""
+        self._hosting, self._member = others
+        self.store = store
+        member = self._member
+        self.catalogue_changes = CatalogueChanges(None if member is None else member.store.journal)
+        await fix_shard_count(store, self.config, self.catalogue_changes)
+        if member is not None:
+            self.config = replace(self.config, node_id=member.node_id)
+            self.catalogue_changes.spread = member.make_node(self.catalogue_changes).spread
+        work = LongWork(self._host.slices)
+        self.security = Security(
+            self.config, store, work.turn, self.clock.monotonic_ms, self.catalogue_changes
+        )
+        self.broker = self._make_broker(store, work)
+        self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
+        self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
+        self.data_plane = self._make_data_plane(store)
+        # A queue of its own, because the lag is outside of what a recording repeats.
+        self.log_ends = StoredEnds(
+            self.data_plane.catalogue,
+            self.data_plane.partitions,
+            store,
+            LongWork(),
+            self.config.produce_unpacked_max_bytes,
+            shared=member is not None,
+        )
+        self.catalogue_changes.on_forget.append(self.data_plane.producer_ids.forget)
+        self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
+        transaction_handlers = self._make_transactions(store)
+        self.broker.expiry.logs.append(self.data_plane.partitions.producers)
+        self.broker.start_writer()
+        self.assembled = True
+        await self.data_plane.start()
+        await self.security.load()
+        self._tell_broker_of_topics_and_configs()
+        self.broker.serve_data(transaction_handlers.handlers)
+        for handlers in (data_handlers(self.data_plane), self.security.handlers):
+            self.broker.serve_data(spreading(handlers, self.catalogue_changes))
+        plane = self.data_plane
+        frontend = Frontend(self.broker, plane.catalogue.cluster_id, plane.client_metrics.count)
+        self.requests, self.versions = frontend, frontend.versions
+        if self._member is not None:
+            self._join(self._member)
+        if self._hosting is not None:
+            self.requests = self._hosting.attach(
+                store, self.broker, self.data_plane, self.transactions, self.log_ends
+            )
+        if self._wrap is not None:
+            self.requests = self._wrap(self.requests)
+
+    def _make_broker(self, store: Store, work: LongWork) -> Broker:
+        security = self.security
+        return Broker(
+            self.config,
+            shard_maker(self.config, self._assignors, self._host.new_id),
+            store,
+            self.clock,
+            audited(ROUTES, security.audit) if security.authorizer.enabled else ROUTES,
+            work=work,
+            served=() if self._hosting or self._member else None,
+            ownership=None if self._member is None else self._member.node,
+        )
+
+    def _join(self, member: ClusterMember) -> None:
+        """The units that the cluster gives this node are served by its broker and data plane."""
+        member.hosts[GROUPS] = ShardHost(self.broker)
+        member.hosts[TRANSACTIONS] = self.transaction_host
+        member.hosts[PARTITIONS] = self.data_plane.host
+        member.on_change(lambda: self._show_nodes(member.nodes))
+        self.broker.find_node = member.find_node
+
+    def _show_nodes(self, nodes: Iterable[Node]) -> None:
+        self.nodes[:] = nodes
+
+    def _make_data_plane(self, store: Store) -> DataPlane:
+        cluster = None if self._hosting is None else self._hosting.cluster
+        ownership: Ownership | None = None if cluster is None else cluster.ownership
+        if self._member is not None:
+            ownership = self._member.node
+        return DataPlane(
+            self.config,
+            store,
+            new_topic_id=self._host.new_topic_id,
+            new_id=self._host.new_id,
+            now=self.clock.now,
+            nodes=self.nodes,
+            writer=self.broker.writer.append,
+            offsets_view=OffsetsView(self.broker),
+            offsets_markers=cluster or OffsetsMarkers(self.broker),
+            elapsed=self._host.elapsed(),
+            work=self.broker.work,
+            ownership=ownership,
+            changes=self.catalogue_changes,
+            quotas=self.security.quotas,
+        )
+
+    def _make_transactions(self, store: Store) -> TransactionHandlers:
+        """Make the transaction coordinator; it and the data plane know each other."""
+        data_plane, member = self.data_plane, self._member
+        self.transactions = TransactionCoordinator(
+            self.config,
+            store,
+            self.broker.writer,
+            self.clock,
+            data_plane.producer_ids.next,
+            data_plane.markers if member is None else self._routed_markers(member),
+            served=None if member is None else (),
+            may_answer=self.broker.ownership.may_answer,
+        )
+        self.transaction_host = TransactionHost(self.transactions)
+        verifier = self.transactions if member is None else self._routed_verifier(member)
+        self.broker.verifier = verifier
+        data_plane.verify_with(verifier, self.transactions.view)
+        return TransactionHandlers(
+            self.config,
+            self.transactions,
+            data_plane.catalogue.has_partition,
+            data_plane.producer_ids.init,
+            self.broker.work,
+        )
+
+    def _routed_markers(self, member: ClusterMember) -> MarkerTarget:
+        from groupd.coordinator.cluster.routed import RoutedMarkers
+
+        plane = self.data_plane
+        markers = RoutedMarkers(
+            plane.markers,
+            member.node,
+            member.peers,
+            plane.catalogue,
+            self.catalogue_changes.catch_up,
+        )
+        member.closing.append(markers.close)
+        return markers
+
+    def _routed_verifier(self, member: ClusterMember) -> TransactionVerifier:
+        from groupd.coordinator.cluster.routed import RoutedVerifier
+
+        count = self.config.transaction_state_log_num_partitions
+        verifier = RoutedVerifier(self.transactions, member.node, member.peers, count)
+        member.closing.append(verifier.close)
+        return verifier
+
+    def _tell_broker_of_topics_and_configs(self) -> None:
+        """Tell the broker which topics and configs there are, and from now on what changes."""
+        broker, data_plane = self.broker, self.data_plane
+        broker.image = data_plane.catalogue.image
+        data_plane.catalogue.add_listener(broker.on_metadata)
+        data_plane.group_overrides.add_listener(broker.on_group_configs)
+        for group, overrides in data_plane.group_overrides.all().items():
+            broker.on_group_configs(group, overrides)
+        data_plane.broker_configs.follow(broker.on_broker_configs)
+
+    def announce(
+        self, host: str, port: int, listeners: tuple[tuple[str, str, int], ...] = ()
+    ) -> None:
+        """Set the advertised address of this node, and where it has several listeners those of
+        each, as (name, host, port)."""
+        rack = self.config.broker_rack or None
+        node = self.broker.node = Node(self.config.node_id, host, port, rack, listeners)
+        if self._member is not None:
+            self._member.announce(node)
+        else:
+            self._show_nodes([node, *(self._hosting.cluster.nodes if self._hosting else ())])
+
+    async def load(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Read the shards, then the transactions, whose markers they take; then create those of
+        `topics` (name, partitions) that are missing. Raises LogError, ConfigError, DaemonFailed,
+        CannotJoin."""
+        await self.broker.load()
+        if self._hosting is not None:
+            await self._hosting.cluster.start()
+        await self.transactions.load()
+        if self._member is not None:
+            await self._member.start()
+        await self.data_plane.create_missing(topics)
+        self.topic_cleaner.start()
+
+    def not_ready(self) -> str | None:
+        """Why not everything is served yet; None if it is."""
+        loading, failed = self.broker.loading, self.broker.failed
+        if failed:
+            return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
+        if loading:
+            return f"{loading} shards are not active yet"
+        if self._hosting is not None and (reason := self._hosting.cluster.not_ready()):
+            return reason
+        if self._member is not None and (reason := self._member.node.not_ready):
+            return reason
+        loading = self.transactions.loading
+        return f"{loading} shards of transactional ids are not active yet" if loading else None
+
+    # Stop ---------------------------------------------------------------------------------
+
+    async def finish(self) -> None:
+        """Refuse what is new; what is under way becomes durable and is answered."""
+        await self.topic_cleaner.close()
+        await self.transactions.close()
+        if self._hosting is not None:
+            await self._hosting.stop()
+        await self.data_plane.close()
+        await self.broker.close()

@@ -1,0 +1,348 @@
+"""Looks at all groups of this process every few seconds: their lag and how they judge.
+
+A round finds out which partitions groups have committed for, asks for the ends of their logs once,
+and then works group by group, all in slices of the admin port's queue. It only reads. Members that
+have never committed are not looked at: their offsets may be kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import structlog
+from msgspec import Struct, field
+
+from groupd.coordinator.config.admin_settings import AdminSettings
+from groupd.coordinator.core.offsets.store import ByPartition
+from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.lag.ends import Found, LogEnds, TopicPartition
+from groupd.coordinator.lag.growth import Growth
+from groupd.coordinator.lag.judgement import (
+    BAD,
+    ROUNDS,
+    SEVERITY,
+    Judgement,
+    Progress,
+    monotonic_of,
+    records_behind,
+)
+from groupd.coordinator.lag.lookups import AgeLookups
+from groupd.coordinator.lag.silence import SilentMember, silent_members
+from groupd.coordinator.lag.trend import Trend
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.clock import Clock, elapsed_ns, pause
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.storage.log import LogError
+
+log = structlog.get_logger("groupd.lag")
+
+TRENDS_MAX = 20_000
+"""Partitions whose last hour is kept. Those that are never behind need none."""
+
+_COST = 8
+"""What a partition counts as in `Work`: some microseconds."""
+
+Offsets = Mapping[str, ByPartition]
+
+
+class PartitionLag(Progress, gc=False):
+    """One partition of a group as of the last round. `age_ms`: how long the first record that waits
+    has been there, None without lag, or as long as it is not known. `judgement`: None as long as it
+    is not known."""
+
+    end: int = -1
+    age_ms: int | None = None
+    judgement: Judgement | None = None
+
+
+class Totals(Struct, gc=False):
+    """A group as a whole: records, the oldest age, the worst judgement. `worst`: the partition that
+    has it, with the most lag; `others`: how many more have it. `not_ok`: partitions whose judgement
+    is bad. `unknown`: partitions with lag whose age is not known yet."""
+
+    lag: int = 0
+    oldest_ms: int | None = None
+    unknown: int = 0
+    judgement: Judgement | None = Judgement.OK
+    worst: TopicPartition | None = None
+    worst_lag: int = -1
+    others: int = -1
+    not_ok: int = 0
+
+    @property
+    def age_ms(self) -> int | None:
+        """None without lag, and until the age of all partitions with lag is known."""
+        return None if self.unknown else self.oldest_ms
+
+    def add(self, place: TopicPartition, one: PartitionLag) -> None:
+        self.lag += one.lag
+        self.not_ok += one.judgement in BAD
+        if one.age_ms is None:
+            self.unknown += one.lag > 0
+        elif self.oldest_ms is None or one.age_ms > self.oldest_ms:
+            self.oldest_ms = one.age_ms
+        if one.judgement is not self.judgement:
+            if SEVERITY[one.judgement] < SEVERITY[self.judgement]:
+                return
+            self.judgement, self.worst_lag, self.others = one.judgement, -1, -1
+        self.others += 1
+        if one.lag > self.worst_lag:
+            self.worst, self.worst_lag = place, one.lag
+
+
+class GroupLag(Struct):
+    """A group as of the last round: its partitions by topic and number, and as a whole. `silent`:
+    its members that commit nothing, the one that has been silent for longest first."""
+
+    topics: dict[str, dict[int, PartitionLag]] = field(default_factory=dict)
+    totals: Totals = field(default_factory=Totals)
+    silent: list[SilentMember] = field(default_factory=list)
+    trend: Trend = field(default_factory=Trend)
+
+    def partition(self, topic: str, number: int) -> PartitionLag | None:
+        return self.topics.get(topic, {}).get(number)
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, PartitionLag]]:
+        """All partitions; a round may change them meanwhile."""
+        for topic, partitions in list(self.topics.items()):
+            for number in list(partitions):
+                one = partitions.get(number)
+                if one is not None:
+                    yield (topic, number), one
+
+
+class LagWatch:
+    """`settings`: how often it looks, and at how many partitions. `clock`: real time."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        logs: LogEnds,
+        clock: Clock,
+        work: LongWork,
+        settings: AdminSettings,
+    ) -> None:
+        self.groups: dict[str, GroupLag] = {}
+        """By group id, those that have committed something."""
+        self.bounds: Found = {}
+        """Start and end of the logs that groups have committed for, as of the last round."""
+        self.trends: dict[tuple[str, TopicPartition], Trend] = {}
+        """The last hour of the partitions that were behind in it, by group id and partition."""
+        self.round_ms = 0.0
+        """How long the last round took, without the look-ups of ages behind it."""
+        self.rounds = 0
+        self.round_at = clock.now()
+        """The time of the last round; before the first one, when this was made."""
+        self.left_out = 0
+        """Partitions that the last round left out because there are too many."""
+        self._broker = broker
+        self._logs = logs
+        self._clock = clock
+        self._work = work
+        self._settings = settings
+        self._growth: dict[str, dict[int, Growth]] = {}
+        self._lookups = AgeLookups(logs, clock, work, settings.lag_interval_ms)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def window_ms(self) -> int:
+        """How far back a judgement looks."""
+        return ROUNDS * self._settings.lag_interval_ms
+
+    def now(self) -> Instant:
+        """The time by which it looks: ages and judgements count from its monotonic part."""
+        return self._clock.now()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._go_round())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _go_round(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except LogError as error:
+                log.warning("the lag of groups is not known", error=str(error))
+            except Exception:
+                log.exception("a round over the lag of groups failed")
+            await pause(self._clock, self._settings.lag_interval_ms)
+
+    async def look(self) -> None:
+        """One round. Raises LogError."""
+        began_ns = elapsed_ns()
+        wanted, chosen = await self._work.run(self._wanted())
+        bounds = await self._logs.look(wanted)
+        now = self._clock.now()
+        await self._work.run(self._grow(bounds, now.monotonic_ms))
+        await self._work.run(self._take_in(chosen, now))
+        self.round_ms = (elapsed_ns() - began_ns) / 1e6
+        self.round_at = now
+        self.rounds += 1
+        await self._lookups.run(self._growth)
+
+    def _wanted(self) -> Steps[tuple[dict[str, set[int]], set[str]]]:
+        """The partitions to look at, by topic, and the groups that have committed for them: those
+        that there is room for, each as a whole."""
+        wanted: dict[str, set[int]] = {}
+        chosen: set[str] = set()
+        room, left_out, work = self._settings.lag_partitions_max, 0, Work()
+        for group_id, topics, _ in self._offsets():
+            count = sum(map(len, topics.values()))
+            if count <= room:
+                room -= count
+                chosen.add(group_id)
+                for topic, partitions in topics.items():
+                    wanted.setdefault(topic, set()).update(partitions)
+            else:
+                left_out += count
+            if work.enough(2 + len(topics) + count // 8):
+                yield
+        self.left_out = left_out
+        return wanted, chosen
+
+    def _offsets(self) -> Iterator[tuple[str, Offsets, ShardState]]:
+        """The groups with what they have committed, and their shard. The offsets change while
+        others work."""
+        for shard in list(self._broker.shards):
+            if shard.state is CoordinatorState.ACTIVE:
+                store = shard.shard.offsets.store
+                for group_id in list(shard.shard.state.groups):
+                    yield group_id, store.topics(group_id), shard.shard.state
+
+    def _grow(self, bounds: Found, now_ms: int) -> Steps[None]:
+        """Take in where the logs end now. `now_ms`: monotonic."""
+        growth, work = self._growth, Work()
+        for topic in [topic for topic in growth if topic not in bounds]:
+            del growth[topic]
+        for topic, partitions in bounds.items():
+            grown = growth.setdefault(topic, {})
+            for number, found in partitions.items():
+                one = grown.get(number)
+                if one is None:
+                    one = grown[number] = Growth()
+                one.add(now_ms, found.end)
+                if work.enough(_COST):
+                    yield
+            _drop_others(grown, partitions)
+        self.bounds = bounds
+
+    def _take_in(self, chosen: Collection[str], now: Instant) -> Steps[None]:
+        """Work out the lag of the chosen groups. What was known of a group is changed in place:
+        thousands of new objects in each round would make the garbage collector look at them."""
+        present: set[str] = set()
+        work = Work()
+        yield from self._lookups.begin()
+        for group_id, topics, state in self._offsets():
+            if group_id in chosen and (yield from self._group(group_id, topics, state, now)):
+                present.add(group_id)
+            if work.enough(_COST * (1 + sum(map(len, topics.values())))):
+                yield
+        _drop_others(self.groups, present)
+        for key, trend in list(self.trends.items()):
+            group_id, (topic, number) = key
+            group = self.groups.get(group_id)
+            if group is None or not group.partition(topic, number) or trend.flat:
+                del self.trends[key]
+            if work.enough(_COST):
+                yield
+
+    def _group(
+        self, group_id: str, topics: Offsets, state: ShardState, now: Instant
+    ) -> Steps[bool]:
+        """One group. Returns whether it reads anything that exists."""
+        group, work = self.groups.get(group_id) or GroupLag(), Work()
+        unknown: list[tuple[TopicPartition, int]] = []
+        lag, waits = 0, False
+        for topic in list(topics):
+            partitions, bounds = topics.get(topic, {}), self.bounds.get(topic, {})
+            known = group.topics.setdefault(topic, {})
+            numbers = list(partitions)
+            present = 0
+            for number in numbers:
+                stored = partitions.get(number)
+                if stored is not None and number in bounds:
+                    committed = stored.offset, stored.commit_timestamp_ms
+                    place = topic, number
+                    one = known[number] = self._seen(known.get(number), committed, place, now)
+                    lag += one.lag
+                    waits = waits or (one.lag > 0 and one.committed_ms < now.monotonic_ms)
+                    present += 1
+                    if one.lag or self.trends:
+                        self._follow(group_id, place, one.lag, now.monotonic_ms)
+                    if one.lag and one.age_ms is None:
+                        unknown.append((place, max(one.offset, bounds[number].start)))
+                if work.enough(_COST):
+                    yield
+            if len(known) != present:
+                _drop_others(known, partitions.keys() & bounds.keys())
+        _drop_others(group.topics, [topic for topic in topics if group.topics.get(topic)])
+        if not group.topics:
+            return False
+        for place, first in unknown:
+            self._lookups.want(place, first, lag)
+            if work.enough():
+                yield
+        group.silent = []
+        if waits:  # else all that is not read yet is on its way, and nobody need be asked for
+            group.silent = yield from silent_members(group.partitions, group_id, state, now)
+        yield from self._judge(group, now)
+        group.trend.add(now.monotonic_ms, group.totals.lag)
+        self.groups[group_id] = group
+        return True
+
+    def _judge(self, group: GroupLag, now: Instant) -> Steps[None]:
+        totals, work = Totals(), Work()
+        silent = {one.member_id for one in group.silent}
+        for place, one in group.partitions():
+            is_silent = one.owner in silent
+            one.judgement = one.judge(now.monotonic_ms, self.window_ms, is_silent=is_silent)
+            totals.add(place, one)
+            if work.enough(_COST):
+                yield
+        group.totals = totals
+
+    def _seen(
+        self,
+        one: PartitionLag | None,
+        committed: tuple[int, int],
+        place: TopicPartition,
+        now: Instant,
+    ) -> PartitionLag:
+        """A partition after this round. `one`: after the round before; None: it is new."""
+        (offset, commit_ms), (topic, number), now_ms = committed, place, now.monotonic_ms
+        bounds = self.bounds[topic][number]
+        lag = records_behind(offset, bounds.start, bounds.end)
+        if one is None:
+            committed_ms = monotonic_of(commit_ms, now)
+            one = PartitionLag(offset, lag, commit_ms, now_ms, committed_ms, now_ms)
+        one.see(offset, lag, commit_ms, now_ms)
+        one.end, one.age_ms = bounds.end, None
+        if lag:
+            first, growth = max(offset, bounds.start), self._growth[topic][number]
+            one.age_ms = growth.age_ms(first, now_ms) if growth.knows(first) else None
+        return one
+
+    def _follow(self, group_id: str, place: TopicPartition, lag: int, now_ms: int) -> None:
+        """Keep the last hour of a partition that is, or was, behind."""
+        trend = self.trends.get((group_id, place))
+        if trend is None:
+            if not lag or len(self.trends) >= TRENDS_MAX:
+                return
+            trend = self.trends[group_id, place] = Trend()
+        trend.add(now_ms, lag)
+
+
+def _drop_others(known: dict[Any, Any], wanted: Collection[Any]) -> None:
+    """Drop what is not wanted any more. Mostly nothing is, and that is found out quickly."""
+    if len(known) != len(wanted):
+        for key in known.keys() - set(wanted):
+            del known[key]

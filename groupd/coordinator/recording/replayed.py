@@ -1,0 +1,357 @@
+"""The broker of a replay, and what each entry of a recording does to it."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from struct import Struct
+from typing import Any, cast
+
+import structlog
+
+from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
+from groupd.coordinator.core.types import ANONYMOUS, Instant
+from groupd.coordinator.daemon.parts import DaemonParts
+from groupd.coordinator.faults.own_request import submit_own
+from groupd.coordinator.host import Host
+from groupd.coordinator.recording.connection import RecordedConnection
+from groupd.coordinator.recording.head import HARNESS
+from groupd.coordinator.recording.interventions import Interventions
+from groupd.coordinator.recording.plain import from_tree, to_bytes
+from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.replay_world import (
+    OperationEnding,
+    ReplayOperations,
+    ReplayWorld,
+    error_of,
+)
+from groupd.coordinator.recording.requests import OWN, RequestFacts, about, facts_of
+from groupd.coordinator.recording.script import Script
+from groupd.coordinator.recording.snapshot import SNAPSHOT_KINDS, Restored
+from groupd.coordinator.recording.store import OutsideStore
+from groupd.coordinator.recording.virtual_transport import VirtualTransport
+from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.security.scram_credentials import ScramCredential, keyless
+from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
+from groupd.coordinator.server.connection import Connection
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.fairness import fairness
+from groupd.coordinator.server.open_connections import OpenConnections
+from groupd.coordinator.server.requests import Requests
+from groupd.protocol.messages import TopicId
+from groupd.storage.log import Store
+
+log = structlog.get_logger("groupd.replay")
+
+_LENGTH = Struct(">i")
+
+Replied = Callable[[int, Any, "int | None", int], None]
+"""Called with (request, reply, CRC-32 of the reply's frame, copies)."""
+
+
+class ReplayHost(Host):
+    """Time and identifiers come from the world, nothing comes from this machine."""
+
+    def __init__(self, world: ReplayWorld) -> None:
+        self._world = world
+        self.world_clock = WorldClock(world, lambda: world.instant)
+
+    slices = staticmethod(one_slice)
+
+    def clock(self, clock: Clock) -> Clock:
+        return self.world_clock
+
+    def elapsed(self) -> Callable[[], Instant]:
+        return Elapsed(self._world, self.world_clock.now)
+
+    def new_id(self) -> str:
+        return self._world.new_id()
+
+    def new_topic_id(self) -> TopicId:
+        return self._world.new_topic_id()
+
+
+class ReplayedBroker:
+    """The broker of a replay. `replied` is called for every reply."""
+
+    def __init__(
+        self, file: RecordingFile, config: CoordinatorConfig, script: Script, replied: Replied
+    ) -> None:
+        """Raises BadRecording."""
+        header = file.header
+        self.file = file
+        self.config = config
+        # What the daemon held back has been held back: the frames come when the recording says.
+        self._unlimited = replace(config, queued_max_request_bytes=-1)
+        self.world = ReplayWorld(str(header.get("seed")), script.timers.copy())
+        self._host = ReplayHost(self.world)
+        self._replied = replied
+        self._outside = header.get("store") == "outside"
+        self._restored = Restored(str(header.get("cluster")))
+        self._operations = ReplayOperations(
+            self.world, self._restored, frozenset(script.began), frozenset(script.ended)
+        )
+        self._store: Store = self._restored
+        if self._outside:
+            self._store = OutsideStore(self._restored, self._operations)
+        self._start: tuple[int, int] | None = None
+        self._parts: DaemonParts | None = None
+        self._stage: asyncio.Task[None] | None = None
+        self._connections: dict[int, RecordedConnection] = {}
+        self._numbers: dict[int, list[int]] = {}
+        self._registry: OpenConnections[Connection] = OpenConnections(self.config)
+        self._stats = ConnectionStats()
+        harness = header.get("mode") == HARNESS
+        self._harness = Interventions(self, self._host.world_clock) if harness else None
+
+    @property
+    def parts(self) -> DaemonParts:
+        if self._parts is None:
+            raise self.file.bad("needs a broker before there is one")
+        return self._parts
+
+    @property
+    def memory(self) -> Restored:
+        """The store itself, without the operations that wait for the recording."""
+        return self._restored
+
+    def events(self, group: str) -> list[dict[str, Any]]:
+        return [] if self._parts is None else self._parts.broker.timeline.of(group)
+
+    def close(self) -> None:
+        """Cancel everything that is still running."""
+        self._replied = lambda request, reply, crc, copies: None
+        world = self.world
+        world.run(world.number, world.instant, world.real_ms, self._cancel_all)
+
+    def _cancel_all(self) -> None:
+        for task in asyncio.all_tasks(self.world.loop):
+            task.cancel()
+
+    def note(self, entry: Entry) -> None:
+        """Take an entry that is not an input: a part of the snapshot, or an outcome. Raises
+        BadRecording."""
+        if entry["k"] in SNAPSHOT_KINDS:
+            try:
+                self._restored.take_in(entry)
+            except (KeyError, TypeError, ValueError) as error:
+                raise self.file.bad(f"is no part of a store: {error!r}") from error
+
+    # Inputs -------------------------------------------------------------------------------
+
+    def begin(self, entry: Entry) -> tuple[int, int]:
+        """Move the time on to that of an input and fire the timers that only this build has set.
+        Returns the monotonic and the real time."""
+        try:
+            monotonic_ms, wall_ms, real_ms = map(int, entry["at"])
+        except (KeyError, TypeError, ValueError):
+            raise self.file.bad("has no time") from None
+        if self._start is None:
+            self._start = (monotonic_ms, real_ms)
+        instant = Instant(monotonic_ms, wall_ms)
+        for kind, now_ms in (("clock", monotonic_ms), ("loop", real_ms)):
+            for fire in self.world.overdue(kind, now_ms):
+                self.world.run(self.world.number, instant, real_ms, fire)
+        return monotonic_ms, real_ms
+
+    def feed(self, entry: Entry) -> RequestFacts | None:
+        """Work on one input. Returns the facts of the request if it is one. Raises BadRecording."""
+        try:
+            facts, act = self._act(entry)
+            monotonic_ms, wall_ms, real_ms = entry["at"]
+            self.world.run(entry["n"], Instant(monotonic_ms, wall_ms), real_ms, act)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.file.bad(f"cannot be replayed: {error!r}") from error
+        return facts
+
+    def _act(self, entry: Entry) -> tuple[RequestFacts | None, Callable[[], None]]:
+        kind = entry["k"]
+        match kind:
+            case "frame":
+                return self._frame(entry)
+            case "opened":
+                return None, partial(self._open, entry)
+            case "identified":
+                return None, partial(self._identify, entry["c"], str(entry["principal"]))
+            case "lost":
+                return None, partial(self._lose, entry["c"])
+            case "closing":
+                return None, partial(self._close, entry["c"])
+            case "timer":
+                return None, partial(self.world.fire, entry["t"], (entry["of"], entry["due"]))
+            case "stored":
+                return None, partial(self._operations.end, entry["op"], _ending(entry))
+            case "announce":
+                return None, self._announcement(entry)
+            case "ask":
+                return self._ask(entry)
+            case "assemble" | "add-users" | "load" | "finish" | "cancel":
+                return None, partial(self._stage_of, kind, entry)
+        if self._harness is None:
+            raise self.file.bad(f"is of an unknown kind, {kind!r}")
+        return None, self._harness.act(kind, entry)
+
+    def _frame(self, entry: Entry) -> tuple[RequestFacts, Callable[[], None]]:
+        number, frame = entry["n"], to_bytes(entry["frame"])
+        connection = self._connections[entry["c"]]
+        facts = facts_of(number, self._at_ms(entry), entry["at"][1], connection.number, frame)
+
+        def receive() -> None:
+            self._numbers[connection.number].append(number)
+            connection.data_received(_LENGTH.pack(len(frame)) + frame)
+
+        return facts, receive
+
+    def _ask(self, entry: Entry) -> tuple[RequestFacts, Callable[[], None]]:
+        number, version = entry["n"], int(entry["version"])
+        request = from_tree(entry["request"])
+        groups, member = about(request)
+        api = type(request).__name__.removesuffix("Request")
+        wall_ms = entry["at"][1]
+        facts = RequestFacts(
+            number, self._at_ms(entry), wall_ms, OWN, "groupd-harness", api, version, groups, member
+        )
+        broker = self.parts.broker
+        return facts, lambda: submit_own(
+            broker, request, version, lambda reply: self._replied(number, reply, None, 1)
+        )
+
+    def _at_ms(self, entry: Entry) -> int:
+        assert self._start is not None
+        return int(entry["at"][0]) - self._start[0]
+
+    def unknown(self, number: int) -> RequestFacts:
+        """The facts for a reply whose request is not known."""
+        return RequestFacts(number, 0, 0, OWN, "", "(unknown)", -1)
+
+    # Connections --------------------------------------------------------------------------
+
+    def _announcement(self, entry: Entry) -> Callable[[], None]:
+        (host, port), told = entry["node"], entry.get("listeners", ())
+        listeners = tuple((str(name), str(of), int(at)) for name, of, at in told)
+        return partial(self.parts.announce, str(host), int(port), listeners)
+
+    def _open(self, entry: Entry) -> None:
+        number, listener = entry["c"], str(entry.get("listener", PLAINTEXT.listener))
+        principal = str(entry.get("principal", ANONYMOUS))
+        clock = self._host.world_clock
+        connection = RecordedConnection(
+            self.config,
+            clock,
+            self.parts.requests,
+            self._stats,
+            self._registry,
+            fairness(self._unlimited, LoopStalls(), self.parts.broker.work, clock),
+            KafkaEndpoint(listener, self.parts.security.access, metering=self.parts.metering),
+            traffic=self,
+        )
+        connection.number = number
+        self._connections[number] = connection
+        self._numbers[number] = []
+        connection.connection_made(cast(Any, VirtualTransport(str(entry["host"]))))
+        if principal != ANONYMOUS:
+            connection.identify(principal)
+
+    def _identify(self, number: int, principal: str) -> None:
+        self._connections[number].identify(principal)
+
+    def _lose(self, number: int) -> None:
+        self._connections.pop(number).connection_lost(None)
+        del self._numbers[number]
+
+    def _close(self, number: int) -> None:
+        self._connections[number].abort()
+
+    def opened(self, connection: RecordedConnection) -> int:
+        return connection.number
+
+    def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None:
+        connection.input = self._numbers[connection.number].pop(0)
+        act()
+
+    def identified(
+        self, connection: RecordedConnection, principal: str, act: partial[None]
+    ) -> None:
+        act()
+
+    def lost(self, connection: RecordedConnection, act: partial[None]) -> None:
+        act()
+
+    def closing(self, connection: RecordedConnection) -> None:
+        """Nothing to do: a replay notices it because replies are missing."""
+
+    def replied(self, request: int, reply: Any, frame: bytes | bytearray, copies: int) -> None:
+        self._replied(request, reply, zlib.crc32(frame) if frame else None, copies)
+
+    # The daemon ---------------------------------------------------------------------------
+
+    def forget_everything(self) -> None:
+        """The next broker has an empty store."""
+        self._store = self._restored = Restored(self._restored.known_cluster_id)
+
+    def _stage_of(self, kind: str, entry: Entry) -> None:
+        match kind:
+            case "assemble":
+                self._parts = self._new_parts()
+                work = self._assemble(self._parts)
+            case "add-users":
+                work = self.parts.security.users.add(dict(map(_user_of, entry["users"])))
+            case "load":
+                pairs = ((str(name), int(count)) for name, count in entry["topics"])
+                work = self.parts.load(tuple(pairs))
+            case "finish":
+                work = self.parts.finish()
+            case _:
+                if self._stage is not None:
+                    self._stage.cancel()
+                return
+        self._stage = self.world.loop.create_task(work)
+        self._stage.add_done_callback(_tell)
+
+    def _new_parts(self) -> DaemonParts:
+        wrap: Callable[[Requests], Requests] | None = None
+        if self._harness is not None:
+            wrap = self._harness.wrap
+        clock = self._host.world_clock
+        try:
+            return DaemonParts(self.config, self._host, clock, wrap)
+        except ConfigError as error:
+            raise BadRecording(f"{self.file.path}: {error}") from None
+
+    async def _assemble(self, parts: DaemonParts) -> None:
+        await self._store.start()
+        await parts.assemble(self._store)
+        parts.security.quotas.add_listener(self._forget_stored_replies)
+
+    def _forget_stored_replies(self) -> None:
+        """The quotas have changed: does what `KafkaListener` does then."""
+        for connection in self._connections.values():
+            connection.stored_replies.clear()
+
+
+def _user_of(fact: Any) -> tuple[tuple[str, str], ScramCredential]:
+    user, mechanism, iterations = fact
+    return (str(user), str(mechanism)), keyless(int(iterations))
+
+
+def _tell(stage: asyncio.Task[None]) -> None:
+    if not stage.cancelled() and (error := stage.exception()) is not None:
+        log.error("the broker does not start or stop", reason=str(error))
+
+
+def _ending(entry: Entry) -> OperationEnding:
+    error = entry.get("error")
+    if error is not None:
+        kind, text, logs = error
+        return OperationEnding(error_of(str(kind), str(text), [str(name) for name in logs]))
+    gave = entry.get("gave")
+    if isinstance(gave, dict):
+        return OperationEnding(
+            gave={str(name): int(state["next_offset"]) for name, state in gave.items()}
+        )
+    return OperationEnding(gave=gave if isinstance(gave, int) else None)

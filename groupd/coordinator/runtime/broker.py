@@ -1,0 +1,400 @@
+"""The broker as one object: shards, data plane, and the way from a request to its answer.
+
+`submit` takes a decoded request. Its route (`groupd.coordinator.runtime.routes`) says what is
+checked and who answers: the shard of a group, several shards, or nobody, because the answer is
+there already. Requests without a route run as tasks of the data plane. Checks come in Kafka's
+order: authorisation and shape first, then whether this coordinator serves at all, then the shard's
+own state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import insort
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.slices import Steps
+from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
+from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.event_log import log_event, weight
+from groupd.coordinator.runtime.fresh_shards import MakeShard
+from groupd.coordinator.runtime.held_back import HeldBack
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.ownership import Alone, Ownership
+from groupd.coordinator.runtime.pace import is_long_produce
+from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
+from groupd.coordinator.runtime.shard_log import open_shard_logs
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import (
+    CoordinatorState,
+    ForeignShard,
+    ShardSurroundings,
+)
+from groupd.coordinator.runtime.stats import Durations
+from groupd.coordinator.runtime.timeline import Timeline
+from groupd.coordinator.runtime.waiting import Failure, Waiter, WaitingRequests
+from groupd.coordinator.runtime.writer import LogWriter
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.data import FetchRequest, ProduceRequest
+from groupd.storage.log import PartitionLogs
+from groupd.storage.units import OwnedUnit
+
+log = structlog.get_logger("groupd.broker")
+
+CLOSE_TASKS_TIMEOUT_S = 1.0
+DELETED_TOPICS_MAX = 1000
+"""Topics, deleted last, whose offsets a shard forgets that this node takes over."""
+
+READS = frozenset({FetchRequest})
+"""Data requests that may be dropped with their asker; others run to their end."""
+
+Shard = ShardRuntime | ForeignShard
+
+Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
+"""(config, context, request, whether the broker has started). Raises ApiError, before anything has
+changed."""
+
+Place = Callable[["Broker", RequestContext, Any], None]
+"""Hands a request that has passed its check to whoever answers it."""
+
+
+class Route(Struct, frozen=True):
+    """The way of one type of request. `check` None: the request is checked entry by entry, where it
+    is split. `failure` makes the reply that carries an error, where the API's own does not do;
+    `refusal` that for an error of the check, where it looks different."""
+
+    check: Check | None
+    place: Place
+    failure: Failure | None = None
+    refusal: Failure | None = None
+
+
+FindNode = Callable[[int, str], "Node | None"]
+"""(key type, key) -> its coordinator; None while there is none."""
+
+
+class Broker:
+    """Everything behind the sockets. `served`: the shards of this process from the start, by
+    default all; the others are `ForeignShard`s. `ownership`: by default this node is alone.
+    `writer`, `work`: by default some of its own, the writer over `logs`."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        make_shard: MakeShard,
+        logs: PartitionLogs,
+        clock: Clock,
+        routes: Mapping[type, Route],
+        waiting: WaitingRequests | None = None,
+        *,
+        served: Collection[int] | None = None,
+        ownership: Ownership | None = None,
+        writer: LogWriter | None = None,
+        work: LongWork | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.ownership = ownership or Alone(config.node_id)
+        self.image = MetadataImage()
+        self.group_configs: dict[str, Mapping[str, str]] = {}
+        self.waiting = WaitingRequests() if waiting is None else waiting
+        self.writer = writer or LogWriter(logs)
+        self.work = LongWork() if work is None else work
+        self.processing = Durations()
+        self.event_counts: Counter[str] = Counter()
+        self.timeline = Timeline()
+        self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
+        """Called with a shard's number and the events of one input. Must not raise."""
+        self.progress_listeners: list[Callable[[int], None]] = []
+        """Called with a shard's number when its durable end moves or its state changes."""
+        self.node = Node(config.node_id, "", -1)
+        self.find_node: FindNode = lambda key_type, key: self.node
+        """Asked once this broker has started."""
+        self.verifier: TransactionVerifier = NoTransactions()
+        self.started = False
+        self._logs = logs
+        self._make_shard = make_shard
+        self._routes = dict(routes)
+        self._data: dict[type, DataHandler] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reads: dict[Waiter, asyncio.Task[None]] = {}
+        self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
+        self._deleted: deque[tuple[str, bytes]] = deque(maxlen=DELETED_TOPICS_MAX)
+        self._around = self._surroundings()
+        partitions = range(config.offsets_topic_num_partitions)
+        self.shards: list[ShardRuntime] = []
+        """The shards of this process, by partition. The list itself stays the same."""
+        self.places: list[Shard] = [ForeignShard(partition) for partition in partitions]
+        """All shards, by partition; those of other nodes are `ForeignShard`s."""
+        for partition in partitions if served is None else served:
+            self.take(partition)
+        self.expiry = ProducerExpiry(
+            config, clock, lambda: [shard.producers for shard in self.shards]
+        )
+
+    def take(self, partition: int, owned: OwnedUnit | None = None) -> ShardRuntime:
+        """A shard that this process serves from now on; it is not loaded yet."""
+        shard = ShardRuntime(partition, self.config, self._around, owned)
+        shard.missed.extend(self._deleted)
+        self.places[partition] = shard
+        insort(self.shards, shard, key=lambda one: one.partition)
+        return shard
+
+    def leave(self, shard: ShardRuntime) -> None:
+        """A shard, closed, that another node serves from now on."""
+        if self.places[shard.partition] is shard:
+            self.places[shard.partition] = ForeignShard(shard.partition)
+            self.shards.remove(shard)
+
+    def _surroundings(self) -> ShardSurroundings:
+        return ShardSurroundings(
+            make_shard=self._fresh_shard,
+            bring_up_to_date=self._bring_up_to_date,
+            logs=self._logs,
+            writer=self.writer,
+            clock=self.clock,
+            on_events=self._on_events,
+            on_progress=self._on_progress,
+            processing=self.processing,
+            work=self.work,
+            may_answer=self.ownership.may_answer,
+        )
+
+    # Life ---------------------------------------------------------------------------------
+
+    def serve_data(self, handlers: Mapping[type, DataHandler]) -> None:
+        self._data.update(handlers)
+
+    def start_writer(self) -> None:
+        self.writer.start()
+        self.expiry.start()
+
+    async def load(self) -> None:
+        """Load every shard; those that cannot be loaded are tried again later. Raises
+        LogError."""
+        self.started = True
+        if not self.shards:
+            return
+        opened = await open_shard_logs(self._logs, [shard.partition for shard in self.shards])
+        for shard in self.shards:
+            await shard.load_first(opened[shard.partition])
+
+    @property
+    def loading(self) -> int:
+        """Shards that do not serve yet."""
+        return sum(shard.state is not CoordinatorState.ACTIVE for shard in self.shards)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits for the log, and no data request but long polls is under way."""
+        if self.writer.busy or len(self._tasks) > len(self._reads):
+            return False
+        return all(shard.state is not CoordinatorState.LOADING for shard in self.shards)
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the logs whose shards could not be loaded."""
+        return [shard.log_name for shard in self.shards if shard.state is CoordinatorState.FAILED]
+
+    async def close(self) -> None:
+        """Refuse what is new, make durable and answer what is under way, then stop."""
+        self.started = False
+        await self.expiry.close()
+        self._held_back.close()
+        for shard in self.shards:
+            shard.close()
+        for shard in self.shards:
+            await shard.closed()
+        # Before the writer: they may still want to append.
+        if self._tasks:
+            for task in (await asyncio.wait(self._tasks, timeout=CLOSE_TASKS_TIMEOUT_S))[1]:
+                task.cancel()
+        await self.writer.close()
+        if len(self.waiting):
+            log.warning("requests without an answer at shutdown", count=len(self.waiting))
+            self.waiting.end_all(ErrorCode.NOT_COORDINATOR, self._data)
+
+    # Requests -----------------------------------------------------------------------------
+
+    def submit(self, context: RequestContext, request: Any) -> None:
+        """Handle `request`; the waiter in `context.token` is answered once, now or later."""
+        waiter: Waiter = context.token
+        self.waiting.add(waiter)
+        if context.access.restricted:
+            context = context.asking_once(type(request))
+        route = self._routes.get(type(request))
+        if route is None:
+            if self._held_back.queue or not self.ownership.may_answer():
+                self._held_back.add(context, request)
+            else:
+                self._start_data(context, request)
+            return
+        waiter.failure = route.failure or waiter.failure
+        if not self.ownership.may_answer():
+            waiter.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        try:
+            if route.check is not None:
+                route.check(self.config, context, request, self.started)
+            route.place(self, context, request)
+        except ApiError as error:  # the check's
+            waiter.failure = route.refusal or waiter.failure
+            waiter.fail(error.code, error.message)
+        except Exception:
+            log.exception("request failed", request=request)
+            waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def forget(self, waiter: Waiter) -> None:
+        """The client is gone: an answer would be dropped. Effects stay; a long poll ends now."""
+        waiter.forget()
+        if (task := self._reads.get(waiter)) is not None:
+            task.cancel()
+
+    def shard_of(self, group_id: str) -> Shard:
+        return self.places[partition_for(group_id, len(self.places))]
+
+    def own_shard_of(self, group_id: str) -> ShardRuntime:
+        """The same as `shard_of`, for a broker that serves all shards."""
+        return self.shards[partition_for(group_id, len(self.shards))]
+
+    def ask(self, shard: Shard, context: RequestContext, part: Waiter) -> None:
+        """Ask a shard one of several questions of a request, in the name of its client."""
+        self.waiting.add(part)
+        if self.started:
+            shard.handle(context.with_token(part), part.request)
+        else:
+            part.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def part(self, context: RequestContext, part: Waiter) -> RequestContext:
+        """The context of one of several parts of a request that each go the way of a whole one."""
+        self.waiting.add(part)
+        return context.with_token(part)
+
+    def work_on(self, waiter: Waiter, steps: Steps[None]) -> None:
+        """Work on a request that may be long: `steps` sees to it that `waiter` is answered. An
+        error of `steps` fails the request."""
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                self._fail(waiter, error)
+
+        ended = self.work.add(steps, done)
+        if not ended and waiter in self.waiting:
+            waiter.hold()
+
+    def node_for(self, key_type: int, key: str) -> Node | None:
+        """The coordinator of a key; None while it is not known or not there."""
+        return self.find_node(key_type, key) if self.started else None
+
+    # Metadata and events ------------------------------------------------------------------
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """New topics, grown or deleted ones: every shard gets the image."""
+        self.image = delta.image
+        self._deleted.extend(delta.deleted)
+        now = self.clock.now()
+        for shard in self.shards:
+            shard.on_metadata(delta, now)
+
+    def on_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """The dynamic configs of one group as they stand now."""
+        if configs:
+            self.group_configs[group_id] = configs
+        else:
+            self.group_configs.pop(group_id, None)
+        self.shard_of(group_id).set_group_configs(group_id, configs)
+
+    def on_broker_configs(self, values: Mapping[str, str]) -> None:
+        """Settings of the broker that clients can change, as they stand now."""
+        self.config = with_settings(self.config, values)
+        for shard in self.shards:
+            shard.shard.state.config = self.config
+
+    def _fresh_shard(self) -> GroupCoordinatorShard:
+        shard = self._make_shard(self.image, self.group_configs)
+        shard.state.config = self.config
+        shard.state.groups_in_all = self._count_groups
+        return shard
+
+    def _count_groups(self) -> int:
+        return sum([len(shard.shard.state.groups) for shard in self.shards])
+
+    def _bring_up_to_date(self, shard: GroupCoordinatorShard) -> None:
+        shard.state.image = self.image
+        shard.state.config = self.config
+        for group, configs in self.group_configs.items():
+            shard.set_group_configs(group, configs)
+
+    def _on_events(self, partition: int, events: Sequence[Event]) -> None:
+        wall_ms = self.clock.now().wall_ms
+        for event in events:
+            if event.kind is not EventKind.OFFSETS_COMMITTED:
+                self.timeline.add(event, wall_ms)
+            self.event_counts[event.kind.value] += weight(event)
+            log_event(partition, event)
+        for listener in self.event_listeners:
+            listener(partition, events)
+
+    def _on_progress(self, partition: int) -> None:
+        for listener in self.progress_listeners:
+            listener(partition)
+
+    # The data plane -----------------------------------------------------------------------
+
+    def _start_data(self, context: RequestContext, request: Any) -> None:
+        waiter: Waiter = context.token
+        if isinstance(request, ProduceRequest):
+            if request.acks == 0:
+                waiter.failure = no_reply
+            if is_long_produce(request):
+                waiter.hold()
+        if (handler := self._data.get(type(request))) is None:
+            waiter.fail(ErrorCode.UNSUPPORTED_VERSION)
+            return
+        work = self._answer_with(handler, context, request)
+        task = self.run(waiter, work)
+        if type(request) in READS:
+            self._reads[waiter] = task
+            task.add_done_callback(lambda _: self._reads.pop(waiter, None))
+            # Cancelled before its first step, a task never looks at its work.
+            task.add_done_callback(lambda _: work.close())
+
+    async def _answer_with(
+        self, handler: DataHandler, context: RequestContext, request: Any
+    ) -> None:
+        context.token.answer(await handler(context, request))
+
+    def run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that answers `waiter`; if it fails the request fails."""
+        task = asyncio.get_running_loop().create_task(self._run(waiter, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await (work if waiter.meter is None else waiter.meter.timed(work))
+        except Exception as error:  # noqa: BLE001 - answered there
+            self._fail(waiter, error)
+
+    def _fail(self, waiter: Waiter, error: Exception) -> None:
+        if isinstance(error, ApiError):
+            waiter.fail(error.code, error.message)
+            return
+        log.error("request failed", request=type(waiter.request).__name__, exc_info=error)
+        waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:
+    """The `Failure` of a Produce with acks=0, which is never answered: see `Waiter.hang_up`."""

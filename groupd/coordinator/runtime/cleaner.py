@@ -1,0 +1,203 @@
+"""The cleaner: keeps the logs of the shards short (docs/spec/offsets-and-log.md#8).
+
+What the shards write stays raw for `groupd.history.retention.ms`; meanwhile a second, compacted log
+holds the same state, from which shards load quickly. When the time has passed the history itself is
+folded in place, and without any retention at once, which needs no second log.
+
+One log at a time, in slices of two milliseconds with three times as long in between, off the path
+of every reply. A log that cannot be cleaned stays as it is: nothing depends on it but its length.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
+from groupd.coordinator.runtime.shard_log import OwnedLog, ShardLog
+from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.runtime.turns import Sleep, Turns
+from groupd.protocol.records.batch import CorruptBatch
+from groupd.protocol.records.compaction import NOWHERE, Rules, offsets_identity
+from groupd.storage.log import LogError, LogFenced, LogUnavailable, PartitionLogs
+
+log = structlog.get_logger("groupd.cleaner")
+
+SLICE_MS = 2.0
+REST = 3.0
+LEAST_RECORDS = 1000
+"""Fewer new records than this, or than the clean part has (Kafka's dirty ratio of one half), are
+not worth a cleaning."""
+
+FOR_EVER = -1
+
+
+class CleanableShard(Protocol):
+    """What the cleaner sees of a shard."""
+
+    @property
+    def state(self) -> CoordinatorState: ...
+    @property
+    def log(self) -> ShardLog | None: ...
+    @property
+    def durable_offset(self) -> int: ...
+
+
+def _serving(shard: CleanableShard) -> ShardLog | None:
+    return shard.log if shard.state is CoordinatorState.ACTIVE else None
+
+
+class CleanerStats:
+    __slots__ = ("dropped", "failures", "read", "runs")
+
+    def __init__(self) -> None:
+        self.runs = self.read = self.dropped = self.failures = 0
+
+
+class Cleaner:
+    """Goes round the shards every `log.cleaner.backoff.ms` between `start` and `close`."""
+
+    def __init__(
+        self,
+        logs: PartitionLogs,
+        shards: Sequence[CleanableShard],
+        config: CoordinatorConfig,
+        now: Callable[[], Instant],
+        *,
+        sleep: Sleep = asyncio.sleep,
+        least_records: int = LEAST_RECORDS,
+        keys_bytes_max: int = KEYS_BYTES_MAX,
+    ) -> None:
+        self._logs = logs
+        self._shards = shards
+        self._config = config
+        self._now = now
+        self._sleep = sleep
+        self._least_records = least_records
+        self._keys_bytes_max = keys_bytes_max
+        self._task: asyncio.Task[None] | None = None
+        self._bad: dict[str, int] = {}
+        """Logs that could not be read, by name, with their owner epoch. They are left alone until a
+        reload."""
+        self.stats = CleanerStats()
+
+    def start(self) -> None:
+        if self._config.log_cleaner_enable:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="log-cleaner")
+
+    async def close(self) -> None:
+        """Stops between two transactions or lets the one under way end by itself."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    @property
+    def dirty_records(self) -> int:
+        """Offsets that a load reads raw."""
+        return sum(
+            shard.durable_offset - max(opened.compacted_end, opened.history.clean_offset)
+            for shard in self._shards
+            if (opened := _serving(shard)) is not None
+        )
+
+    async def _run(self) -> None:
+        while True:
+            await self._sleep(self._config.log_cleaner_backoff_ms / 1000)
+            await self.round()
+
+    async def round(self) -> None:
+        """Clean every log once, if it is worth it."""
+        for shard in self._shards:
+            opened = _serving(shard)
+            if opened is None:
+                continue
+            name = opened.history.name
+            if self._bad.get(name) == opened.history.owner_epoch:
+                continue
+            try:
+                await self._clean_shard(shard, opened)
+            except LogFenced:
+                log.info("shard was loaded anew while it was cleaned", log=name)
+            except (LogError, CorruptBatch, ValueError) as error:
+                self._failed(opened, error)
+            except Exception as error:
+                # A bug of ours. The log is as it was, and the next shards have their turn.
+                log.exception("cleaning failed", log=name)
+                self._failed(opened, error)
+
+    def _failed(self, opened: ShardLog, error: Exception) -> None:
+        self.stats.failures += 1
+        if not isinstance(error, LogUnavailable):
+            self._bad[opened.history.name] = opened.history.owner_epoch
+        log.warning("log is not cleaned", log=opened.history.name, reason=str(error))
+
+    async def _clean_shard(self, shard: CleanableShard, opened: ShardLog) -> None:
+        retention_ms = self._config.history_retention_ms
+        lag_ms = self._config.log_cleaner_min_compaction_lag_ms
+        compacted = opened.compacted
+        if compacted.clean_offset and (retention_ms == 0 or not opened.compacted_end):
+            await self._drop_compacted(opened)
+        end = shard.durable_offset
+        if retention_ms == 0:
+            await self._clean(opened, opened.history, end, end, lag_ms)
+            return
+        await self._clean(opened, opened.compacted, end, end, lag_ms)
+        if retention_ms != FOR_EVER:
+            # Never ahead of the compacted log, which would have to be made again.
+            up_to = min(end, opened.compacted_end)
+            await self._clean(opened, opened.history, up_to, end, max(lag_ms, retention_ms))
+
+    async def _drop_compacted(self, opened: ShardLog) -> None:
+        """Empty the compacted log, because it is behind the history, damaged, or not wanted any
+        more."""
+        opened.damaged = True
+        name = opened.compacted.name
+        await self._logs.delete([name], opened.owned)
+        state = await self._logs.open(name, opened.owned)
+        opened.compacted = OwnedLog(name, state.owner_epoch, state.start_offset, state.clean_offset)
+        opened.damaged = False
+
+    async def _clean(
+        self, opened: ShardLog, target: OwnedLog, end: int, log_end: int, lag_ms: int
+    ) -> None:
+        """Clean `target` up to `end`; records that are younger than `lag_ms` stay as they are."""
+        least = max(self._least_records, target.records)
+        if end - target.clean_offset < least:
+            return
+        now_ms = self._now().wall_ms
+        if lag_ms:
+            young = await self._logs.first_at_or_after(opened.history.name, now_ms - lag_ms + 1)
+            end = end if young is None else min(end, young.base_offset)
+        if end - target.clean_offset < least:
+            return
+        history = opened.history
+        rules = Rules(
+            now_ms,
+            self._config.log_cleaner_delete_retention_ms,
+            log_end - 1,
+            self._config.producer_id_expiration_ms,
+            NOWHERE if target is history else history.clean_offset,
+        )
+        turns = Turns(SLICE_MS, REST, self._sleep)
+        cleaning = LogCleaning(
+            self._logs,
+            history,
+            target,
+            turns,
+            offsets_identity,
+            self._config.produce_unpacked_max_bytes,
+            self._keys_bytes_max,
+        )
+        done = await cleaning.run(end, self._least_records, rules)
+        if done is None:
+            return
+        target.records = done.kept
+        self.stats.runs += 1
+        self.stats.read += done.read
+        self.stats.dropped += done.read - done.kept
+        log.debug("log cleaned", log=target.name, read=done.read, kept=done.kept)

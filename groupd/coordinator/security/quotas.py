@@ -1,0 +1,268 @@
+"""The quotas of clients, and what clients have used of them (docs/spec/security.md#5.1).
+
+`Quotas.of` finds what bounds a client. Whoever works on a request says what it used and is told how
+long the client has to be quiet; `coordinator.server.metering` makes that wait happen. A quota
+counts in this process only, as in Kafka it counts on each broker.
+
+How much was used is kept for each user and client that a quota counts for itself. What was not used
+for an hour is forgotten, and so is what was used the longest ago when there is too much of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.security.quota_entities import (
+    CLIENT_ID,
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    IP,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    USER,
+    Entity,
+    levels,
+)
+from groupd.coordinator.security.quota_rates import Rate, TokenBucket, Windows
+from groupd.coordinator.security.recent import Recent, short
+from groupd.protocol.errors import ApiError, ErrorCode
+
+IDLE_MS = 3_600_000
+"""What a client has used is forgotten after so long."""
+
+CLIENTS_MAX = 10_000
+"""What so many clients have used is remembered."""
+
+_PERCENT_PER_NS = 100 / 1e9
+
+SensorKey = tuple[str, str | None, str | None]
+"""The quota, and the user and the client id that it counts for (see `short`); None where one of
+them does not matter."""
+
+
+class Limit(Struct, frozen=True):
+    """A quota as it holds for a client. All clients with the same `sensor` use it together."""
+
+    sensor: SensorKey
+    bound: float
+
+
+class ClientQuotas(Struct, frozen=True):
+    """What bounds a client; None: nothing does."""
+
+    produce: Limit | None = None
+    fetch: Limit | None = None
+    request: Limit | None = None
+    mutation: Limit | None = None
+
+
+class Quotas:
+    """The quotas of one broker. `now_ms`: the broker's clock, never going back.
+
+    `active`: whether there is any quota for users or client ids. It is the only thing that a
+    request without quotas looks at."""
+
+    def __init__(self, config: CoordinatorConfig, now_ms: Callable[[], int]) -> None:
+        self.active = False
+        self.throttled: Counter[str] = Counter()
+        """How often clients were slowed down, by quota."""
+        self.throttled_ms: Counter[str] = Counter()
+        """How long clients were slowed down in all, in ms, by quota."""
+        self._entries: dict[Entity, Mapping[str, float]] = {}
+        self._of_clients = 0
+        """The number of entities that are no addresses."""
+        self._found: dict[tuple[str, str], ClientQuotas | None] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._now_ms = now_ms
+        self._windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+        self._mutation_windows = Windows(
+            config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
+        )
+        self._owed_until_ms: Recent[list[int]] = Recent(lambda: [0], IDLE_MS, CLIENTS_MAX)
+        """The time until which clients of a sensor have been told to be quiet."""
+        self._rates = Recent(lambda: Rate(self._windows), IDLE_MS, CLIENTS_MAX)
+        self._buckets = Recent(lambda: TokenBucket(self._mutation_windows), IDLE_MS, CLIENTS_MAX)
+
+    # What there is ------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The quotas of all entities, by key."""
+        return self._entries
+
+    @property
+    def sensors(self) -> int:
+        """How many sensors remember what was used."""
+        return len(self._rates) + len(self._buckets)
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after every change."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def change(self, entries: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
+        """The quotas of some entities as they are from now on; empty: there are none."""
+        for entity, values in entries:
+            known = self._entries.pop(entity, None) is not None
+            if values:
+                self._entries[entity] = values
+            if entity[0][0] != IP:
+                self._of_clients += bool(values) - known
+        self._found.clear()
+        self.active = self._of_clients > 0
+        for listener in self._listeners:
+            listener()
+
+    def of(self, principal: str, client_id: str) -> ClientQuotas | None:
+        """What bounds a client; None if no quota does. `principal`: "User:alice"."""
+        if not self.active:
+            return None
+        key = (short(principal), short(client_id))
+        try:
+            return self._found[key]
+        except KeyError:
+            pass
+        if len(self._found) >= CLIENTS_MAX:
+            self._found.clear()
+        found = self._find(principal.partition(":")[2], client_id)
+        self._found[key] = found
+        return found
+
+    def fetch_limit(self, principal: str, client_id: str) -> Limit | None:
+        limits = self.of(principal, client_id)
+        return None if limits is None else limits.fetch
+
+    def mutation_limit(self, principal: str, client_id: str) -> Limit | None:
+        limits = self.of(principal, client_id)
+        return None if limits is None else limits.mutation
+
+    def _find(self, user: str, client_id: str) -> ClientQuotas | None:
+        found = ClientQuotas(
+            produce=self._limit(PRODUCER_BYTE_RATE, user, client_id),
+            fetch=self._limit(CONSUMER_BYTE_RATE, user, client_id),
+            request=self._limit(REQUEST_PERCENTAGE, user, client_id),
+            mutation=self._limit(CONTROLLER_MUTATION_RATE, user, client_id),
+        )
+        return None if found == ClientQuotas() else found
+
+    def _limit(self, quota: str, user: str, client_id: str) -> Limit | None:
+        for entity in levels(user, client_id):
+            values = self._entries.get(entity)
+            if values is not None and quota in values:
+                types = {entity_type for entity_type, _ in entity}
+                shared = (quota, short(user) if USER in types else None)
+                sensor = (*shared, short(client_id) if CLIENT_ID in types else None)
+                return Limit(sensor, values[quota])
+        return None
+
+    def connection_rate(self, address: str) -> float | None:
+        """How many connections an address may open in a second; None: any number."""
+        for name in (address, None):
+            values = self._entries.get(((IP, name),))
+            if values is not None:
+                return values[CONNECTION_CREATION_RATE]
+        return None
+
+    # What is used -------------------------------------------------------------------------
+
+    def produced(self, limit: Limit, size: int) -> int:
+        """Counts a Produce request of so many bytes. Returns how long its client has to be quiet,
+        in ms."""
+        now_ms = self._now_ms()
+        rate = self._rates.of(limit.sensor, now_ms)
+        rate.add(size, now_ms)
+        return rate.throttle_ms(limit.bound, now_ms)
+
+    def fetch_max(self, limit: Limit) -> int:
+        """The most bytes that a reply should have: a larger one would never be sent."""
+        return max(1, int(min(limit.bound * self._windows.burst_ms / 1000, 2**31 - 1)))
+
+    def fetched(self, limit: Limit, size: int) -> int:
+        """Counts a reply to Fetch that is about to be sent. Returns how long the client has to be
+        quiet, in ms. If it has to, the reply must be empty: it does not count then. A reply after a
+        time without any is always sent, so that a batch above `fetch_max` can be read, too."""
+        now_ms = self._now_ms()
+        rate = self._rates.of(limit.sensor, now_ms)
+        was_quiet = rate.total(now_ms) <= 0
+        rate.add(size, now_ms)
+        throttle_ms = 0 if was_quiet else rate.throttle_ms(limit.bound, now_ms)
+        if throttle_ms:
+            rate.add(-size, now_ms)
+        return throttle_ms
+
+    def sent(self, limit: Limit, size: int) -> None:
+        """Counts more bytes of a reply to Fetch."""
+        now_ms = self._now_ms()
+        self._rates.of(limit.sensor, now_ms).add(size, now_ms)
+
+    def worked(self, limit: Limit, used_ns: int) -> int:
+        """Counts a request that has taken so much time. Returns how long its client has to be
+        quiet, in ms: one window at most."""
+        now_ms = self._now_ms()
+        rate = self._rates.of(limit.sensor, now_ms)
+        rate.add(used_ns * _PERCENT_PER_NS, now_ms)
+        return min(self._windows.size_ms, rate.throttle_ms(limit.bound, now_ms))
+
+    def mutations(self, limit: Limit | None, *, strict: bool) -> Mutations:
+        """Counts the partitions of one request that creates or deletes some; see `Mutations`."""
+        return Mutations(self, limit, strict)
+
+    def bucket(self, limit: Limit) -> tuple[TokenBucket, int]:
+        """The bucket with what is left to create and delete, and the time."""
+        now_ms = self._now_ms()
+        return self._buckets.of(limit.sensor, now_ms), now_ms
+
+    def owes(self, limit: Limit, throttle_ms: int) -> None:
+        """A client is told to be quiet for so long."""
+        now_ms = self._now_ms()
+        until = self._owed_until_ms.of(limit.sensor, now_ms)
+        until[0] = max(until[0], now_ms + throttle_ms)
+
+    def owed_ms(self, limit: Limit) -> int:
+        """How long clients of this sensor still have to be quiet. It is the same for a client that
+        has connected again."""
+        if limit.sensor not in self._owed_until_ms:
+            return 0
+        now_ms = self._now_ms()
+        return max(0, self._owed_until_ms.of(limit.sensor, now_ms)[0] - now_ms)
+
+    def count(self, quota: str, throttle_ms: int) -> None:
+        """A client is slowed down."""
+        self.throttled[quota] += 1
+        self.throttled_ms[quota] += throttle_ms
+
+
+class Mutations:
+    """Partitions that one request creates and deletes. `strict`: what is too much is refused;
+    otherwise it is done, and the client has to be quiet afterwards. `throttle_ms`: for how long."""
+
+    __slots__ = ("_limit", "_quotas", "_strict", "throttle_ms")
+
+    def __init__(self, quotas: Quotas, limit: Limit | None, strict: bool) -> None:
+        self._quotas = quotas
+        self._limit = limit
+        self._strict = strict
+        self.throttle_ms = 0
+
+    def take(self, partitions: int) -> None:
+        """Raises ApiError THROTTLING_QUOTA_EXCEEDED."""
+        limit = self._limit
+        if limit is None:
+            return
+        bucket, now_ms = self._quotas.bucket(limit)
+        if self._strict:
+            self.throttle_ms = bucket.throttle_ms(limit.bound, now_ms)
+            if self.throttle_ms:
+                message = "The throttling quota has been exceeded."
+                raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)
+        bucket.take(partitions, limit.bound, now_ms)
+        if not self._strict:
+            self.throttle_ms = bucket.throttle_ms(limit.bound, now_ms)

@@ -1,0 +1,339 @@
+"""TLS of one listener: its certificate, its rules, and reading them again
+(`docs/spec/security.md#1.1`).
+
+`ssl` takes certificates from files only, so what is given inline goes through a file in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import structlog
+from msgspec import Struct
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.listener_keys import LISTENER_PREFIX
+from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.security.certificates import Certificate, read_certificate, subject_of
+from groupd.coordinator.security.cipher_suites import choose_suites
+from groupd.coordinator.security.listeners import Listener, SecurityProtocol, listener_config
+from groupd.coordinator.security.principal_rules import PrincipalRules
+
+log = structlog.get_logger("groupd.tls")
+
+_PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+class NoPrincipal(Exception):
+    """A client has a certificate from which no rule makes a principal."""
+
+
+class _Material(Struct, frozen=True):
+    """What the settings and files say, as PEM. `stamps`: the state of the files when they were
+    read."""
+
+    chain: str
+    key: str
+    trusted: str
+    stamps: tuple[object, ...]
+
+
+class ListenerTls:
+    """TLS of one listener. `context` is the one for new connections. Raises ConfigError."""
+
+    context: ssl.SSLContext
+
+    def __init__(self, config: CoordinatorConfig, listener: Listener) -> None:
+        self.listener = listener
+        self.reloads = 0
+        self.failed_reloads = 0
+        self._config = listener_config(config, listener.name)
+        self._client_auth = _client_auth(self._config, config, listener)
+        self._rules = PrincipalRules(self._config.ssl_principal_mapping_rules)
+        self._material = self._read()
+        self.context, self._identity = self._made(self._material)
+        self._as_client: tuple[_Material, ssl.SSLContext] | None = None
+
+    @property
+    def expires(self) -> datetime:
+        """When the certificate of the broker expires."""
+        return self._identity.expires
+
+    def principal_of(self, connection: ssl.SSLObject) -> str | None:
+        """Who the client of a finished handshake is: "User:CN=alice". None: it has shown no
+        certificate. Raises NoPrincipal."""
+        certificate = connection.getpeercert(True)
+        if not certificate:
+            return None
+        try:
+            subject = subject_of(certificate)
+        except ValueError as error:
+            raise NoPrincipal(str(error)) from error
+        name = self._rules.name_of(subject)
+        if name is None:
+            raise NoPrincipal(f"no rule of ssl.principal.mapping.rules matches {subject}")
+        return f"User:{name}"
+
+    def client_context(self) -> ssl.SSLContext:
+        """The context with which this node connects to the same listener of another one: it shows
+        its certificate, and checks that of the other. Raises ConfigError."""
+        made, material = self._as_client, self._material
+        if made is None or made[0] is not material:
+            made = self._as_client = (material, self._made_for_client(material))
+        return made[1]
+
+    def look(self) -> None:
+        """Reload if a file has changed."""
+        if self._stamps() != self._material.stamps:
+            self.reload()
+
+    def reload(self) -> None:
+        """New connections get the certificate that the files have now. If it may not take the
+        place of the old one, that one stays and an error is logged."""
+        try:
+            material = self._read()
+            context, identity = self._made(material)
+            self._check_change(identity)
+        except ConfigError as error:
+            self.failed_reloads += 1
+            # The same files are not tried again at every look.
+            kept = self._material
+            self._material = _Material(kept.chain, kept.key, kept.trusted, self._stamps())
+            log.error("certificate not reloaded", listener=self.listener.name, reason=str(error))
+            return
+        self.reloads += 1
+        self.context, self._identity, self._material = context, identity, material
+        serial = f"{identity.serial:x}"
+        log.info("certificate reloaded", listener=self.listener.name, serial=serial)
+
+    def _check_change(self, new: Certificate) -> None:
+        old, config = self._identity, self._config
+        if new.subject != old.subject and not config.ssl_allow_dn_changes:
+            raise ConfigError(
+                f"the subject was {old.subject} and is {new.subject} now; "
+                "ssl.allow.dn.changes=true allows it"
+            )
+        gone = old.names - new.names
+        if gone and not config.ssl_allow_san_changes:
+            raise ConfigError(
+                f"alternative names are gone: {', '.join(sorted(gone))}; "
+                "ssl.allow.san.changes=true allows it"
+            )
+
+    # Reading ------------------------------------------------------------------------------
+
+    def _files(self) -> Iterable[str]:
+        config = self._config
+        return filter(None, (config.ssl_keystore_location, config.ssl_truststore_location))
+
+    def _stamps(self) -> tuple[object, ...]:
+        return tuple(map(_stamp, self._files()))
+
+    def _read(self) -> _Material:
+        """Raises ConfigError."""
+        config, stamps = self._config, self._stamps()
+        for kind, key in (
+            (config.ssl_keystore_type, "ssl.keystore.type"),
+            (config.ssl_truststore_type, "ssl.truststore.type"),
+        ):
+            if kind.upper() != "PEM":
+                raise ConfigError(
+                    f"{key}={kind}: only PEM is served; convert the file with keytool and openssl"
+                )
+        if config.ssl_keystore_location:
+            if config.ssl_keystore_certificate_chain or config.ssl_keystore_key:
+                raise ConfigError(
+                    "ssl.keystore.location: not with ssl.keystore.certificate.chain or "
+                    "ssl.keystore.key"
+                )
+            chain = key_text = _read_file(config.ssl_keystore_location, "ssl.keystore.location")
+        else:
+            chain, key_text = config.ssl_keystore_certificate_chain, config.ssl_keystore_key
+            if not (chain and key_text):
+                raise ConfigError(
+                    f"listener {self.listener.name} has no certificate: set ssl.keystore.location"
+                )
+        trusted = config.ssl_truststore_certificates
+        if config.ssl_truststore_location:
+            if trusted:
+                raise ConfigError("ssl.truststore.location: not with ssl.truststore.certificates")
+            trusted = _read_file(config.ssl_truststore_location, "ssl.truststore.location")
+        return _Material(
+            _blocks(chain, "CERTIFICATE"),
+            _blocks(key_text, "PRIVATE KEY"),
+            _blocks(trusted, "CERTIFICATE"),
+            stamps,
+        )
+
+    def _made(self, material: _Material) -> tuple[ssl.SSLContext, Certificate]:
+        """Raises ConfigError."""
+        config, place = self._config, self._config.ssl_keystore_location or "ssl.keystore"
+        if not material.chain:
+            raise ConfigError(f"{place}: has no certificate in PEM")
+        if not material.key:
+            raise ConfigError(f"{place}: has no private key in PEM")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        _set_versions(context, config)
+        choose_suites(context, config.ssl_cipher_suites)
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+        # No session of TLS 1.3 is resumed, so every client shows its certificate again. One of TLS
+        # 1.2 lasts five minutes: without tickets OpenSSL would keep 20,000 of them in memory.
+        context.num_tickets = 0
+        _load_chain(context, material, config.ssl_key_password, place)
+        context.verify_mode = _CLIENT_AUTH[self._client_auth]
+        if self._client_auth != "none":
+            _trust(context, material.trusted, config, self._client_auth)
+        identity = _first(material.chain, place)
+        if identity.expires <= datetime.now(UTC):
+            log.warning("certificate has expired", listener=self.listener.name, file=place)
+        return context, identity
+
+    def _made_for_client(self, material: _Material) -> ssl.SSLContext:
+        """Raises ConfigError."""
+        config = self._config
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _set_versions(context, config)
+        choose_suites(context, config.ssl_cipher_suites)
+        context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
+        _load_chain(context, material, config.ssl_key_password, "ssl.keystore")
+        if material.trusted:
+            _load_trusted(context, material.trusted, config)
+        else:
+            context.load_default_certs()
+        return context
+
+
+def _client_auth(config: CoordinatorConfig, whole: CoordinatorConfig, listener: Listener) -> str:
+    """`ssl.client.auth`. On SASL_SSL only the value for that listener counts."""
+    if listener.protocol is not SecurityProtocol.SASL_SSL:
+        return config.ssl_client_auth
+    own = f"{LISTENER_PREFIX}{listener.name.lower()}.ssl.client.auth"
+    if own in dict(whole.listener_overrides):
+        return config.ssl_client_auth
+    if config.ssl_client_auth != "none":
+        log.warning("ssl.client.auth does not hold for SASL_SSL", listener=listener.name, use=own)
+    return "none"
+
+
+def _set_versions(context: ssl.SSLContext, config: CoordinatorConfig) -> None:
+    for version in (*config.ssl_enabled_protocols, config.ssl_protocol):
+        if version not in _VERSIONS:
+            raise ConfigError(f"ssl.enabled.protocols: {version}: must be TLSv1.2 or TLSv1.3")
+    most = _VERSIONS[config.ssl_protocol]
+    enabled = [_VERSIONS[name] for name in config.ssl_enabled_protocols if _VERSIONS[name] <= most]
+    if not enabled:
+        raise ConfigError("ssl.enabled.protocols: must have TLSv1.2 or TLSv1.3")
+    context.minimum_version, context.maximum_version = min(enabled), max(enabled)
+
+
+def _load_chain(context: ssl.SSLContext, material: _Material, password: str, place: str) -> None:
+    asked = []
+
+    def ask() -> str:
+        asked.append(True)
+        return password
+
+    with _in_memory(material.chain + material.key) as path:
+        try:
+            context.load_cert_chain(path, password=ask)
+        except (ssl.SSLError, ValueError) as error:
+            reason = getattr(error, "reason", None) or str(error)
+            if reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
+                text = "the private key does not fit the first certificate"
+            elif asked:
+                text = "the private key is encrypted and ssl.key.password does not open it"
+            else:
+                text = f"the certificate or key cannot be read ({reason})"
+            raise ConfigError(f"{place}: {text}") from None
+
+
+def _trust(
+    context: ssl.SSLContext, trusted: str, config: CoordinatorConfig, client_auth: str
+) -> None:
+    if not trusted:
+        raise ConfigError(
+            f"ssl.client.auth={client_auth}: needs the CAs of clients; set ssl.truststore.location"
+            " to a PEM file"
+        )
+    _load_trusted(context, trusted, config)
+
+
+def _load_trusted(context: ssl.SSLContext, trusted: str, config: CoordinatorConfig) -> None:
+    place = config.ssl_truststore_location or "ssl.truststore.certificates"
+    try:
+        context.load_verify_locations(cadata=trusted)
+    except (ssl.SSLError, TypeError) as error:  # a TypeError: not ASCII
+        reason = getattr(error, "reason", "not ASCII")
+        raise ConfigError(f"{place}: cannot be read ({reason})") from None
+    # As in Java a certificate of the store is trusted as it stands. Otherwise OpenSSL looks for the
+    # issuer of each, by its subject, and takes the first one of that name.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
+def _first(chain: str, place: str) -> Certificate:
+    """The certificate of the broker itself. Raises ConfigError."""
+    try:
+        return read_certificate(ssl.PEM_cert_to_DER_cert(_split(chain)[0]))
+    except ValueError as error:
+        raise ConfigError(f"{place}: the first certificate cannot be read: {error}") from None
+
+
+def _read_file(path: str, key: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"{key}={path}: {error.strerror}") from None
+
+
+def _stamp(path: str) -> object:
+    """A value that changes with the file; also when a link leads to another one."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        return error.errno
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
+
+
+def _split(text: str) -> Sequence[str]:
+    return [match[0] + "\n" for match in _PEM.finditer(text)]
+
+
+def _blocks(text: str, kind: str) -> str:
+    """The PEM blocks whose label ends with `kind`. Inline text may be one line, with spaces or
+    "\\n" where the lines were."""
+    found = []
+    for match in _PEM.finditer(text.replace("\\n", "\n")):
+        label, body = match[1], match[2]
+        if not label.endswith(kind):
+            continue
+        if "\n" not in body.strip() and " " in body.strip():
+            body = "\n" + "\n".join(body.split()) + "\n"
+        elif "\n" not in body.strip():
+            line = body.strip()
+            body = "\n" + "\n".join(line[at : at + 64] for at in range(0, len(line), 64)) + "\n"
+        found.append(f"-----BEGIN {label}-----{body}-----END {label}-----\n")
+    return "".join(found)
+
+
+@contextmanager
+def _in_memory(text: str) -> Iterator[str]:
+    """The name of a file with `text` that is on no disk and that nobody else can open."""
+    descriptor = os.memfd_create("groupd")
+    try:
+        os.write(descriptor, text.encode())
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

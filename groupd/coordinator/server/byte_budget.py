@@ -1,0 +1,350 @@
+"""One bound for the memory that all connections hold, and a share of it for each.
+
+What counts: a large frame from the moment that it may come in, requests under way with an estimate
+of what their items take, replies that are not sent yet. What one read of a socket brings is no more
+than is free (`receiving`), and a connection is not read again before that is worked on.
+
+- The first `FREE_BYTES` of each connection do not count either, so small requests need no room.
+- A connection may hold an eighth of what is left. So one that wants much leaves enough for others,
+  and the more there are the less each of them gets.
+- Short requests may go up to a quarter beyond the limit, the shorter the further, so longer ones do
+  not keep them waiting.
+- A connection that needs more waits in line, and goes on when bytes are given back. One at a time
+  may go beyond its share: a request that is larger than any share is served too, and connections
+  that have begun something can never wait for each other for ever.
+- While some wait, nobody may keep room for long. A Fetch that waits for records is answered with
+  what there is. Within `OVERDUE_MS` a client must bring its frame to the end and read its replies,
+  and its requests must have what they wait for (a JoinGroup the other members). Of the connections
+  that are later than that, the one that holds most is dropped each second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from weakref import finalize
+
+from msgspec import Struct
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.runtime.clock import Clock, TimerHandle
+
+FREE_BYTES = 16 * 1024
+SMALL = 4 * 1024
+"""A request of so many bytes may always start when nothing else of its connection is under way."""
+
+SHORT = 128 * 1024
+"""Requests that need less than this may go up to a quarter beyond the limit. So requests of usual
+size go on when large ones have taken everything."""
+
+ITEM_BYTES = 300
+"""Bytes that an item of a request takes, with what its answer takes until it is encoded. The bytes
+of a request are there twice: the frame and the message, or the message and what goes to the log."""
+
+AT_ONCE = 256
+"""How many of those in line are looked at in one turn of the loop."""
+
+OVERDUE_MS = 30_000
+LOOK_MS = 1000
+NO_LIMIT = 1 << 62
+_SHARES = 8
+
+
+def limit_of(config: CoordinatorConfig) -> int:
+    """The limit in bytes. There is always room for the largest request."""
+    if config.queued_max_request_bytes < 0:
+        return NO_LIMIT
+    return max(config.queued_max_request_bytes, config.socket_request_max_bytes)
+
+
+def largest_share(config: CoordinatorConfig) -> int:
+    """The most bytes that a connection may hold when it is alone."""
+    return limit_of(config) // _SHARES
+
+
+class _Wish(Struct, frozen=True, eq=False):
+    """The arguments of `line_up`."""
+
+    account: Account
+    more: int
+    begun: bool
+    go: Callable[[], None]
+
+
+class ByteBudget:
+    """The memory that all connections hold. `limit` in bytes. `clock`: that of the sockets."""
+
+    def __init__(self, limit: int, clock: Clock) -> None:
+        self.limit = limit
+        self.used = 0
+        self.most = 0
+        """The most that was used since somebody has set this back."""
+        self._clock = clock
+        self._holding: dict[Account, int] = {}
+        """The accounts that count bytes, and when each count has last changed."""
+        self._line: dict[_Wish, bool] = {}
+        self._beyond: Account | None = None
+        """The connection that may go beyond its share; None: nobody does."""
+        self._unseen = 0
+        """How many of those in line have not been looked at since bytes were given back."""
+        self._scheduled = False
+        self._timer: TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many frames, requests and replies wait for room."""
+        return len(self._line)
+
+    def left_for(self, account: Account) -> int:
+        """How many bytes more the connection may hold; below 0 if it holds too much."""
+        left = self.limit - self.used + account.counted
+        return left // _SHARES - account.counted
+
+    def fits(self, account: Account, more: int, *, begun: bool) -> bool:
+        """Whether the connection may hold `more` bytes. `begun`: see `Account.may_go_on`."""
+        return self._fits(account, more, begun, in_turn=begun or not self._line)
+
+    def _fits(self, account: Account, more: int, begun: bool, in_turn: bool) -> bool:
+        if more <= self.left_for(account):
+            return True
+        if not begun and more < SHORT:
+            beyond = self.limit // 4 * (SHORT - more) // SHORT
+            if self.used + more <= self.limit + beyond:
+                return True
+        room = begun or min(more, self.limit) <= self.limit - self.used
+        if self._beyond is None and in_turn and room:
+            self._beyond = account
+        return self._beyond is account
+
+    def line_up(self, account: Account, more: int, go: Callable[[], None], *, begun: bool) -> None:
+        """Calls `go` once `fits` with the same numbers is true."""
+        self._line[_Wish(account, more, begun, go)] = True
+        if self._timer is None:
+            self._look_later()
+
+    def serve(self) -> None:
+        """Bytes have been given back: those in line may go on, in order, as far as they fit."""
+        self._unseen = len(self._line)
+        self._serve_some()
+
+    def _serve_some(self) -> None:
+        self._scheduled = False
+        self._look_beyond()
+        for wish in list(islice(self._line, min(self._unseen, AT_ONCE))):
+            self._unseen -= 1
+            del self._line[wish]
+            if wish.account.closed:
+                continue
+            if self._fits(wish.account, wish.more, wish.begun, in_turn=True):
+                wish.go()
+            else:
+                self._line[wish] = True
+        if self._unseen > 0:
+            open_ones = (wish.account for wish in self._line if not wish.account.closed)
+            self._serve_later(next(open_ones, None))
+
+    def _serve_later(self, account: Account | None) -> None:
+        """Serves the line in the next turn of the loop to which `account` belongs."""
+        if self._line and not self._scheduled and account is not None and account.soon is not None:
+            self._scheduled = True
+            account.soon(self._serve_some)
+
+    def _look_beyond(self) -> None:
+        """Checks whether somebody still needs to go beyond its share."""
+        beyond = self._beyond
+        if beyond is not None and (not beyond.counted or self.left_for(beyond) >= 0):
+            self._beyond = None
+
+    def changed(self, account: Account, by: int) -> None:
+        """The connection counts `by` bytes more or less."""
+        self.used += by
+        self.most = max(self.most, self.used)
+        if account.counted:
+            self._holding[account] = self._clock.monotonic_ms()
+        else:
+            self._holding.pop(account, None)
+        if by > 0:
+            return
+        self._look_beyond()
+        self._unseen = len(self._line)
+        self._serve_later(account)
+
+    def closed(self, account: Account) -> None:
+        """The client is gone."""
+        if self._beyond is account:
+            self._beyond = None
+        self._holding.pop(account, None)
+
+    def give_back(self, counted: int) -> None:
+        """The bytes that a closed connection still counted are free now."""
+        self.used -= counted
+
+    def holds_up(self, account: Account) -> None:
+        """The connection holds room, and it is its client's turn to do something."""
+        if account.since_ms < 0:
+            account.since_ms = self._clock.monotonic_ms()
+
+    def goes_on(self, account: Account) -> None:
+        """The client has done what it had to."""
+        account.since_ms = -1
+
+    def _look_later(self) -> None:
+        self._timer = self._clock.call_at(self._clock.monotonic_ms() + LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        """Somebody waits: those who wait for records are answered, and the connection that has sat
+        on most for too long is dropped."""
+        self._timer = None
+        for account in list(self._holding):
+            if account.when_short is not None:
+                account.when_short()
+        oldest_ms = self._clock.monotonic_ms() - OVERDUE_MS
+        in_line = {wish.account for wish in self._line if wish.begun}
+        overdue = [
+            account
+            for account, changed_ms in self._holding.items()
+            if (account.since_ms if account.since_ms >= 0 else changed_ms) <= oldest_ms
+            and account not in in_line
+        ]
+        if overdue:
+            max(overdue, key=lambda account: account.counted).drop()
+        self.serve()
+        if self._line and self._timer is None:
+            self._look_later()
+
+
+class Account:
+    """The memory that one connection holds. `soon(callback)` calls back in a later turn of its
+    loop, `drop()` ends the connection."""
+
+    __slots__ = (
+        "__weakref__",
+        "_lined_up",
+        "budget",
+        "closed",
+        "counted",
+        "drop",
+        "incoming",
+        "since_ms",
+        "size",
+        "soon",
+        "unsent",
+        "when_short",
+    )
+
+    def __init__(
+        self,
+        budget: ByteBudget,
+        soon: Callable[[Callable[[], None]], None],
+        drop: Callable[[], None],
+    ) -> None:
+        self.budget = budget
+        self.soon: Callable[[Callable[[], None]], None] | None = soon
+        self.drop = drop
+        self.size = 0
+        """All bytes. Whoever changes it calls `settle` if they are, or were, more than
+        `FREE_BYTES`."""
+        self.counted = 0
+        """The part of `size` that counts in the budget."""
+        self.incoming = 0
+        """The part of `size` for a large frame that may come in, or that waits for its turn."""
+        self.unsent = 0
+        """The part of `size` for replies that the client has not read."""
+        self.since_ms = -1
+        """When the client began to owe us something; -1: it does not."""
+        self.when_short: Callable[[], None] | None = None
+        """Ends the wait of a request that is under way."""
+        self.closed = False
+        self._lined_up = False
+
+    def settle(self) -> None:
+        by = max(0, self.size - FREE_BYTES) - self.counted
+        if by:
+            self.counted += by
+            self.budget.changed(self, by)
+
+    @property
+    def left(self) -> int:
+        """How many bytes more the connection may hold; below 0 if it holds too much."""
+        return self.budget.left_for(self)
+
+    def may_start(self, frame_bytes: int, go: Callable[[], None]) -> bool:
+        """Whether there is room for the request in this frame; a large frame has taken its room
+        before. If there is none, `go` is called, once, when it is worth asking again."""
+        return self.incoming > 0 or self._may_begin(2 * frame_bytes, go)
+
+    def may_come_in(self, frame_bytes: int, go: Callable[[], None]) -> bool:
+        """Whether a large frame may be read further: only if there is room for all of it, because
+        a part of it would help nobody. `go`: as for `may_start`."""
+        if not self.incoming:
+            if not self._may_begin(frame_bytes, go):
+                return False
+            self.incoming = frame_bytes
+            self.grow(frame_bytes)
+            self.budget.holds_up(self)
+        return True
+
+    def _may_begin(self, more: int, go: Callable[[], None]) -> bool:
+        if self.budget.fits(self, more, begun=False):
+            return True
+        if not self._lined_up:
+            self._lined_up = True
+            self.budget.line_up(self, more, partial(self._ask_again, go), begun=False)
+        return False
+
+    def _ask_again(self, go: Callable[[], None]) -> None:
+        self._lined_up = False
+        go()
+
+    def may_go_on(self, more: int, go: Callable[[], None]) -> bool:
+        """Whether a request that has begun may take `more` bytes; the caller takes them with
+        `grow`. If not, `go` is called when it is worth asking again. The request holds room
+        already, so it must be able to end: it waits for its turn only."""
+        if self.budget.fits(self, more, begun=True):
+            return True
+        self.budget.line_up(self, more, go, begun=True)
+        return False
+
+    def grow(self, by: int) -> None:
+        self.size += by
+        self.settle()
+
+    # What the client has to do ------------------------------------------------------------
+
+    def arrived(self) -> None:
+        """The frame is whole; it counts until it starts."""
+        if not self.unsent:
+            self.budget.goes_on(self)
+
+    def started(self) -> None:
+        """The request in the large frame counts for itself now."""
+        self.grow(-self.incoming)
+        self.incoming = 0
+        self.arrived()
+
+    def not_read(self, unsent: int) -> None:
+        """The client has not read so many bytes of its replies; 0: few enough to go on."""
+        self.grow(unsent - self.unsent)
+        self.unsent = unsent
+        if unsent:
+            self.budget.holds_up(self)
+        elif not self.incoming:
+            self.budget.goes_on(self)
+
+    # The end ------------------------------------------------------------------------------
+
+    def close(self, left: int) -> None:
+        """The client is gone. `left`: bytes of requests that are still under way; they count until
+        the last of them, and with it this account, is forgotten."""
+        self.closed = True
+        self.size, self.incoming, self.unsent = left, 0, 0
+        self.settle()
+        self.budget.closed(self)
+        self.soon, self.drop, self.when_short = None, _nothing, None
+        if self.counted:
+            finalize(self, self.budget.give_back, self.counted).atexit = False
+
+
+def _nothing() -> None:
+    """Does nothing: stands in for `drop` once the connection has ended."""

@@ -1,0 +1,95 @@
+"""How many connections may be opened in a second (docs/spec/security.md#5.2): all together, on one
+listener, and from one address.
+
+Beyond `max.connection.creation.rate` a connection has to wait before it is read. Beyond the quota
+of its address it waits too, and is then closed without a byte, so that a client that tries again
+and again is slowed down.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import structlog
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, plain_address
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.security.quota_entities import CONNECTION_CREATION_RATE
+from groupd.coordinator.security.quota_rates import Rate, Windows
+from groupd.coordinator.security.quotas import CLIENTS_MAX, IDLE_MS, Quotas
+from groupd.coordinator.security.recent import Recent
+
+UNLIMITED = 2**31 - 1
+"""The default of `max.connection.creation.rate`; such a rate is not counted."""
+
+log = structlog.get_logger("groupd.connection")
+
+
+class Arriving(Protocol):
+    """A connection that has just been accepted. `host`: its address, with a slash before it."""
+
+    host: str
+
+    def hold_back(self, clock: Clock, wait_ms: int) -> None:
+        """Read nothing for so long."""
+        ...
+
+    def turn_away(self, clock: Clock, wait_ms: int) -> None:
+        """Read nothing for so long, then close."""
+        ...
+
+
+class ConnectionRates:
+    """The rates at which connections are opened, on one listener, or with `of_all` None on all of
+    them. `clock`: that of the sockets. `quotas`: has the quotas of addresses."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        clock: Clock,
+        quotas: Quotas,
+        of_all: ConnectionRates | None = None,
+    ) -> None:
+        self._clock = clock
+        self._quotas = quotas
+        self._of_all = of_all
+        windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+        self._most_ms = windows.size_ms
+        self._bound = config.max_connection_creation_rate
+        self._rate = None if self._bound == UNLIMITED else Rate(windows)
+        self._by_address = Recent(lambda: Rate(windows), IDLE_MS, CLIENTS_MAX)
+
+    def admit(self, connection: Arriving) -> None:
+        """Let the connection in, perhaps after a while."""
+        now_ms = self._clock.monotonic_ms()
+        wait_ms = self.wait_ms(now_ms)
+        rates = self if self._of_all is None else self._of_all
+        refused_ms = rates.refused_ms(plain_address(connection.host.removeprefix("/")), now_ms)
+        if refused_ms:
+            self._quotas.count(CONNECTION_CREATION_RATE, refused_ms)
+            log.info("connection refused", client=connection.host, limit=CONNECTION_CREATION_RATE)
+            connection.turn_away(self._clock, refused_ms)
+        elif wait_ms:
+            connection.hold_back(self._clock, wait_ms)
+
+    def wait_ms(self, now_ms: int) -> int:
+        """Counts a connection. Returns how long it has to wait, in ms."""
+        wait_ms = 0 if self._of_all is None else self._of_all.wait_ms(now_ms)
+        if self._rate is not None:
+            self._rate.add(1, now_ms)
+            own_ms = self._rate.throttle_ms(self._bound, now_ms)
+            wait_ms = max(wait_ms, min(self._most_ms, own_ms))
+        return wait_ms
+
+    def refused_ms(self, address: str, now_ms: int) -> int:
+        """Counts a connection of an address, unless it is refused. Returns after how long it is to
+        be closed, in ms; 0: it is not refused."""
+        bound = self._quotas.connection_rate(address)
+        if bound is None:
+            return 0
+        rate = self._by_address.of(address, now_ms)
+        rate.add(1, now_ms)
+        refused_ms = min(self._most_ms, rate.throttle_ms(bound, now_ms))
+        if refused_ms:
+            rate.add(-1, now_ms)
+        return refused_ms

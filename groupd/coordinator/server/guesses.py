@@ -1,0 +1,56 @@
+"""Slows down who guesses passwords (`docs/spec/security.md#2.2`): not everybody of an address, and
+not by the number of connections. So it is asked when a login has been judged, before its client is
+told anything.
+
+Wrong passwords count for the user and the network of the client together, and for the network. A
+guesser at one user keeps nobody waiting who logs in as another; one that tries many users makes
+those wait who have not logged in from there lately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.security.recent import Recent, short
+from groupd.coordinator.server.by_network import network_of
+from groupd.coordinator.server.recent_failures import RecentFailures
+
+REMEMBERED_MAX = 10_000
+"""Networks, and users from a network, whose wrong passwords are remembered; users from a network
+that have logged in."""
+
+LATELY_MS = 7 * 24 * 3600 * 1000
+"""A user that has logged in from a network is known there for so long."""
+
+
+class Guesses:
+    """The wrong passwords of a process. `monotonic_ms()`: a clock that never goes back."""
+
+    def __init__(self, config: CoordinatorConfig, monotonic_ms: Callable[[], int]) -> None:
+        self._now_ms = monotonic_ms
+
+        def failures(limit: int) -> RecentFailures:
+            return RecentFailures(limit, REMEMBERED_MAX, lambda: monotonic_ms() / 1000)
+
+        self._of_user = failures(config.authentication_failures_per_user)
+        self._of_network = failures(config.authentication_failures_per_ip)
+        self._known: Recent[bool] = Recent(lambda: True, LATELY_MS, REMEMBERED_MAX)
+
+    def wait_ms(self, host: str, user: str) -> int:
+        """How long a client of `host` has to wait for the answer to a login as `user`, right or
+        wrong."""
+        network, name = network_of(host), short(user)
+        wait_s = self._of_user.wait_s((network, name))
+        if (network, name) not in self._known:
+            wait_s = max(wait_s, self._of_network.wait_s(network))
+        return round(wait_s * 1000)
+
+    def wrong(self, host: str, user: str) -> None:
+        """The client is about to be told that its password is wrong."""
+        network = network_of(host)
+        self._of_user.add((network, short(user)))
+        self._of_network.add(network)
+
+    def right(self, host: str, user: str) -> None:
+        self._known.of((network_of(host), short(user)), self._now_ms())

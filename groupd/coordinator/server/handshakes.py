@@ -1,0 +1,139 @@
+"""The TLS handshakes of a process: how many are under way, and whose turn it is.
+
+A handshake costs the loop more than hundreds of heartbeats, and memory until it ends. So clients
+whose first message is there stand in line; each turn of the loop begins a few handshakes, and only
+so many are under way at once. Networks take turns, and of one network the newest client comes
+first. While others wait, the oldest handshake of the network that has most has to make room: at
+once for a network that has fewer, and for its own newer clients when it has had a fair time. So
+clients that stop halfway cannot keep the others out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.runtime.clock import Clock, TimerHandle, elapsed_ns
+from groupd.coordinator.server.by_network import ByNetwork, network_of
+
+FAIR_SHARE = 40
+"""A handshake need not make room for others of its own network before this part of its time: by
+default a quarter of a second. With 500 places, 2000 clients of one network a second can begin."""
+
+SHARE_NS = 2_000_000
+"""Handshakes are begun for so long in one turn of the loop; at least one is begun."""
+
+
+class Shaking(Protocol):
+    """A connection that has not finished its handshake."""
+
+    @property
+    def host(self) -> str:
+        """The address of the client."""
+        ...
+
+    def begin(self) -> None:
+        """It is this connection's turn."""
+        ...
+
+    def too_late(self) -> None:
+        """The handshake has had its time."""
+        ...
+
+
+class Handshakes:
+    """The handshakes of a process. `clock`: that of the sockets. `succeeded` and `failed` count
+    those that have ended."""
+
+    def __init__(
+        self, config: CoordinatorConfig, clock: Clock, elapsed: Callable[[], int] = elapsed_ns
+    ) -> None:
+        self._most = config.tls_handshakes_max
+        self._timeout_ms = config.tls_handshake_timeout_ms
+        self._clock = clock
+        self._elapsed = elapsed
+        self._deadlines: dict[Shaking, TimerHandle] = {}
+        """The timers of all connections that have not finished."""
+        self._line: ByNetwork[Shaking] = ByNetwork()
+        self._under_way: ByNetwork[Shaking] = ByNetwork()
+        self._begun_ms: dict[Shaking, int] = {}
+        """When each handshake under way began."""
+        self._scheduled = False
+        self._room: TimerHandle | None = None
+        self.succeeded = 0
+        self.failed = 0
+
+    @property
+    def pending(self) -> int:
+        """Connections that have not finished their handshake, whether it has begun or not."""
+        return len(self._deadlines)
+
+    def opened(self, connection: Shaking) -> None:
+        """The connection has been accepted and may send: its time runs. A second call changes
+        nothing."""
+        if connection in self._deadlines:
+            return
+        due = self._clock.monotonic_ms() + self._timeout_ms
+        self._deadlines[connection] = self._clock.call_at(due, connection.too_late)
+
+    def line_up(self, connection: Shaking) -> None:
+        """The first message of the client is there. `begin` is called later, never at once."""
+        self._line.add(connection, network_of(connection.host))
+        self._schedule()
+
+    def ended(self, connection: Shaking, succeeded: bool) -> None:
+        """The handshake is over. A second call changes nothing."""
+        deadline = self._deadlines.pop(connection, None)
+        if deadline is None:
+            return
+        deadline.cancel()
+        self.succeeded += succeeded
+        self.failed += not succeeded
+        self._line.discard(connection)
+        self._under_way.discard(connection)
+        self._begun_ms.pop(connection, None)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._line and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._begin_some)
+
+    def _begin_some(self) -> None:
+        self._scheduled = False
+        until = self._elapsed() + SHARE_NS
+        while self._line:
+            network = None
+            if len(self._under_way) >= self._most:
+                network = self._make_room()
+                if network is None:
+                    return
+            connection = self._line.take(network)
+            self._under_way.add(connection, network_of(connection.host))
+            self._begun_ms[connection] = self._clock.monotonic_ms()
+            connection.begin()
+            if self._elapsed() >= until:
+                break
+        self._schedule()
+
+    def _make_room(self) -> str | None:
+        """The network of the next client, for which one handshake has been ended; None: there is no
+        room yet."""
+        under_way = self._under_way
+        network = min(self._line.networks, key=under_way.weight_of)
+        most = under_way.heaviest()
+        oldest = under_way.oldest(most)
+        fair = under_way.weight_of(network) + 1 >= under_way.weight_of(most)
+        due = self._begun_ms[oldest] + (self._timeout_ms // FAIR_SHARE if fair else 0)
+        if due <= self._clock.monotonic_ms():
+            oldest.too_late()
+            return network
+        if self._room is None:
+            self._room = self._clock.call_at(due, self._look_again)
+        return None
+
+    def _look_again(self) -> None:
+        self._room = None
+        self._schedule()

@@ -1,0 +1,100 @@
+"""What the connections of a SASL listener share: mechanisms, the count of wrong passwords, the
+thread that judges tokens, and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.security.listeners import Listener, listener_config
+from groupd.coordinator.security.sasl.authenticator import AnswerVersions, Authenticator, Identity
+from groupd.coordinator.security.sasl.enabled import (
+    EnabledMechanisms,
+    Sources,
+    enabled_mechanisms,
+)
+from groupd.coordinator.security.sasl.scram import Credentials
+from groupd.coordinator.server.connection_stats import SaslStats
+from groupd.coordinator.server.guesses import Guesses
+from groupd.coordinator.server.judge import Judge
+
+
+class SaslEndpoint:
+    """What the connections of one listener share. `config`: the settings as they hold there.
+    `stats`, `guesses` and `judge` are those of all listeners."""
+
+    def __init__(
+        self,
+        listener: str,
+        config: CoordinatorConfig,
+        enabled: EnabledMechanisms,
+        versions: AnswerVersions,
+        clock: Clock,
+        stats: SaslStats,
+        guesses: Guesses,
+        judge: Judge,
+    ) -> None:
+        self.listener = listener
+        self.config = config
+        self.clock = clock
+        self.stats = stats
+        self.guesses = guesses
+        self.judge = judge
+        self._enabled = enabled
+        self._versions = versions
+
+    def authenticator(self, before: Identity | None = None) -> Authenticator:
+        """A new login. `before`: who the client is, if it authenticates again."""
+        return Authenticator(self._enabled.by_name, self._versions, self.clock.now, before)
+
+    def close(self) -> None:
+        self._enabled.close()
+
+
+class SaslEndpoints:
+    """The endpoints of all SASL listeners of a broker. `credentials`: those of SCRAM users.
+    `secret`: for the salts of unknown ones. Raises ConfigError for a listener that cannot be
+    served."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        listeners: Iterable[Listener],
+        credentials: Credentials,
+        secret: bytes,
+        versions: AnswerVersions,
+        clock: Clock,
+        stats: SaslStats,
+    ) -> None:
+        self._judge = Judge()
+        self._by_listener: dict[str, SaslEndpoint] = {}
+        sources = Sources(credentials, secret, lambda: clock.now().wall_ms)
+        guesses = Guesses(config, clock.monotonic_ms)
+        try:
+            for listener in listeners:
+                if not listener.protocol.sasl:
+                    continue
+                enabled = enabled_mechanisms(config, listener, sources)
+                self._by_listener[listener.name] = SaslEndpoint(
+                    listener.name,
+                    listener_config(config, listener.name),
+                    enabled,
+                    versions,
+                    clock,
+                    stats,
+                    guesses,
+                    self._judge,
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def of(self, listener: str) -> SaslEndpoint | None:
+        """The endpoint of a listener; None: its clients do not have to say who they are."""
+        return self._by_listener.get(listener)
+
+    def close(self) -> None:
+        for endpoint in self._by_listener.values():
+            endpoint.close()
+        self._judge.close()

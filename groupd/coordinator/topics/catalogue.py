@@ -1,0 +1,399 @@
+"""The topics of the cluster: what exists, and telling everyone when that changes.
+
+Rules: the store is written first, memory second, listeners third; one change at a time (so of
+concurrent creations of a name exactly one wins), see `coordinator.catalogue_changes`. A topic id is
+random and never reused, so a re-created topic has a new one. The topics of the coordinators' logs
+(`__consumer_offsets`, its compacted view and `__transaction_state`) are not in the store: they
+always exist, with fixed ids, and clients cannot change them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from groupd.coordinator.catalogue_changes import TOPICS, CatalogueChanges
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.topics.checks import id_not_hosted
+from groupd.coordinator.topics.names import (
+    CLUSTER_METADATA_TOPIC,
+    COMPACTED_TOPIC,
+    COMPACTED_TOPIC_ID,
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    OFFSETS_TOPIC_ID,
+    PARTITION_UNITS,
+    TRANSACTIONS_TOPIC,
+    TRANSACTIONS_TOPIC_ID,
+    check_topic_name,
+    collision_key,
+    unit_of,
+)
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.storage.log import Catalogue, FirstEpochs, MadePartitions, StoredTopic
+
+_OWN_TOPICS: Mapping[str, TopicId] = {
+    OFFSETS_TOPIC: OFFSETS_TOPIC_ID,
+    COMPACTED_TOPIC: COMPACTED_TOPIC_ID,
+    TRANSACTIONS_TOPIC: TRANSACTIONS_TOPIC_ID,
+}
+"""They do not count towards the limit on topics."""
+
+_OWN_CONFIGS: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+)
+
+MetadataListener = Callable[[MetadataDelta], None]
+
+
+class Topic(Struct, frozen=True):
+    """A topic that exists. `configs`: its overrides."""
+
+    topic_id: TopicId
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    internal: bool = False
+    first_epochs: FirstEpochs = ()
+
+    def first_epoch(self, partition: int) -> int:
+        """The epoch of its unit from which the leader epochs of a partition are counted."""
+        if not self.first_epochs:
+            return 0
+        made = bisect_right(self.first_epochs, partition, key=itemgetter(0))
+        first, epochs = self.first_epochs[made - 1] if made else (0, ())
+        # Further partitions are in the same units again. Some may have been added by a node that
+        # was alone, which knows no epochs.
+        place = (partition - first) % PARTITION_UNITS
+        return epochs[place] if place < len(epochs) else 0
+
+
+class TopicCatalogue:
+    """Topics in memory over the store.
+
+    `new_topic_id()` gives 16 random bytes. Versions of the image are those of the catalogue in a
+    cluster. Elsewhere they count from `first_version`, which should not be below any version of an
+    earlier run (wall milliseconds will do): groups remember versions across restarts.
+    """
+
+    def __init__(
+        self,
+        store: Catalogue,
+        config: CoordinatorConfig,
+        new_topic_id: Callable[[], TopicId],
+        changes: CatalogueChanges,
+        first_version: int = 1,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._new_topic_id = new_topic_id
+        self._changes = changes
+        self._listeners: list[MetadataListener] = []
+        self._config_listeners: list[Callable[[], None]] = []
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[TopicId, Topic] = {}
+        self._collisions: dict[str, str] = {}
+        self._images: dict[str, TopicImage] = {}
+        self._shown: Sequence[Topic] = ()
+        self._partitions = 0
+        """How many partitions all topics have that clients have created."""
+        self._version = first_version - 1
+        self._only_read: set[TopicId] = set()
+        """Topics that were read and not made here, see `read`."""
+        self.image = MetadataImage()
+        self.cluster_id = ""
+        changes.follow(TOPICS, self)
+
+    async def load(self) -> None:
+        """Read the store. Raises LogError."""
+        self.cluster_id = await self._store.cluster_id()
+        await self._changes.make(self.read_all)
+
+    def add_listener(self, listener: MetadataListener) -> None:
+        """`listener` gets every delta from now on; the image so far is `image`. It must not
+        raise."""
+        self._listeners.append(listener)
+
+    def add_config_listener(self, listener: Callable[[], None]) -> None:
+        """`listener` is called when a topic was made, or got other configs. It must not raise."""
+        self._config_listeners.append(listener)
+
+    def topic(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def has_partition(self, name: str, partition: int) -> bool:
+        topic = self.topic(name)
+        return topic is not None and 0 <= partition < topic.partitions
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def topics(self) -> Sequence[Topic]:
+        """All topics, sorted by name, but not the compacted view, which only requests by name
+        get. The sequence never changes; after a change there is another one."""
+        return self._shown
+
+    def check_name(self, name: str) -> None:
+        """Whether a new topic may have this name. Raises ApiError INVALID_TOPIC_EXCEPTION,
+        TOPIC_ALREADY_EXISTS, or INVALID_REQUEST for Kafka's metadata log."""
+        if name == CLUSTER_METADATA_TOPIC:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+            )
+        check_topic_name(name)
+        if name in self._by_name:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if name in INTERNAL_TOPICS:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' is reserved for the broker."
+            )
+        other = self._collisions.get(collision_key(name))
+        if other is not None:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+
+    def check_new(self, name: str, partitions: int) -> None:
+        """May a topic be created? Raises ApiError as `check_name`, INVALID_PARTITIONS or
+        POLICY_VIOLATION (too many topics, or partitions of all topics)."""
+        self.check_name(name)
+        self._check_partitions(partitions)
+        if len(self._by_name) - len(_OWN_TOPICS) >= self._config.max_topics:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"The limit of {self._config.max_topics} topics (groupd.max.topics) is reached.",
+            )
+        self._check_room(partitions)
+
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Create a topic; `configs` are checked by the caller. Raises ApiError as `check_new`,
+        LogError when the store fails."""
+
+        async def change() -> Topic:
+            self.check_new(name, partitions)
+            topic = Topic(self._fresh_id(), name, partitions, MappingProxyType(dict(configs)))
+            topic = await self._put(topic, made_from=0)
+            self._change([(None, topic)])
+            return topic
+
+        return await self._changes.make(change)
+
+    async def delete(self, topic_id: TopicId) -> Topic:
+        """Remove a topic (its logs are the caller's matter). Raises ApiError UNKNOWN_TOPIC_ID
+        or INVALID_TOPIC_EXCEPTION (internal), LogError."""
+
+        async def change() -> Topic:
+            topic = self._existing(topic_id)
+            await self._store.delete_topic(topic_id)
+            self._change([(topic, None)])
+            return topic
+
+        return await self._changes.make(change)
+
+    def check_growth(self, topic: Topic, count: int) -> None:
+        """May the topic have `count` partitions? Raises ApiError INVALID_PARTITIONS,
+        INVALID_TOPIC_EXCEPTION (internal) or POLICY_VIOLATION (too many of all topics)."""
+        self.refuse_internal(topic)
+        if count == topic.partitions:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Topic already has {topic.partitions} partition(s).",
+            )
+        if count < topic.partitions:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {topic.name} currently has {topic.partitions} partition(s); "
+                f"{count} would not be an increase.",
+            )
+        self._check_partitions(count)
+        self._check_room(count - topic.partitions)
+
+    async def grow(self, topic_id: TopicId, count: int) -> Topic:
+        """Add partitions up to `count`. Raises as `check_growth` and `delete`."""
+
+        async def change() -> Topic:
+            topic = self._existing(topic_id)
+            self.check_growth(topic, count)
+            return await self._replace(topic, replace(topic, partitions=count))
+
+        return await self._changes.make(change)
+
+    async def change_configs(
+        self, topic_id: TopicId, altered: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> Topic:
+        """Replace the overrides by `altered(overrides)`, which may raise ApiError."""
+
+        async def change() -> Topic:
+            topic = self._existing(topic_id)
+            configs = MappingProxyType(dict(altered(topic.configs)))
+            return await self._replace(topic, replace(topic, configs=configs))
+
+        return await self._changes.make(change)
+
+    def _check_partitions(self, partitions: int) -> None:
+        if partitions <= 0:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                "Number of partitions was set to an invalid non-positive value.",
+            )
+        most = self._config.max_partitions_per_topic
+        if partitions > most:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"{partitions} partitions exceed the limit of {most} "
+                "(groupd.max.partitions.per.topic).",
+            )
+
+    def _check_room(self, added: int) -> None:
+        most = self._config.max_partitions
+        if self._partitions + added > most:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There are {self._partitions} partitions; {added} more would exceed the limit of "
+                f"{most} (groupd.max.partitions).",
+            )
+
+    def _existing(self, topic_id: TopicId) -> Topic:
+        topic = self._by_id.get(topic_id)
+        if topic is None:
+            raise id_not_hosted()
+        self.refuse_internal(topic)
+        return topic
+
+    @staticmethod
+    def refuse_internal(topic: Topic) -> None:
+        """Raises ApiError INVALID_TOPIC_EXCEPTION for a topic of the coordinators."""
+        if topic.internal:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"The internal topic {topic.name} can not be changed.",
+            )
+
+    def _fresh_id(self) -> TopicId:
+        # Kafka never uses ids that begin with "-" in their text form; the zero id means "none".
+        while True:
+            topic_id = self._new_topic_id()
+            if topic_id != NO_TOPIC_ID and topic_id not in self._by_id and topic_id[0] >> 2 != 62:
+                return topic_id
+
+    async def _put(self, topic: Topic, made_from: int) -> Topic:
+        """`made_from`: the first of the partitions that are made."""
+        made = range(made_from, min(topic.partitions, made_from + PARTITION_UNITS))
+        units = [unit_of(topic.name, topic.topic_id, partition) for partition in made]
+        configs = tuple(sorted(topic.configs.items()))
+        stored = await self._store.put_topic(
+            StoredTopic(topic.topic_id, topic.name, topic.partitions, configs, topic.first_epochs),
+            MadePartitions(made_from, units) if units else None,
+        )
+        return replace(topic, first_epochs=stored.first_epochs)
+
+    async def _replace(self, old: Topic, new: Topic) -> Topic:
+        new = await self._put(new, old.partitions)
+        self._change([(old, new)])
+        return new
+
+    async def read_all(self) -> None:
+        """See `catalogue_changes.Keeper`; so is `read`."""
+        topics = [_topic(row) for row in await self._store.topics()]
+        now = {topic.name: topic for topic in [*self._own_topics(), *topics]}
+        names = sorted(now.keys() | self._by_name.keys())
+        self._change([(self._by_name.get(name), now.get(name)) for name in names])
+        self._only_read = {topic.topic_id for topic in topics}
+
+    def _own_topics(self) -> Iterator[Topic]:
+        for name, topic_id in _OWN_TOPICS.items():
+            count = self._config.offsets_topic_num_partitions
+            if name == TRANSACTIONS_TOPIC:
+                count = self._config.transaction_state_log_num_partitions
+            yield Topic(topic_id, name, count, _OWN_CONFIGS, internal=True)
+
+    async def read(self, names: Sequence[str]) -> None:
+        """`names`: topic ids in hex. In a cluster a row may be read before the change that made it.
+        Then the next change of this topic counts as its creation."""
+        ids = [bytes.fromhex(name) for name in names]
+        stored = {row.topic_id: _topic(row) for row in await self._store.topics_by_id(ids)}
+        changes: dict[str, tuple[Topic | None, Topic | None]] = {}
+        made = False
+        for topic_id in ids:
+            old, new = self._by_id.get(topic_id), stored.get(topic_id)
+            if new is None:
+                self._only_read.discard(topic_id)
+            elif topic_id in self._only_read:
+                self._only_read.remove(topic_id)
+                made = True
+            elif old is None:
+                self._only_read.add(topic_id)
+            # A name may have gone over from one topic to another.
+            if old is not None and old.name not in changes:
+                changes[old.name] = (old, None)
+            if new is not None:
+                changes[new.name] = (self._by_name.get(new.name), new)
+        self._change(list(changes.values()), made=made)
+
+    def _change(
+        self, changes: Iterable[tuple[Topic | None, Topic | None]], *, made: bool = False
+    ) -> None:
+        """Replace topics by others of the same name; None: it is not there. Tell the listeners.
+        `made`: a topic that is known already was created by this version."""
+        created, changed, deleted = set(), set(), []
+        configured = False
+        for old, new in changes:
+            if old is not None:
+                self._take_out(old)
+            if new is not None:
+                self._put_in(new)
+                configured |= old is None or old.configs != new.configs
+            if new is not None and (old is None or old.topic_id != new.topic_id):
+                created.add(new.name)
+            elif new is not None and old is not None and old.partitions != new.partitions:
+                changed.add(new.name)
+            if old is not None and (new is None or old.topic_id != new.topic_id):
+                deleted.append((old.name, old.topic_id))
+        names = sorted(self._by_name)
+        self._shown = [self._by_name[name] for name in names if name != COMPACTED_TOPIC]
+        if created or deleted or changed or made:
+            version = self._changes.version
+            self._version = self._version + 1 if version is None else version
+            self.image = MetadataImage(
+                [self._images[name] for name in names],
+                self._version,
+                self._version if created or made else self.image.created_version,
+            )
+            delta = MetadataDelta(
+                self.image, frozenset(created), frozenset(changed), tuple(deleted)
+            )
+            for listener in self._listeners:
+                listener(delta)
+        if configured:
+            for told in self._config_listeners:
+                told()
+
+    def _take_out(self, topic: Topic) -> None:
+        del self._by_name[topic.name], self._by_id[topic.topic_id], self._images[topic.name]
+        if not topic.internal:
+            self._partitions -= topic.partitions
+        if self._collisions.get(collision_key(topic.name)) == topic.name:
+            del self._collisions[collision_key(topic.name)]
+
+    def _put_in(self, topic: Topic) -> None:
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._images[topic.name] = TopicImage(
+            topic.topic_id, topic.name, topic.partitions, topic.internal
+        )
+        if not topic.internal:
+            self._partitions += topic.partitions
+        if "." in topic.name or "_" in topic.name:
+            self._collisions[collision_key(topic.name)] = topic.name
+
+
+def _topic(row: StoredTopic) -> Topic:
+    configs = MappingProxyType(dict(row.configs))
+    return Topic(row.topic_id, row.name, row.partitions, configs, first_epochs=row.first_epochs)

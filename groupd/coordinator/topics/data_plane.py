@@ -1,0 +1,159 @@
+"""The data plane: topics, records and their administration on this node, as its parts.
+
+Start: `await start()` reads topics and configs, then requests may come;
+`coordinator.topics.requests` says which part answers which. Stop: `close()` once no more requests
+arrive; appends under way are waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from groupd.coordinator.catalogue_changes import CatalogueChanges
+from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
+from groupd.coordinator.core.types import Instant, RequestContext
+from groupd.coordinator.producers.transactions import (
+    MarkerTarget,
+    NoTransactions,
+    TransactionVerifier,
+)
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.ownership import Alone, Ownership
+from groupd.coordinator.runtime.unpacking import Unpacking
+from groupd.coordinator.security.quotas import Mutations, Quotas
+from groupd.coordinator.topics.appends import Appends, Writer
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.client_metrics import ClientMetrics
+from groupd.coordinator.topics.configs import Configs, TopicConfigs
+from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
+from groupd.coordinator.topics.fetch import Fetch, Wait, wait_for_event
+from groupd.coordinator.topics.fetch_sessions import FetchSessions
+from groupd.coordinator.topics.group_overrides import GroupOverrides
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.log_sizes import LogSizes
+from groupd.coordinator.topics.markers import TransactionMarkers
+from groupd.coordinator.topics.partition_host import PartitionHost
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.produce import Produce
+from groupd.coordinator.topics.produce_transactions import ProduceTransactions
+from groupd.coordinator.topics.producer_ids import ProducerIds
+from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.topics.time_search import TimeSearch
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.topics import (
+    RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
+from groupd.storage.log import Store
+
+
+class DataPlane:
+    """Makes all parts and keeps them.
+
+    `store` must be started. `writer` has the signature of `store.append` and serves calls in order.
+    `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID. `nodes` is read at every request.
+    `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
+    `ownership`: which partitions this node leads, by default all. `changes`: all changes of the
+    catalogue go through it, by default those of a node without a cluster. `elapsed`
+    measures long polls and the use of fetch sessions, which are a matter between sockets and stay
+    in real time when `now` does not. `work` takes what is long. `quotas`: those of its clients, by
+    default none. `wait` is for tests.
+    """
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        store: Store,
+        *,
+        new_topic_id: Callable[[], TopicId],
+        new_id: Callable[[], str],
+        now: Callable[[], Instant],
+        nodes: Sequence[Node],
+        elapsed: Callable[[], Instant],
+        work: LongWork,
+        writer: Writer,
+        offsets_view: CoordinatorLogView,
+        offsets_markers: MarkerTarget,
+        wait: Wait = wait_for_event,
+        ownership: Ownership | None = None,
+        changes: CatalogueChanges | None = None,
+        quotas: Quotas | None = None,
+    ) -> None:
+        self.quotas = quotas or Quotas(config, lambda: now().monotonic_ms)
+        self.config = config
+        self.store = store
+        self.now = now
+        self.work = work
+        self.time_search = TimeSearch(Unpacking(work), config.produce_unpacked_max_bytes)
+        ownership = ownership or Alone(config.node_id)
+        self.layout = Layout(config.node_id, nodes, ownership)
+        self.changes = changes = changes or CatalogueChanges()
+        self.catalogue = TopicCatalogue(store, config, new_topic_id, changes, now().wall_ms)
+        self.broker_configs = BrokerConfigs(store, changes, config, self.layout)
+        self.client_metrics = ClientMetrics(store, changes)
+        self.telemetry = Telemetry(self.client_metrics, config, now, new_topic_id)
+        self.group_overrides = GroupOverrides(store, changes, self.broker_configs)
+        self.configs = Configs(
+            {
+                RESOURCE_GROUP: self.group_overrides,
+                RESOURCE_CLIENT_METRICS: self.client_metrics,
+                RESOURCE_BROKER: self.broker_configs,
+                RESOURCE_TOPIC: TopicConfigs(self.catalogue, self.broker_configs),
+            },
+            work,
+        )
+        self.partitions = Partitions(self.catalogue, store, offsets_view, ownership)
+        self._appends = Appends(self.partitions, writer)
+        self.host = PartitionHost(self.partitions, self._appends)
+        self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
+        where = self.partitions, self.layout
+        self.produce = Produce(
+            *where, self._appends, self._transactions, self.broker_configs, now, work
+        )
+        self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
+        self.producer_ids = ProducerIds(store)
+        self.log_sizes = LogSizes(store)
+        self.fetch_sessions = FetchSessions(config, new_id)
+        self.fetch = Fetch(
+            *where, self.fetch_sessions, config, work, elapsed, wait, quotas=self.quotas
+        )
+
+    def verify_with(self, verifier: TransactionVerifier, logs: CoordinatorLogView) -> None:
+        """The transaction coordinator, which itself needs this data plane's `markers`, and its
+        logs."""
+        self._transactions.verifier = verifier
+        self.partitions.transactions_view = logs
+
+    async def start(self) -> None:
+        """Load what the store knows. Raises LogError."""
+        await self.catalogue.load()
+        await self.broker_configs.load()
+        await self.group_overrides.load()
+        await self.client_metrics.load()
+
+    async def create_missing(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Create those of (name, partitions) that are not there. Raises ConfigError, LogError."""
+        for name, partitions in topics:
+            try:
+                if self.catalogue.topic(name) is None:
+                    await self.catalogue.create(name, partitions, {})
+            except ApiError as error:
+                if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                    continue  # Another node of the cluster has just created it.
+                raise ConfigError(f"--topic {name}:{partitions}: {error.message}") from error
+
+    def mutations(self, context: RequestContext, strict_from: int = 0) -> Mutations:
+        """What a request may create and delete. `strict_from`: the version of its API from which on
+        more than that is refused."""
+        limit = self.quotas.mutation_limit(context.principal, context.client_id)
+        return self.quotas.mutations(limit, strict=context.api_version >= strict_from)
+
+    async def close(self) -> None:
+        """Let appends under way finish and wake every waiting fetch. The store stays open."""
+        await self._appends.close()
+        await self.partitions.close()

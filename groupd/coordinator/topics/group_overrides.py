@@ -1,0 +1,72 @@
+"""The configs of groups (resource GROUP) that clients have set. Which keys there are and what their
+values may be is decided by `coordinator.core.group_configs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from groupd.coordinator.catalogue_changes import CatalogueChanges
+from groupd.coordinator.config.keys import Wanted, changes_to
+from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
+from groupd.coordinator.core import group_configs
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.broker_keys import INTERNAL_KEYS
+from groupd.coordinator.topics.overrides import Overrides
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.topics import (
+    RESOURCE_GROUP,
+    AlterResource,
+    ConfigSynonym,
+    ConfigValue,
+)
+from groupd.storage.log import Catalogue
+
+
+class GroupOverrides(Overrides):
+    """Overrides by group id; the group need not exist."""
+
+    def __init__(self, store: Catalogue, changes: CatalogueChanges, broker: BrokerConfigs) -> None:
+        super().__init__(
+            store,
+            changes,
+            RESOURCE_GROUP,
+            lambda key: True,
+            broker.config.max_group_configs,
+            "groups with configs (groupd.max.group.configs)",
+        )
+        self._broker = broker
+
+    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+        """Keys with their effective values, and where these come from; internal ones only if the
+        group or the broker has set them (KAFKA-20409, KAFKA-20930)."""
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        overrides = self.of(name)
+        described = (
+            self._with_synonyms(value, value.name in overrides)
+            for value in group_configs.describe(self._broker.config, overrides)
+            if wanted is None or value.name in wanted
+        )
+        keys = group_configs.GROUP_CONFIGS.keys
+        return [
+            one
+            for one in described
+            if one.source != SOURCE_DEFAULT or keys[one.name].broker_key not in INTERNAL_KEYS
+        ]
+
+    def _with_synonyms(self, value: ConfigValue, own: bool) -> ConfigValue:
+        broker_key = group_configs.GROUP_CONFIGS.keys[value.name].broker_key
+        assert broker_key is not None
+        synonyms = self._broker.synonyms(broker_key)
+        if own:
+            synonyms = (ConfigSynonym(value.name, value.value, SOURCE_GROUP), *synonyms)
+        source = synonyms[0].source
+        return replace(value, source=source, is_default=not own, synonyms=synonyms)
+
+    def check_altered(self, name: str) -> None:
+        group_configs.check_altered(name)
+
+    def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
+        return group_configs.alter(self._broker.config, current, changes_to(asked, current))

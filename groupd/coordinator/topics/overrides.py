@@ -1,0 +1,146 @@
+"""Configs that clients have set on resources of one kind: in memory over the store.
+
+One change at a time, see `coordinator.catalogue_changes`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from groupd.coordinator.catalogue_changes import CatalogueChanges, configs_of
+from groupd.coordinator.config.keys import Wanted
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.topics import AlterResource, ConfigValue
+from groupd.storage.log import Catalogue, ConfigEntry
+
+OverridesListener = Callable[[str, Mapping[str, str]], None]
+"""(name of the resource, its overrides now)."""
+
+
+NAME_MAX = 1000
+"""Characters of the name of a resource: a table of them stays small."""
+
+
+class Overrides(ABC):
+    """Overrides by resource name. Keys in the store that `accepts(key)` denies are something else.
+    `most`: how many resources may have some; `kind`: what they are called in an error.
+
+    A subclass says what may be altered (`check_altered`, `altered`), and how it is described.
+    """
+
+    def __init__(
+        self,
+        store: Catalogue,
+        changes: CatalogueChanges,
+        resource_type: int,
+        accepts: Callable[[str], bool],
+        most: int,
+        kind: str,
+    ) -> None:
+        self._store = store
+        self._resource_type = resource_type
+        self._accepts = accepts
+        self._most = most
+        self._kind = kind
+        self._changes = changes
+        self._listeners: list[OverridesListener] = []
+        self._overrides: dict[str, dict[str, str]] = {}
+        changes.follow(configs_of(resource_type), self)
+
+    async def load(self) -> None:
+        """Read the store and tell the listeners what differs. Raises LogError."""
+        await self._changes.make(self.read_all)
+
+    async def read_all(self) -> None:
+        """See `catalogue_changes.Keeper`; so is `read`."""
+        now = self._by_name(await self._store.configs())
+        self._replace(now, now.keys() | self._overrides.keys())
+
+    async def read(self, names: Sequence[str]) -> None:
+        rows = await self._store.configs_of(self._resource_type, names)
+        self._replace(self._by_name(rows), names)
+
+    def _by_name(self, rows: Iterable[tuple[int, str, str, str]]) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for resource_type, name, key, value in rows:
+            if resource_type == self._resource_type and self._accepts(key):
+                found.setdefault(name, {})[key] = value
+        return found
+
+    def _replace(self, now: Mapping[str, dict[str, str]], names: Iterable[str]) -> None:
+        """Set the overrides of `names` to those of `now`; tell the listeners what differs."""
+        different = [name for name in sorted(names) if self.of(name) != now.get(name, {})]
+        for name in different:
+            self._set(name, now.get(name, {}))
+        for name in different:
+            self._tell(name)
+
+    def _set(self, name: str, overrides: dict[str, str]) -> None:
+        if overrides:
+            self._overrides[name] = overrides
+        else:
+            self._overrides.pop(name, None)
+
+    def add_listener(self, listener: OverridesListener) -> None:
+        self._listeners.append(listener)
+
+    def all(self) -> dict[str, dict[str, str]]:
+        """A copy of everything."""
+        return {name: dict(overrides) for name, overrides in self._overrides.items()}
+
+    def of(self, name: str) -> Mapping[str, str]:
+        return self._overrides.get(name, {})
+
+    def names(self) -> list[str]:
+        """The resources that have overrides, sorted."""
+        return sorted(self._overrides)
+
+    @abstractmethod
+    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+        """The configs of a resource that are wanted. Raises ApiError."""
+
+    @abstractmethod
+    def check_altered(self, name: str) -> None:
+        """Raises ApiError if no resource of this name may have overrides."""
+
+    @abstractmethod
+    def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
+        """The overrides after the changes that are asked for. Raises ApiError."""
+
+    async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
+        """Apply all changes of the request, or none. Raises ApiError (nothing has changed), and
+        LogError."""
+        name = asked.name
+        self.check_altered(name)
+        if len(name) > NAME_MAX:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"A name of {len(name)} characters; at most {NAME_MAX} are allowed.",
+            )
+
+        async def change() -> None:
+            current = self.of(name)
+            wanted = self.altered(asked, current)
+            if wanted and not current and len(self._overrides) >= self._most:
+                raise ApiError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"The limit of {self._most} {self._kind} is reached.",
+                )
+            if validate_only:
+                return
+            different = [
+                ConfigEntry(self._resource_type, name, key, wanted.get(key))
+                for key in sorted(current.keys() | wanted.keys())
+                if current.get(key) != wanted.get(key)
+            ]
+            await self._store.put_configs(different)
+            self._set(name, wanted)
+            self._tell(name)
+
+        await self._changes.make(change)
+
+    def _tell(self, name: str) -> None:
+        overrides = dict(self.of(name))
+        for listener in self._listeners:
+            listener(name, overrides)

@@ -1,0 +1,396 @@
+"""TransactionCoordinator: the shards of transactional ids that this node serves, with their timers.
+
+An id belongs to the shard that Kafka's hash names. Requests are coroutines: the table of the shard
+decides at once, the answer waits until the change is durable. Ids of shards that are not here are
+refused with NOT_COORDINATOR. Also the `TransactionVerifier` of the partitions. Time and producer
+ids are injected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+import structlog
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.slices import chunks
+from groupd.coordinator.producers.transactions import (
+    MarkerTarget,
+    TopicPartition,
+    TransactionalWrite,
+)
+from groupd.coordinator.runtime.clock import Alarm, Clock
+from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.topics.names import transactions_log_name
+from groupd.coordinator.transactions.legacy import LegacyLog
+from groupd.coordinator.transactions.metadata import (
+    EPOCH_BUMPS,
+    Answer,
+    Change,
+    NeedsProducerId,
+    Step,
+)
+from groupd.coordinator.transactions.shard import TransactionShard
+from groupd.coordinator.transactions.state_log import StateLog
+from groupd.coordinator.transactions.surroundings import MarkerCounts, Surroundings
+from groupd.coordinator.transactions.table import TransactionTable
+from groupd.coordinator.transactions.trimmer import CHUNK
+from groupd.coordinator.transactions.view import TransactionsView
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import InitProducerIdRequest
+from groupd.protocol.messages.transactions import EndTxnRequest
+from groupd.storage.log import LogError, LogState, MeasuredLogs
+from groupd.storage.units import OwnedUnit
+
+log = structlog.get_logger("groupd.transactions")
+
+VERIFY_WAIT_MS = 100
+"""How long a write waits for the id's pending change (the completion of the transaction before,
+another partition's add) before the producer has to try again."""
+
+Decide = Callable[[TransactionTable, int, int | None], Step]
+"""(table, wall clock in ms, a producer id that is not used yet or None) -> what a request leads to.
+Raises ApiError, NeedsProducerId."""
+
+NextProducerId = Callable[[], Awaitable[int]]
+"""Gives a producer id that was never given before. Raises LogError."""
+
+
+class TransactionCoordinator:
+    """Everything about transactional ids on this node."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        logs: MeasuredLogs,
+        writer: LogWriter,
+        clock: Clock,
+        next_producer_id: NextProducerId,
+        markers: MarkerTarget,
+        *,
+        served: Collection[int] | None = None,
+        may_answer: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`served`: the shards of this node from the start, by default all. `may_answer()`: whether
+        this node may answer from memory now."""
+        self.counts: Counter[str] = Counter()
+        """committed, aborted, timed_out, expired: since the start."""
+        self.marker_counts = MarkerCounts()
+        self.shards: dict[int, TransactionShard] = {}
+        """The shards of this node, by number, but those in `_unused`."""
+        self._unused: dict[int, LogState] = {}
+        """Shards whose logs are open and empty. Each is made when the first of its ids comes, since
+        most of them are never needed where a broker is started for a test."""
+        self.view = TransactionsView(self.shards, self._unused)
+        self.may_answer = may_answer
+        self._config = config
+        self._shard_count = config.transaction_state_log_num_partitions
+        self._logs = logs
+        self._clock = clock
+        self._next_producer_id = next_producer_id
+        self._change_waiters = _ChangeWaiters(clock)
+        self._expiry: asyncio.Task[None] | None = None
+        self._abort_alarm = Alarm(clock, self._abort_timed_out)
+        self._expire_alarm = Alarm(clock, self._expire)
+        self._legacy = LegacyLog(config, logs)
+        self._around = Surroundings(
+            config=config,
+            logs=logs,
+            writer=writer,
+            clock=clock,
+            markers=markers,
+            legacy=self._legacy,
+            counts=self.counts,
+            marker_counts=self.marker_counts,
+            ids_in_all=self._count_ids,
+            on_loaded=self._set_alarms,
+            on_settled=self._change_waiters.wake,
+            on_progress=self.view.waiters.wake,
+        )
+        self._to_load = list(range(self._shard_count) if served is None else served)
+
+    def take(self, number: int, owned: OwnedUnit | None = None) -> TransactionShard:
+        """A shard that this node serves from now on; it is not loaded yet."""
+        shard = self.shards[number] = TransactionShard(number, self._around, owned)
+        return shard
+
+    def leave(self, shard: TransactionShard) -> None:
+        """A shard, ended, that another node serves from now on."""
+        if self.shards.get(shard.number) is shard:
+            del self.shards[shard.number]
+
+    def shard(self, number: int) -> TransactionShard | None:
+        """One of the shards of this node; None for another node's, and before `load`."""
+        opened = self._unused.pop(number, None)
+        if opened is not None:
+            self.take(number).log.begin(opened)
+        return self.shards.get(number)
+
+    # Life ---------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Read the logs; a shard for which that fails refuses requests until a later attempt
+        succeeds."""
+        if not self._to_load:
+            return
+        opened: Mapping[str, LogState] = {}
+        alone = False
+        try:
+            opened = await self._logs.open_many([*map(transactions_log_name, self._to_load)])
+            alone = not await self._legacy.epochs()
+        except LogError as error:
+            log.error("the logs of transactional ids cannot be opened", reason=str(error))
+        self._set_alarms()
+        shards = []
+        for number in self._to_load:
+            state = opened.get(transactions_log_name(number))
+            if state is not None and not state.next_offset and alone:
+                self._unused[number] = state
+            else:
+                shards.append((self.take(number), state))
+        self._to_load = []
+        for shard, state in shards:
+            await shard.log.load_first(state)
+
+    async def close(self) -> None:
+        """Refuse what is new, let markers under way be written. What was accepted becomes
+        durable and is answered as long as the writer runs."""
+        shards = list(self.shards.values())
+        self._unused.clear()
+        self._to_load = []
+        for shard in shards:
+            shard.close()
+        self._abort_alarm.cancel()
+        self._expire_alarm.cancel()
+        self._change_waiters.wake_all()
+        if self._expiry is not None:
+            await asyncio.wait([self._expiry])
+        for shard in shards:
+            await shard.log.closed()
+        # At the same time: each may wait for its markers.
+        await asyncio.gather(*[shard.ended() for shard in shards if shard.busy])
+
+    @property
+    def loading(self) -> int:
+        """Shards of this node that do not serve yet."""
+        return len(self._to_load) + sum(not shard.active for shard in self.shards.values())
+
+    @property
+    def ending(self) -> bool:
+        """Whether a transaction that is decided is being ended right now."""
+        return any(shard.markers.busy for shard in self.shards.values())
+
+    def now_ms(self) -> int:
+        """Wall clock: what is persisted is counted by it."""
+        return self._clock.now().wall_ms
+
+    def _count_ids(self) -> int:
+        return sum([len(shard.log.table.entries) for shard in self.shards.values()])
+
+    def _set_alarms(self) -> None:
+        now_ms = self._clock.now().monotonic_ms
+        self._abort_alarm.at_latest(now_ms + self._config.transaction_abort_interval_ms)
+        self._expire_alarm.at_latest(now_ms + self._config.transaction_expiration_interval_ms)
+
+    # Shards -------------------------------------------------------------------------------
+
+    def check_answers(self) -> None:
+        """Raises ApiError COORDINATOR_NOT_AVAILABLE while nothing may be answered from memory."""
+        if not self.may_answer():
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def table_of(self, transactional_id: str) -> TransactionTable:
+        """The table that has the id, if it is known. Raises ApiError INVALID_REQUEST, or while
+        this node cannot answer for the id."""
+        return self._log_of(transactional_id).serving()
+
+    def tables(self) -> list[TransactionTable]:
+        """The tables of all shards of this node. Raises ApiError as `table_of`."""
+        self.check_answers()
+        self._check_begun()
+        return [shard.log.serving() for shard in self.shards.values()]
+
+    def _check_begun(self) -> None:
+        if self._to_load:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _log_of(self, transactional_id: str | None) -> StateLog:
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        self.check_answers()
+        number = partition_for(transactional_id, self._shard_count)
+        shard = self.shards.get(number) or self.shard(number)
+        if shard is None:
+            self._check_begun()
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return shard.log
+
+    # Requests -----------------------------------------------------------------------------
+
+    async def init_producer_id(self, request: InitProducerIdRequest) -> Answer:
+        """InitProducerId with a transactional id. Here and in the methods below an error is in the
+        answer."""
+        return await self._step(
+            request.transactional_id,
+            lambda table, now_ms, fresh_id: table.init_producer_id(request, now_ms, fresh_id),
+        )
+
+    async def add_partitions(self, write: TransactionalWrite, *, client_version: int) -> ErrorCode:
+        answer = await self._step(
+            write.transactional_id,
+            lambda table, now_ms, _: table.add_partitions(write, client_version, now_ms),
+        )
+        return answer.error
+
+    async def end(self, request: EndTxnRequest, *, client_version: int) -> Answer:
+        return await self._step(
+            request.transactional_id,
+            lambda table, now_ms, fresh_id: table.end(request, client_version, now_ms, fresh_id),
+        )
+
+    def check(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
+        """Tells for each partition whether it is in the open transaction; adds nothing."""
+        try:
+            return self.table_of(write.transactional_id).verify(write)
+        except ApiError as error:
+            return dict.fromkeys(write.partitions, error.code)
+
+    async def verify(
+        self, write: TransactionalWrite, *, add: bool
+    ) -> dict[TopicPartition, ErrorCode]:
+        """See `TransactionVerifier`. If a change is pending this waits for it, but not for long."""
+        until_ms = self._clock.now().monotonic_ms + VERIFY_WAIT_MS
+        while True:
+            if add:
+                code = await self.add_partitions(write, client_version=EPOCH_BUMPS)
+                codes = dict.fromkeys(write.partitions, code)
+            else:
+                codes = self.check(write)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in codes.values():
+                break
+            if not await self._change_waiters.wait(write.transactional_id, until_ms):
+                break
+        return {
+            partition: ErrorCode.INVALID_PRODUCER_EPOCH
+            if code is ErrorCode.PRODUCER_FENCED
+            else code
+            for partition, code in codes.items()
+        }
+
+    async def _step(self, transactional_id: str | None, decide: Decide) -> Answer:
+        fresh_id: int | None = None
+        try:
+            while True:
+                # Anew after every wait: the shard may have left and come back.
+                state_log = self._log_of(transactional_id)
+                try:
+                    step = decide(state_log.serving(), self._clock.now().wall_ms, fresh_id)
+                except NeedsProducerId:
+                    fresh_id = await self._fresh_id()
+                    continue
+                if isinstance(step, Change):
+                    self._set_alarms()
+                    await state_log.append(step)
+                    return step.answer
+                return step
+        except ApiError as error:
+            return Answer(error.code)
+
+    async def _fresh_id(self) -> int:
+        try:
+            return await self._next_producer_id()
+        except LogError as error:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+
+    # Time ---------------------------------------------------------------------------------
+
+    def _abort_timed_out(self) -> None:
+        for shard in self._at_work():
+            for transactional_id in shard.log.table.timed_out(self._clock.now().wall_ms):
+                shard.spawn(self._abort(transactional_id))
+        if any(shard.log.table.ongoing for shard in self.shards.values()):
+            self._set_alarms()
+
+    def _at_work(self) -> list[TransactionShard]:
+        """The shards with ids that may be changed now, in order."""
+        if not self.may_answer():
+            return []
+        return [
+            shard
+            for _, shard in sorted(self.shards.items())
+            if shard.active and shard.log.table.entries
+        ]
+
+    async def _abort(self, transactional_id: str) -> None:
+        aborted = False
+
+        def decide(table: TransactionTable, now_ms: int, fresh_id: int | None) -> Step:
+            nonlocal aborted
+            change = table.abort_timed_out(transactional_id, now_ms, fresh_id)
+            aborted = change is not None
+            return change or Answer()
+
+        answer = await self._step(transactional_id, decide)
+        if aborted and answer.error is ErrorCode.NONE:
+            self.counts["timed_out"] += 1
+            log.info("transaction timed out", id=transactional_id)
+        elif answer.error is not ErrorCode.NONE:
+            log.warning("timed out, not aborted", id=transactional_id, error=answer.error.name)
+
+    def _expire(self) -> None:
+        shards = self._at_work()
+        if shards and (self._expiry is None or self._expiry.done()):
+            self._expiry = asyncio.get_running_loop().create_task(self._forget_unused(shards))
+        interval_ms = self._config.transaction_expiration_interval_ms
+        self._expire_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
+
+    async def _forget_unused(self, shards: list[TransactionShard]) -> None:
+        """Forget ids that were not used for long, some at a time, with turns for others in
+        between."""
+        for shard in shards:
+            state_log, table = shard.log, shard.log.table
+            for some in chunks(list(table.entries), CHUNK):
+                if not state_log.serves(table):
+                    break
+                for change in table.expired(some, self._clock.now().wall_ms):
+                    state_log.append(change)
+                await asyncio.sleep(0)
+
+
+class _ChangeWaiters:
+    """Requests that wait, not for long, until their transactional id takes changes again."""
+
+    __slots__ = ("_clock", "_waiting")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    async def wait(self, transactional_id: str, until_ms: int) -> bool:
+        """True after `wake`, False at `until_ms` (monotonic) or if that has passed."""
+        if self._clock.now().monotonic_ms >= until_ms:
+            return False
+        over = asyncio.Event()
+        waiting = self._waiting.setdefault(transactional_id, set())
+        waiting.add(over)
+        timer = self._clock.call_at(until_ms, over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
+            waiting.discard(over)
+            # After `wake` others may wait anew, in a set of their own.
+            if not waiting and self._waiting.get(transactional_id) is waiting:
+                del self._waiting[transactional_id]
+        return self._clock.now().monotonic_ms < until_ms
+
+    def wake(self, transactional_id: str) -> None:
+        for event in self._waiting.pop(transactional_id, set()):
+            event.set()
+
+    def wake_all(self) -> None:
+        for transactional_id in list(self._waiting):
+            self.wake(transactional_id)
