@@ -39,6 +39,8 @@ COLLECTOR := tests/tracing/collector/target/collector
 # uv, which is in the environment itself, installs packages from the index, or from another one that UV_DEFAULT_INDEX names.
 export UV_SYSTEM_CERTS := true
 export UV_PYTHON_DOWNLOADS := never
+# As pip does. Otherwise many processes at once compile what they import.
+export UV_COMPILE_BYTECODE := true
 # Nor does npm look at the certificates of the machine by itself. (Debian's; empty elsewhere.)
 NODE_EXTRA_CA_CERTS ?= $(wildcard /etc/ssl/certs/ca-certificates.crt)
 export NODE_EXTRA_CA_CERTS

@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 
+from groupd.coordinator.runtime.thread_turns import threads_have_short_turns
 from groupd.storage.memory import MemoryStore
 from groupd.storage.open import create_store
 from tests.unit.cleaning.harness import Bench
+
+
+@pytest.fixture(autouse=True)
+def short_turns() -> Iterator[None]:
+    """As in a daemon: beside a test that never rests, the threads of SQLite otherwise starve."""
+    before = sys.getswitchinterval()
+    threads_have_short_turns()
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture(params=["memory", "sqlite"])

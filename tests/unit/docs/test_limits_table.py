@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from groupd.coordinator import log_limits
+from groupd.coordinator.admin import access, http_body, http_server, kinds
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.coordinator.security import audit, quota_entities
 from groupd.coordinator.security.sasl import oauthbearer, plain, scram
 from groupd.coordinator.server import (
-    admin_access,
-    admin_http,
-    admin_kinds,
-    http_body,
     judge,
-    log_limits,
     receiving,
     recent_failures,
     sasl_gate,
@@ -35,7 +32,7 @@ AMOUNT = re.compile(r"(\d+)(?: (min|s|KiB|MiB)\b)?")
 UNITS = {"": 1, "s": 1000, "min": 60_000, "KiB": 1024, "MiB": 1024 * 1024}
 """The factors of the units: settings count in milliseconds and bytes."""
 
-PLACES = admin_kinds.PLACES.values()
+PLACES = kinds.PLACES.values()
 CONSTANTS = {
     "TLS records without data, such as those with new keys": (
         f"{tls_connection.SILENT_MAX} of a connection"
@@ -47,7 +44,7 @@ CONSTANTS = {
         f"{receiving.READ_BYTES // 1024} KiB of a connection"
     ),
     "connections to it without a request": (
-        f"{admin_http.UNASKED_MAX}, for {admin_http.REQUEST_TIMEOUT_S:.0f} s each"
+        f"{http_server.UNASKED_MAX}, for {http_server.REQUEST_TIMEOUT_S:.0f} s each"
     ),
     "head of a request to it": f"{http_body.READ_BYTES // 1024} KiB",
     "a message of OAUTHBEARER; of PLAIN and SCRAM": (
@@ -57,7 +54,7 @@ CONSTANTS = {
         f"{judge.WAITING_BYTES_MAX // 1024**2} MiB"
     ),
     "wrong tokens of one address there": (
-        f"{admin_access.FAILURES_MAX} in {recent_failures.WINDOW_S:.0f} s"
+        f"{access.FAILURES_MAX} in {recent_failures.WINDOW_S:.0f} s"
     ),
     "lines of one event in the log": (f"{log_limits.LINES_MAX} in {log_limits.WINDOW_S:.0f} s"),
     "the admin port: [places](operating.md#when-many-ask)": (
