@@ -33,7 +33,7 @@ from groupd.coordinator.core.types import (
 )
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.clock import Alarm, elapsed_ns
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
@@ -51,6 +51,10 @@ from groupd.storage.units import OwnedUnit
 __all__ = ["ShardRuntime", "CoordinatorState"]
 
 log = structlog.get_logger("groupd.shard")
+
+LINGER_MS = 50
+"""Records that nobody waits for are written with the next ones that somebody waits for, or after
+this time. So what a lone consumer's first heartbeat and its target lead to is one group commit."""
 
 
 class ShardRuntime:
@@ -86,6 +90,7 @@ class ShardRuntime:
         self._commit_timeout = CommitTimeout(
             clock, config.offsets_commit_timeout_ms, partition, lambda: self._journal
         )
+        self._unhurried = Alarm(clock, self._write_open)
         self._reload = Reload(clock, self, "shard", shard=partition)
         self.missed: list[tuple[str, TopicId]] = []
         """Topics, deleted while nobody served the shard, whose offsets it forgets once loaded."""
@@ -133,6 +138,7 @@ class ShardRuntime:
         self._deadlines.cancel()
         self._commit_timeout.cancel()
         self._reload.cancel()
+        self._write_open()
         if was_active:
             self._last_answers(self.shard.unload)
         self._around.on_progress(self.partition)
@@ -276,9 +282,17 @@ class ShardRuntime:
                 self._fail(ErrorCode.NOT_COORDINATOR)
                 self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
                 return False
-        self._writer.mark(self)
-        self._commit_timeout.arm()
+        if outcome.replies or outcome.completion is not None:
+            self._writer.mark(self)
+            self._commit_timeout.arm()
+        else:
+            self._unhurried.at_latest(now_ms + LINGER_MS)
         return True
+
+    def _write_open(self) -> None:
+        """Write what nobody waits for."""
+        if not self._journal.idle:
+            self._writer.mark(self)
 
     def _replay(self, records: list[Record], transaction: tuple[int, int] | None) -> None:
         offset = self._journal.next_offset
@@ -326,6 +340,7 @@ class ShardRuntime:
         if gate is None or not self._journal.park(gate, replies):
             answer_all(replies)
         else:
+            self._writer.mark(self)
             self._commit_timeout.arm()
 
     def _task_done(self, shard: GroupCoordinatorShard, task: Task, result: Any) -> None:
@@ -379,6 +394,7 @@ class ShardRuntime:
         self.state = CoordinatorState.FAILED
         self._deadlines.cancel()
         self._commit_timeout.cancel()
+        self._unhurried.cancel()
         self._reload.start(0)
         self._lose_writes(code)
         self._last_answers(self.shard.unload)
