@@ -78,8 +78,7 @@ class Runner(Protocol):
 
 
 class Transactions:
-    """A `Runner`. Runs up to `connections` transactions at a time, in the order of the calls; any number may
-    wait."""
+    """A `Runner` of up to `connections` transactions at a time; any number may wait."""
 
     def __init__(self, connect: Connect, connections: int, is_dead: IsDead | None = None) -> None:
         self._connect = connect
@@ -129,8 +128,8 @@ class Transactions:
 
 
 def transact(connection: Connection, work: Callable[[Connection], T]) -> T:
-    """One transaction. A connection on which something has failed is invalid afterwards: a statement
-    may still be under way."""
+    """One transaction. A connection on which something has failed is invalid afterwards: a
+    statement may still be under way."""
     usable = False
     try:
         transaction = connection.begin()
