@@ -13,7 +13,7 @@ from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import EventKind, Outcome
 from groupd.coordinator.runtime import broker
-from groupd.coordinator.runtime.shard_runtime import LINGER_MS
+from groupd.coordinator.runtime.log_shard import LINGER_MS
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.shard_timers import EXPIRE_RETRY_MS
 from groupd.protocol.errors import ErrorCode
