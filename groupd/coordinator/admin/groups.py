@@ -69,7 +69,7 @@ def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
     by `work`. `watch`: the lag of groups. `ends`: where the logs end that this process has open;
-    for all others, or if it is None, the last round of `watch` tells. `mover`: knows who moved
+    for all others the last round of `watch` tells. `mover`: knows who moved
     offsets. `elsewhere(group_id)`: the node that serves a group which this one does not; None: it
     is served here."""
 
@@ -77,7 +77,7 @@ class GroupRoutes:
         self,
         broker: Broker,
         work: LongWork,
-        ends: Ends | None,
+        ends: Ends,
         watch: LagWatch,
         mover: OffsetMover,
         elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,

@@ -1,4 +1,4 @@
-"""`groupd serve --workers N` on PostgreSQL: N nodes of the cluster in one machine.
+"""`groupd serve --workers N`: N nodes of a cluster over PostgreSQL in one machine.
 
 This process is the first of them and starts the others, each a `groupd serve --cluster` of its own
 that nothing goes through this one for. A node that ends is started again. They end with this
@@ -21,11 +21,10 @@ from groupd.coordinator.cli.parse import host_port
 from groupd.coordinator.cli.serve_flags import ServeFlags, words_of
 from groupd.coordinator.daemon.daemon import CannotStart, Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
-from groupd.coordinator.workers.spawn import module_path
-from groupd.coordinator.workers.worker_nodes import PORT_MAX
 
 log = structlog.get_logger("groupd.cluster")
 
+PORT_MAX = 65_535
 USAGE = 2
 """The exit code of a start that cannot work."""
 RESTART_S = 1.0
@@ -147,7 +146,12 @@ def _command(flags: ServeFlags, options: DaemonOptions, index: int) -> list[str]
 
 def _environment(flags: ServeFlags) -> dict[str, str]:
     """The URL may have a password, which nobody is to see in a list of processes."""
-    return {**os.environ, "GROUPD_STORE": flags.store or "", "PYTHONPATH": module_path()}
+    return {**os.environ, "GROUPD_STORE": flags.store or "", "PYTHONPATH": _module_path()}
+
+
+def _module_path() -> str:
+    """The path of modules of this process, as PYTHONPATH for another one."""
+    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
 
 
 def _beside(address: tuple[str, int], index: int) -> str:
