@@ -54,5 +54,5 @@ def wait_for_offsets(peer: Peer, group: str, topic: str, partitions: int) -> Non
 
 
 def longest_stall_ms(host: str, port: int) -> float:
-    """The longest stall of groupd's event loops, of which each process has one."""
+    """The longest stall of groupd's event loop."""
     return max(sample.value * 1000 for sample in samples(f"http://{host}:{port}", STALL))

@@ -29,7 +29,15 @@ from groupd.coordinator.server.connection import Connection
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.testing.clock import ManualClock
 from tests.support.raw import frame, request, string
-from tests.unit.server.harness import HEARTBEAT, Client, FakeTransport, heartbeat, join, produce
+from tests.unit.server.harness import (
+    HEARTBEAT,
+    Client,
+    FakeTransport,
+    heartbeat,
+    join,
+    produce,
+    send_frame,
+)
 from tests.unit.server.test_decoding import describe, until_pending
 from tests.unit.server.test_long_replies import DESCRIBE, LONG, ask
 

@@ -18,6 +18,7 @@ from tests.unit.server.harness import (
     join,
     produce,
     reply_to,
+    send_frame,
     sync,
 )
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from groupd.coordinator.server.decoding import AT_ONCE
 from groupd.protocol.messages.groups import DescribeGroupsRequest
 from tests.support.raw import frame, request
-from tests.unit.server.harness import Client, heartbeat
+from tests.unit.server.harness import Client, heartbeat, send_frame
 
 DESCRIBE = 15
 

@@ -37,17 +37,18 @@ class SiblingsDaemon(Daemon):
 
     def __init__(self, options: DaemonOptions, flags: ServeFlags) -> None:
         super().__init__(options)
+        self._flags = flags
         self._siblings = [
-            _Sibling(index, _command(flags, options, index), _environment(flags))
-            for index in range(1, flags.workers)
+            _Sibling(index, _command(flags, options, index)) for index in range(1, flags.workers)
         ]
 
     async def start(self) -> None:
         try:
             # First: the tables are made by one node.
             await super().start()
+            environment = _environment(self._flags)
             for one in self._siblings:
-                one.launch()
+                one.launch(environment)
             for one in self._siblings:
                 await one.ready.wait()
                 if one.refused:
@@ -67,22 +68,21 @@ class _Sibling:
     """A process that is started again when it ends. `ready`: it has served, or `refused` to: then
     it would refuse again."""
 
-    def __init__(self, index: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, index: int, command: Sequence[str]) -> None:
         self.ready = asyncio.Event()
         self.refused = False
         self._index = index
         self._command = command
-        self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def launch(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._supervise())
+    def launch(self, environment: Mapping[str, str]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._supervise(environment))
 
-    async def _supervise(self) -> None:
+    async def _supervise(self, environment: Mapping[str, str]) -> None:
         while True:
             try:
-                code = await self._run()
+                code = await self._run(environment)
             except OSError as error:
                 log.warning("a node cannot be started", number=self._index, reason=str(error))
             else:
@@ -93,12 +93,12 @@ class _Sibling:
                 log.warning("a node has ended: it is started again", number=self._index, code=code)
             await asyncio.sleep(RESTART_S)
 
-    async def _run(self) -> int:
+    async def _run(self, environment: Mapping[str, str]) -> int:
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env=self._environment,
+            env=environment,
         )
         assert process.stdout is not None
         async for line in process.stdout:
