@@ -285,7 +285,9 @@ def test_two_nodes_of_one_id(cluster: ClusterOfDaemons) -> None:
 
 
 def test_command_lines_that_cannot_be(tmp_path: Path) -> None:
-    assert "needs --store postgresql" in refused(["--cluster"], tmp_path)
+    line = refused(["--cluster"], tmp_path)
+    assert "--cluster: a store in SQLite" in line
+    assert "need --store postgresql" in line
     store = ["--store", "postgresql://u:p@127.0.0.1/x"]
     assert "--control: not with --cluster" in refused(["--cluster", *store, "--control"], tmp_path)
     line = refused(["--workers", "2", *store, "--record", "tape"], tmp_path)
