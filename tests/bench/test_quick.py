@@ -59,7 +59,7 @@ def test_groupd_alone() -> None:
         timeout=TIMEOUT_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for workload in ("heartbeat", "commit", "fetch", "join", "recover"):
+    for workload in ("heartbeats", "commit", "fetch", "join", "start with"):
         assert workload in done.stdout, done.stdout
 
 
