@@ -12,7 +12,6 @@ from unittest.mock import patch
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from groupd.coordinator.admin.metrics import make_registry
 from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
@@ -31,7 +30,6 @@ from groupd.coordinator.logtools.entries import entries_of
 from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.record_json import record_of
 from groupd.coordinator.logtools.replay_checks import ReplayChecks
-from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
@@ -41,6 +39,7 @@ from groupd.protocol.messages.groups import (
 )
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
+from tests.unit.admin.registry import registry_of
 from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
 from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
@@ -127,7 +126,7 @@ async def test_it_is_measured(log: LoggedShard) -> None:
         shard.state.groups.update(log.shard.state.groups)
 
     bench = await Bench(change=with_raffle).start()
-    lines = generate_latest(make_registry(bench.broker, ConnectionStats(), None)).decode()
+    lines = generate_latest(registry_of(bench.broker)).decode()
     prefix = "kafka_server_group_coordinator_metrics_"
     assert f'{prefix}group_count{{protocol="raffle"}} 1.0' in lines
     assert f'{prefix}raffle_group_count{{state="Open"}} 1.0' in lines
