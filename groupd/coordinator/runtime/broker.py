@@ -161,11 +161,11 @@ class Broker:
         parts = RuntimeParts(
             self.writer,
             self.clock,
-            self._on_events,
             self._on_progress,
+            self.ownership.may_answer,
+            self._on_events,
             self.processing,
             self.work,
-            self.ownership.may_answer,
         )
         return ShardSurroundings(self._fresh_shard, self._bring_up_to_date, self._logs, parts)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from enum import Enum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Event, RequestContext
@@ -44,18 +44,23 @@ def count_states(states: Iterable[CoordinatorState]) -> dict[str, int]:
     return counts
 
 
+def _no_events(number: int, events: list[Event]) -> None:
+    pass
+
+
 class RuntimeParts(Struct, frozen=True):
-    """What all shards of a broker share. `may_answer()`: whether this node may answer from memory
-    now. `on_events(shard, events)`; `on_progress(shard)`: the high watermark has moved, or the
-    state has changed."""
+    """What all shards of a kind share. `on_progress(number)`: the high watermark of a shard has
+    moved, or its state has changed. `may_answer()`: whether this node may answer from memory now.
+    `on_events(number, events)`: facts that a machine tells. `processing`: how long requests took;
+    `work`: where tasks run."""
 
     writer: LogWriter
     clock: Clock
-    on_events: Callable[[int, list[Event]], None]
     on_progress: Callable[[int], None]
-    processing: Durations
-    work: LongWork
     may_answer: Callable[[], bool]
+    on_events: Callable[[int, list[Event]], None] = _no_events
+    processing: Durations = field(default_factory=Durations)
+    work: LongWork = field(default_factory=LongWork)
 
 
 class ShardSurroundings(Struct, frozen=True):

@@ -23,9 +23,7 @@ from groupd.coordinator.producers.transactions import (
     TransactionalWrite,
 )
 from groupd.coordinator.runtime.clock import Alarm, Clock
-from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_state import RuntimeParts
-from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.legacy import LegacyLog
@@ -102,15 +100,7 @@ class TransactionCoordinator:
         self._around = Surroundings(
             config=config,
             logs=logs,
-            parts=RuntimeParts(
-                writer,
-                clock,
-                lambda number, events: None,
-                self.view.waiters.wake,
-                Durations(),
-                LongWork(),
-                may_answer,
-            ),
+            parts=RuntimeParts(writer, clock, self.view.waiters.wake, may_answer),
             markers=markers,
             legacy=self._legacy,
             counts=self.counts,
