@@ -337,10 +337,11 @@ class Broker:
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         wall_ms = self.clock.now().wall_ms
         for event in events:
+            self.event_counts[event.kind.value] += weight(event)
+            # Commits are far too many to be told one by one.
             if event.kind is not EventKind.OFFSETS_COMMITTED:
                 self.timeline.add(event, wall_ms)
-            self.event_counts[event.kind.value] += weight(event)
-            log_event(partition, event)
+                log_event(partition, event)
         for listener in self.event_listeners:
             listener(partition, events)
 

@@ -136,7 +136,16 @@ class LogWriter:
                 return
 
     async def _flush(self) -> None:
-        await self._write(*self._take())
+        """One transaction, or more if some of its logs are fenced; every source is told."""
+        taken, waiting_since = self._take()
+        started_ns = elapsed_ns()
+        while taken:
+            fenced = await self._append(taken)
+            if fenced is None:
+                break
+            taken = self._fail_fenced(taken, fenced)
+        if waiting_since:
+            self._count(waiting_since, started_ns)
 
     def _take(self) -> tuple[list[Taken], list[int]]:
         """What the dirty sources have for one transaction, and since when the coordinators' sources
@@ -154,22 +163,12 @@ class LogWriter:
                 log.exception("batches cannot be taken")
                 _tell(source, LogUnavailable(f"{type(error).__name__}: {error}"))
                 continue
-            size += sum(len(batch.payload) for batch in batches)
+            for batch in batches:
+                size += len(batch.payload)
             taken.append((source, batches))
             if batches and not isinstance(source, _Single):
                 waiting_since.append(marked_ns)
         return taken, waiting_since
-
-    async def _write(self, taken: list[Taken], waiting_since: list[int]) -> None:
-        """One transaction, or more if some of its logs are fenced; every source is told."""
-        started_ns = elapsed_ns()
-        while taken:
-            fenced = await self._append(taken)
-            if fenced is None:
-                break
-            taken = self._fail_fenced(taken, fenced)
-        if waiting_since:
-            self._count(waiting_since, started_ns)
 
     def _count(self, waiting_since: Sequence[int], started_ns: int) -> None:
         """One transaction with records of coordinators, answered now."""
@@ -189,7 +188,8 @@ class LogWriter:
                 await self._logs.append(batches)
                 self.transactions += 1
                 self.batches += len(batches)
-                self._taken_again()
+                if self._refusing:
+                    self._taken_again()
         except LogFenced as fenced:
             self.failures += 1
             if fenced.logs:
@@ -216,9 +216,8 @@ class LogWriter:
         log.warning("the store refuses writes", cause=str(error), failures=self.failures)
 
     def _taken_again(self) -> None:
-        if self._refusing:
-            self._refusing = False
-            log.info("the store takes writes again", failures=self.failures)
+        self._refusing = False
+        log.info("the store takes writes again", failures=self.failures)
 
     @staticmethod
     def _fail_fenced(taken: list[Taken], fenced: LogFenced) -> list[Taken]:
