@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.state import ShardState
@@ -127,6 +128,9 @@ class GroupType(Struct, frozen=True, kw_only=True):
     What it is:
         name        as ListGroups v5 spells it, e.g. "consumer"
         group_key   class of the key whose tombstone is the end of a group
+        simple_group
+                    makes the group that an unknown id is once offsets are committed for it
+                    (docs/spec/offsets-and-log.md#5.2); one type has it, None in all others
         states      all values of `state_name()`, for the gauges
         meters      rates of this type, under Kafka's names
 
@@ -163,6 +167,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
 
     name: str
     group_key: type[Any]
+    simple_group: Callable[[str], Group] | None = None
     states: tuple[str, ...]
     meters: tuple[Meter, ...] = ()
 

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from groupd.coordinator.core.migration import Migration
 
 
+def _no_simple_group(group_id: str) -> Group:
+    raise LookupError("no group type has simple groups")
+
+
 class ShardState(Struct):
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
     and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
     whose regular expressions are being resolved; soft, as a new group has no object yet.
     `waiting_heartbeats`: those that wait for a target, by group id; soft, for the same reason.
-    `migration`: how groups become another type; None = they do not. `groups_in_all()`: how many
+    `migration`: how groups become another type; None = they do not. `simple_group`: makes the
+    group that an unknown id is once offsets are committed for it. `groups_in_all()`: how many
     groups all shards of the process have. `being_deleted`: groups that are deleted in pieces; soft,
     as a group stays with the rest of its offsets if the process ends meanwhile."""
 
@@ -38,6 +43,7 @@ class ShardState(Struct):
     regex_tasks: set[str] = field(default_factory=set)
     waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)
     migration: Migration | None = None
+    simple_group: Callable[[str], Group] = _no_simple_group
     groups_in_all: Callable[[], int] = lambda: 0
     being_deleted: set[str] = field(default_factory=set)
 

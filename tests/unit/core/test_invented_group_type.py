@@ -25,12 +25,14 @@ from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext, Ta
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import LoggedGroupEvent
 from groupd.coordinator.history.ledger import GroupLedger
+from groupd.coordinator.history.rebalances import rebalances
 from groupd.coordinator.history.stream import GroupStream
 from groupd.coordinator.logtools.dump import json_line, text_line
 from groupd.coordinator.logtools.entries import entries_of
 from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.record_json import record_of
 from groupd.coordinator.logtools.replay_checks import ReplayChecks
+from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupRequest, JoinProtocol
@@ -46,6 +48,7 @@ from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
 from tests.unit.runtime.harness import Bench
+from tests.unit.tracing.traced import MS, Traces
 
 NOW = Instant(1_000, 1_700_000_000_000)
 
@@ -147,6 +150,23 @@ def test_it_has_a_history(log: LoggedShard) -> None:
     authors.group_changed(ledger.group, RaffleKey("r"))
     author = authors.of(ledger.group, "prizes", b"p" * 16, 2)
     assert (author.member_id, author.epoch) == ("m2", 2)
+
+
+def test_its_events_say_that_they_are_of_its_type(log: LoggedShard) -> None:
+    shard, timeline, traces = log.shard, Timeline(), Traces()
+    bought = shard.handle(RequestContext(7, 9), BuyTicket("r", "m3"), NOW)
+    for event in bought.events:
+        timeline.add(event, 5)
+    traces.take(bought.events, MS)
+    (story,) = rebalances(timeline.of("r"))
+    assert (story["cause"], story["epoch"]) == ("member m3 joined; a ticket was sold", 3)
+    assert timeline.last_rebalance("r") == {"timestamp_ms": 5, "cause": story["cause"]}
+    drawn = shard.expire((DRAW, "r", ""), NOW)
+    traces.take(drawn.events, MS)
+    assert [one.attributes["groupd.group.type"] for one in traces.roots] == ["raffle"]
+    log.write(drawn.records)
+    deleted = shard.handle(RequestContext(7, 2), DeleteGroupsRequest(("r",)), NOW)
+    assert {one.group_type for one in deleted.events} == {"raffle"}
 
 
 def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:

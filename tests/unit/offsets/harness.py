@@ -149,7 +149,8 @@ class Shard:
             assignors={},
             image=MetadataImage([TopicImage(T1_ID, "t1", 10), TopicImage(T2_ID, "t2", 2)]),
         )
-        self.offsets = OffsetMetadataManager(self.state, ScriptedGroup)
+        self.state.simple_group = ScriptedGroup
+        self.offsets = OffsetMetadataManager(self.state)
         self.now = Instant(1000, 100 * DAY_MS)
         self.end = 0
         self.allows = allow_all

@@ -23,13 +23,13 @@ from groupd.coordinator.core.classic_group.subscription import (
 )
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
-from groupd.coordinator.core.types import Instant, RequestToken
+from groupd.coordinator.core.types import CLASSIC, Instant, RequestToken
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import JoinProtocol
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import GroupMetadataKey, Record
 
-TYPE_NAME = "classic"
+TYPE_NAME = CLASSIC
 
 SESSION = "classic-session"
 """Deadline kind: the session of a member or pending id."""

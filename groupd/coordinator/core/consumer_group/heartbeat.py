@@ -43,7 +43,7 @@ from groupd.coordinator.core.group_configs import (
 )
 from groupd.coordinator.core.migration import JoinedGroup
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
+from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
@@ -92,7 +92,7 @@ def _regular(
             outcome.steady = ConsumerHeartbeatLease(state, group, session, timeout_ms)
         return outcome
     if joined.is_new:
-        outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))
+        outcome.events.append(events.event(EventKind.GROUP_CREATED, group.group_id))
 
     # 1. The member's subscription and the group epoch.
     cause = ""

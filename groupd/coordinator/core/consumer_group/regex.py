@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import (
@@ -26,7 +26,6 @@ from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
 from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
-    Event,
     EventKind,
     Instant,
     Operation,
@@ -181,7 +180,7 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
         return Outcome()
     if isinstance(result, BaseException):
         cause = f"{type(result).__name__}: {result}"
-        return Outcome(events=[Event(EventKind.REGEX_FAILED, task.group_id, cause=cause)])
+        return Outcome(events=[events.event(EventKind.REGEX_FAILED, task.group_id, cause=cause)])
     resolution: Resolution = result
     outcome = Outcome(gate=task.group_id)
     change = TopicsChange()
@@ -198,7 +197,7 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
             moved.append(pattern)
         outcome.records.append(records.regex(task.group_id, pattern, resolution[pattern]))
         outcome.events.append(
-            Event(
+            events.event(
                 EventKind.REGEX_RESOLVED,
                 task.group_id,
                 cause="topics changed" if before != after else "topics unchanged",
@@ -236,6 +235,6 @@ def _bump_if_needed(
     cause = f"topics of {', '.join(moved)} changed" if moved else "topic metadata changed"
     outcome.records.append(records.group_epoch(group.group_id, epoch, new_hash))
     outcome.events.append(
-        Event(EventKind.GROUP_EPOCH_BUMPED, group.group_id, epoch=epoch, cause=cause)
+        events.event(EventKind.GROUP_EPOCH_BUMPED, group.group_id, epoch=epoch, cause=cause)
     )
     schedule_refresh(group, epoch, now)

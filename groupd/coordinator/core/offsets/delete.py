@@ -73,7 +73,8 @@ def delete_offsets(
     records = [tombstone(group_id, *place) for place in doomed]
     events = []
     if records:
-        events = [Event(EventKind.OFFSETS_DELETED, group_id, details={"count": len(records)})]
+        details = {"count": len(records)}
+        events = [Event(group.type_name, EventKind.OFFSETS_DELETED, group_id, details=details)]
     return Outcome(
         records=records,
         replies=[(context.token, OffsetDeleteReply(topics=tuple(results)))],

@@ -66,14 +66,20 @@ class Sweep:
                 group, store, now.wall_ms, retention_ms, cursor, room
             )
             room -= 1 + looked_at + (EXPIRED_COST - 1) * len(expired)
-            _bury(outcome, group.group_id, expired)
+            _bury(outcome, group, expired)
             if not ended:
                 self._cursor = cursor
                 continue
             if not _has_more(store, group.group_id, len(expired)) and _may_vanish(group):
                 outcome.records.extend(group.tombstones())
-                cause = "empty, without offsets"
-                outcome.events.append(Event(EventKind.GROUP_DELETED, group.group_id, cause=cause))
+                outcome.events.append(
+                    Event(
+                        group.type_name,
+                        EventKind.GROUP_DELETED,
+                        group.group_id,
+                        cause="empty, without offsets",
+                    )
+                )
             self._step()
         return outcome
 
@@ -133,11 +139,14 @@ class _Cursor:
                 self._rest = ascending(self._store.topics(self._group_id).get(topic, {}))
 
 
-def _bury(outcome: Outcome, group_id: str, expired: list[TopicPartition]) -> None:
+def _bury(outcome: Outcome, group: Group, expired: list[TopicPartition]) -> None:
+    group_id = group.group_id
     outcome.records.extend(tombstone(group_id, *place) for place in expired)
     if expired:
         details = {"count": len(expired)}
-        outcome.events.append(Event(EventKind.OFFSETS_EXPIRED, group_id, details=details))
+        outcome.events.append(
+            Event(group.type_name, EventKind.OFFSETS_EXPIRED, group_id, details=details)
+        )
 
 
 def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
@@ -218,9 +227,8 @@ def forget_topics(
             outcome.records.extend(tombstone(group_id, *place) for place in places)
             details = {"count": len(places)}
             cause = "topic deleted"
-            outcome.events.append(
-                Event(EventKind.OFFSETS_FORGOTTEN, group_id, cause=cause, details=details)
-            )
+            kind, type_name = EventKind.OFFSETS_FORGOTTEN, state.groups[group_id].type_name
+            outcome.events.append(Event(type_name, kind, group_id, cause=cause, details=details))
     return outcome
 
 

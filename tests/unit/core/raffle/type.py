@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +37,9 @@ from tests.unit.core.raffle.group import (
 
 DRAW_MS = 60_000
 
+event = partial(Event, TYPE_NAME)
+"""Makes an event of a raffle."""
+
 
 class BuyTicket(Struct, frozen=True):
     """The request by which a member joins; answered with its number."""
@@ -65,7 +69,17 @@ def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Ins
         ],
         replies=[(context.token, epoch)],
         gate=request.group_id,
-        events=[Event(EventKind.MEMBER_JOINED, request.group_id, request.member_id, epoch)],
+        events=[
+            event(EventKind.MEMBER_JOINED, request.group_id, request.member_id, epoch),
+            # A detail of the same name as in the events of classic groups.
+            event(
+                EventKind.GROUP_EPOCH_BUMPED,
+                request.group_id,
+                epoch=epoch,
+                cause="a ticket was sold",
+                details={"protocol": "paper"},
+            ),
+        ],
         tasks=[Task("raffle-shuffle", request.group_id, lambda: epoch)],
     )
 
@@ -83,7 +97,7 @@ def draw(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     group = raffle_of(state, key[1])
     return Outcome(
         records=[Record(TicketKey(group.group_id, member_id)) for member_id in group.members],
-        events=[Event(EventKind.REBALANCE_COMPLETED, group.group_id)],
+        events=[event(EventKind.REBALANCE_COMPLETED, group.group_id)],
     )
 
 
