@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group import OffsetOwner
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.state import ShardState
@@ -167,7 +167,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
 
     name: str
     group_key: type[Any]
-    simple_group: Callable[[str], Group] | None = None
+    simple_group: Callable[[str], OffsetOwner] | None = None
     states: tuple[str, ...]
     meters: tuple[Meter, ...] = ()
 

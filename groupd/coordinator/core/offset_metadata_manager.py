@@ -1,7 +1,8 @@
 """OffsetMetadataManager: the committed and pending offsets of a shard.
 
 Ties the parts under `core/offsets` to the shard's state. Handlers return records; `replay` and
-`replay_marker` write. Offsets know groups only through the `Group` protocol.
+`replay_marker` write. Offsets know groups only through the protocols `Group` and
+`OffsetOwner`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group import Group, OffsetOwner
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.protocol.errors import ApiError, ErrorCode
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from groupd.coordinator.core.migration import Migration
 
 
-def _no_simple_group(group_id: str) -> Group:
+def _no_simple_group(group_id: str) -> OffsetOwner:
     raise LookupError("no group type has simple groups")
 
 
@@ -43,7 +43,7 @@ class ShardState(Struct):
     regex_tasks: set[str] = field(default_factory=set)
     waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)
     migration: Migration | None = None
-    simple_group: Callable[[str], Group] = _no_simple_group
+    simple_group: Callable[[str], OffsetOwner] = _no_simple_group
     groups_in_all: Callable[[], int] = lambda: 0
     being_deleted: set[str] = field(default_factory=set)
 

@@ -41,6 +41,16 @@ from groupd.protocol.messages.groups import (
     DeleteGroupsRequest,
     ListedGroup,
 )
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    CommitTopic,
+    FetchedGroup,
+    FetchTopic,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchGroup,
+    TxnOffsetCommitRequest,
+)
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
 from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
@@ -167,6 +177,27 @@ def test_its_events_say_that_they_are_of_its_type(log: LoggedShard) -> None:
     log.write(drawn.records)
     deleted = shard.handle(RequestContext(7, 2), DeleteGroupsRequest(("r",)), NOW)
     assert {one.group_type for one in deleted.events} == {"raffle"}
+
+
+def test_it_has_no_committed_offsets(log: LoggedShard) -> None:
+    topics = (CommitTopic("prizes", (CommitPartition(1, 5),)),)
+    for commit in (
+        OffsetCommitRequest("r", topics),
+        OffsetCommitRequest("r", topics, generation_or_epoch=2, member_id="m1"),
+        TxnOffsetCommitRequest("tid", "r", 1, 0, topics),
+    ):
+        reply = log.request(commit)
+        assert reply.topics[0].partitions[0].error is ErrorCode.GROUP_ID_NOT_FOUND
+    named = (FetchTopic("prizes", (1,)),)
+    fetched = log.request(OffsetFetchGroup("r", named, member_id="m1", member_epoch=99))
+    assert fetched.error is ErrorCode.NONE
+    assert fetched.topics[0].partitions[0].offset == -1
+    assert log.request(OffsetFetchGroup("r", None)) == FetchedGroup("r")
+    deleted = log.request(OffsetDeleteRequest("r", named))
+    assert deleted.error is ErrorCode.GROUP_ID_NOT_FOUND
+    log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
+    log.sweep(10**12)
+    assert "r" in log.shard.state.groups, "a sweep of offsets passes it by, empty as it is"
 
 
 def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:

@@ -45,7 +45,7 @@ def commit_time(timestamp_ms: int) -> int | None:
 
 @dataclass
 class ScriptedGroup:
-    """Implements `Group`: verdicts are given by the test, calls are kept for it to look at."""
+    """Implements `OffsetOwner`: verdicts come from the test, which may look at the calls."""
 
     group_id: str
     type_name: str = "classic"
@@ -65,8 +65,8 @@ class ScriptedGroup:
     epoch: int = 0
 
     @property
-    def holds_offsets(self) -> bool:
-        return self.type_name != "share"
+    def offset_owner(self) -> ScriptedGroup | None:
+        return None if self.type_name == "share" else self
 
     def state_name(self) -> str:
         return self.state

@@ -302,7 +302,10 @@ class ClassicGroup:
     # coordinator.core.group.Group
 
     type_name = TYPE_NAME
-    holds_offsets = True
+
+    @property
+    def offset_owner(self) -> ClassicGroup:
+        return self
 
     @property
     def epoch(self) -> int:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.offsets.admission import check_group
+from groupd.coordinator.core.group import OffsetOwner
+from groupd.coordinator.core.offsets.admission import check_group, owner_of
 from groupd.coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
@@ -96,8 +96,9 @@ def commit_txn_offsets(
 Request = OffsetCommitRequest | TxnOffsetCommitRequest
 
 
-def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Group:
-    """The group. An unknown one is the simple group that its first record will make."""
+def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> OffsetOwner:
+    """The group. Raises GROUP_ID_NOT_FOUND for one without committed offsets. An
+    unknown one is the simple group that its first record will make."""
     group = state.groups.get(request.group_id)
     if group is None and request.generation_or_epoch >= 0:
         raise ApiError(
@@ -106,7 +107,7 @@ def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Gro
     if group is None:
         state.check_room()
         return state.simple_group(request.group_id)
-    return group
+    return owner_of(group)
 
 
 def _is_too_long(metadata: str, units_max: int) -> bool:
@@ -187,7 +188,7 @@ def _accepted(partition: int) -> PartitionError:
 
 
 def _events(
-    group: Group, request: Request, records: Sequence[Record], *, transactional: bool = False
+    group: OffsetOwner, request: Request, records: Sequence[Record], *, transactional: bool = False
 ) -> list[Event]:
     if not records:
         return []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from groupd.coordinator.core.group import ExpirationBase, Group
+from groupd.coordinator.core.group import ExpirationBase, OffsetOwner
 from groupd.coordinator.core.offsets.delete import tombstone
 from groupd.coordinator.core.offsets.store import (
     OffsetStore,
@@ -56,8 +56,9 @@ class Sweep:
         retention_ms = state.config.offsets_retention_minutes * _MS_PER_MINUTE
         room = SLICE_OFFSETS
         while room > 0 and not self.done:
-            group = state.groups.get(self._group())
-            if group is None or not group.holds_offsets:
+            found = state.groups.get(self._group())
+            group = None if found is None else found.offset_owner
+            if group is None:
                 self._step()
                 continue
             cursor = self._cursor or _Cursor(store, group.group_id)
@@ -109,9 +110,9 @@ class _Cursor:
         self._topic = ""
         self._rest: Iterator[int] = iter(())
         self._unseen: TopicPartition | None = None
-        self._group: Group | None = None
+        self._group: OffsetOwner | None = None
 
-    def group_is(self, group: Group) -> None:
+    def group_is(self, group: OffsetOwner) -> None:
         """Tells the cursor the group when a slice begins: a member may have subscribed since the
         last one."""
         self._group = group
@@ -139,7 +140,7 @@ class _Cursor:
                 self._rest = ascending(self._store.topics(self._group_id).get(topic, {}))
 
 
-def _bury(outcome: Outcome, group: Group, expired: list[TopicPartition]) -> None:
+def _bury(outcome: Outcome, group: OffsetOwner, expired: list[TopicPartition]) -> None:
     group_id = group.group_id
     outcome.records.extend(tombstone(group_id, *place) for place in expired)
     if expired:
@@ -162,7 +163,7 @@ def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
     return False
 
 
-def _may_vanish(group: Group) -> bool:
+def _may_vanish(group: OffsetOwner) -> bool:
     if group.awaits_members():
         return False
     try:
@@ -173,7 +174,7 @@ def _may_vanish(group: Group) -> bool:
 
 
 def _expired(
-    group: Group,
+    group: OffsetOwner,
     store: OffsetStore,
     now_ms: int,
     retention_ms: int,
