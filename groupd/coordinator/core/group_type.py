@@ -131,6 +131,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
         simple_group
                     makes the group that an unknown id is once offsets are committed for it
                     (docs/spec/offsets-and-log.md#5.2); one type has it, None in all others
+        soft_state  makes what the type keeps in a shard beside its groups, found again in
+                    `ShardState.soft[name]`: not in the log, made anew when the shard is loaded
         states      all values of `state_name()`, for the gauges
         meters      rates of this type, under Kafka's names
 
@@ -167,6 +169,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
 
     name: str
     group_key: type[Any]
+    soft_state: Callable[[], Any] | None = None
     simple_group: Callable[[str], OffsetOwner] | None = None
     states: tuple[str, ...]
     meters: tuple[Meter, ...] = ()

@@ -55,6 +55,8 @@ class GroupCoordinatorShard:
         for group_type in self._types:
             if group_type.simple_group is not None:
                 state.simple_group = group_type.simple_group
+            if group_type.soft_state is not None:
+                state.soft[group_type.name] = group_type.soft_state()
         self.offsets = OffsetMetadataManager(state)
         self._handlers = self._request_handlers()
         self._replay = _merged(one.replay for one in self._types)

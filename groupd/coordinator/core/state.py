@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -15,7 +15,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeats
     from groupd.coordinator.core.migration import Migration
 
 
@@ -24,14 +23,13 @@ def _no_simple_group(group_id: str) -> OffsetOwner:
 
 
 class ShardState(Struct):
-    """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
-    and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
-    whose regular expressions are being resolved; soft, as a new group has no object yet.
-    `waiting_heartbeats`: those that wait for a target, by group id; soft, for the same reason.
-    `migration`: how groups become another type; None = they do not. `simple_group`: makes the
-    group that an unknown id is once offsets are committed for it. `groups_in_all()`: how many
-    groups all shards of the process have. `being_deleted`: groups that are deleted in pieces; soft,
-    as a group stays with the rest of its offsets if the process ends meanwhile."""
+    """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id and
+    Kafka name. `new_id()` gives a fresh UUID string (36 characters). `soft`: what group types keep
+    beside their groups, by the type's name (`GroupType.soft_state`). `migration`: how groups become
+    another type; None = they do not. `simple_group`: makes the group that an unknown id is once
+    offsets are committed for it. `groups_in_all()`: how many groups all shards of the process have.
+    `being_deleted`: groups that are deleted in pieces; soft, as a group stays with the rest of its
+    offsets if the process ends meanwhile."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -40,8 +38,7 @@ class ShardState(Struct):
     groups: dict[str, Group] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
-    regex_tasks: set[str] = field(default_factory=set)
-    waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)
+    soft: dict[str, Any] = field(default_factory=dict)
     migration: Migration | None = None
     simple_group: Callable[[str], OffsetOwner] = _no_simple_group
     groups_in_all: Callable[[], int] = lambda: 0

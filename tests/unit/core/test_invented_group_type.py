@@ -135,6 +135,18 @@ def test_it_is_inspected(log: LoggedShard) -> None:
     assert owners == [("prizes", 1, "m1"), ("prizes", 2, "m2")]
 
 
+def test_its_soft_state_lasts_until_the_shard_is_loaded_again(log: LoggedShard) -> None:
+    def shuffling(shard: GroupCoordinatorShard) -> bool:
+        shown = inspection.inspect_group(shard.state, "r", NOW)
+        assert shown is not None
+        return bool(shown["shuffling"])
+
+    assert shuffling(log.shard)
+    assert not shuffling(replayed(log))
+    log.shard.task_done(Task("raffle-shuffle", "r", lambda: 2), 2, NOW)
+    assert not shuffling(log.shard)
+
+
 async def test_it_is_measured(log: LoggedShard) -> None:
     def with_raffle(shard: GroupCoordinatorShard) -> None:
         shard.state.groups.update(log.shard.state.groups)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     metadata_hash,
@@ -105,13 +106,13 @@ def task_if_due(
     now: Instant,
 ) -> Task | None:
     """The resolution to start now, if any; `member` in its new form. The caller notes it in
-    `state.regex_tasks`."""
+    `SoftState.regex_tasks`."""
     if not group.regex_subscribers and not change.is_new:
         return None
     refreshed_at_ms = group.regexes.refreshed_at_ms
     # A time in the future says that the clock was set back, not that it is too early.
     is_early = refreshed_at_ms <= now.wall_ms <= refreshed_at_ms + MIN_REFRESH_INTERVAL_MS
-    if group.group_id in state.regex_tasks or is_early:
+    if group.group_id in soft_of(state).regex_tasks or is_early:
         return None
     count = len(group.regex_subscribers) - bool(change.dropped) + change.is_new
     if not count:
@@ -174,7 +175,7 @@ def _matching(
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
     """Take in what a task found; `result` is an exception if it failed, and a later heartbeat
     tries again. Expressions that no member uses any more are skipped."""
-    state.regex_tasks.discard(task.group_id)
+    soft_of(state).regex_tasks.discard(task.group_id)
     group = state.groups.get(task.group_id)
     if not isinstance(group, ConsumerGroup):
         return Outcome()

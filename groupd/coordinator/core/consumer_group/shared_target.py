@@ -34,6 +34,7 @@ from groupd.coordinator.core.consumer_group.lookup import (
 )
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
 from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat, WaitingHeartbeats
@@ -64,9 +65,10 @@ def wait(
     a new group has no object in the state yet."""
     # The group's own id and not the request's: the deadline keeps it in memory.
     group_id, member_id, now_ms = group.group_id, step.updated.member_id, now.monotonic_ms
-    heartbeats = state.waiting_heartbeats.get(group_id)
+    of_all = soft_of(state).waiting_heartbeats
+    heartbeats = of_all.get(group_id)
     if heartbeats is None:
-        heartbeats = state.waiting_heartbeats[group_id] = WaitingHeartbeats()
+        heartbeats = of_all[group_id] = WaitingHeartbeats()
     _schedule_target(state, heartbeats, group, bool(step.epoch.causes), now_ms)
     known = heartbeats.by_member.get(member_id)
     if known is None:
@@ -95,7 +97,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     members long enough. PATIENCE: one of them has waited long enough. ANSWER: the next ones are to
     be answered."""
     kind, group_id, _ = key
-    heartbeats = state.waiting_heartbeats.get(group_id)
+    heartbeats = soft_of(state).waiting_heartbeats.get(group_id)
     if heartbeats is None:
         return Outcome()
     outcome = Outcome(gate=group_id)
@@ -113,7 +115,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     if heartbeats.ready:
         state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
     elif not heartbeats.waiting and (TARGET, group_id, "") not in state.deadlines:
-        del state.waiting_heartbeats[group_id]
+        del soft_of(state).waiting_heartbeats[group_id]
     return outcome
 
 
@@ -127,7 +129,7 @@ def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outco
 def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
     """Once the last slice is done and its records are in the state, answer the heartbeats whose
     target is there; the others ask for the next one. Soft state."""
-    heartbeats = state.waiting_heartbeats.get(group_id)
+    heartbeats = soft_of(state).waiting_heartbeats.get(group_id)
     group = state.groups.get(group_id)
     if heartbeats is None or not isinstance(group, ConsumerGroup):
         return
@@ -148,12 +150,12 @@ def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
 def unload(state: ShardState) -> Outcome:
     """This coordinator gives the shard up: waiting heartbeats are answered NOT_COORDINATOR."""
     outcome = Outcome()
-    for group_id in sorted(state.waiting_heartbeats):
-        heartbeats = state.waiting_heartbeats[group_id]
+    of_all = soft_of(state).waiting_heartbeats
+    for _, heartbeats in sorted(of_all.items()):
         for heartbeat in (*heartbeats.ready, *heartbeats.waiting):
             reply = ConsumerGroupHeartbeatReply(error=ErrorCode.NOT_COORDINATOR)
             outcome.urgent += [(token, reply) for token in heartbeat.tokens()]
-    state.waiting_heartbeats.clear()
+    of_all.clear()
     return outcome
 
 

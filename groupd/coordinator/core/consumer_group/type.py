@@ -22,6 +22,7 @@ from groupd.coordinator.core.consumer_group.group import (
     SHARED_TARGET_KINDS,
     TYPE_NAME,
 )
+from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.group_type import GroupType, Meter
 from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.types import EventKind
@@ -36,6 +37,7 @@ from groupd.protocol.records.schema import (
 CONSUMER = GroupType(
     name=TYPE_NAME,
     group_key=ConsumerGroupMetadataKey,
+    soft_state=SoftState,
     states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
     meters=(
         Meter(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_type import (
@@ -54,10 +54,17 @@ class DescribeRaffle(Struct, frozen=True):
     group_id: str
 
 
+class Shuffles(Struct):
+    """Soft state: the raffles whose tickets are being shuffled."""
+
+    under_way: set[str] = field(default_factory=set)
+
+
 def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Instant) -> Outcome:
     group = state.groups.get(request.group_id) or Raffle(request.group_id)
     assert isinstance(group, Raffle)
     epoch = group.epoch + 1
+    state.soft[TYPE_NAME].under_way.add(request.group_id)
     state.deadlines.set((DRAW, request.group_id, ""), now.monotonic_ms + DRAW_MS)
     return Outcome(
         records=[
@@ -102,6 +109,7 @@ def draw(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
 
 
 def shuffled(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
+    state.soft[TYPE_NAME].under_way.discard(task.group_id)
     return Outcome(records=[Record(RaffleKey(task.group_id), RaffleValue(result + 1))])
 
 
@@ -130,6 +138,7 @@ def inspect(
         "epoch": group.epoch,
         "members": [{"member_id": one.member_id} for one in group.members.values()],
         "blocked": [wait("the draw is still to come", "", left_ms)],
+        "shuffling": group.group_id in state.soft[TYPE_NAME].under_way,
     }
 
 
@@ -156,6 +165,7 @@ def problems(group: Raffle) -> Iterator[str]:
 RAFFLE = GroupType(
     name=TYPE_NAME,
     group_key=RaffleKey,
+    soft_state=Shuffles,
     states=("Empty", "Open"),
     meters=(Meter("raffle_draw", EventKind.REBALANCE_COMPLETED, "Draws of raffles"),),
     requests={BuyTicket: buy, DescribeRaffle: describe},
