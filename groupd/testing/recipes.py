@@ -12,11 +12,11 @@ import asyncio
 from typing import Any
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from groupd.coordinator.core.group_configs import (
+from groupd.coordinator.core.consumer_group.configs import (
     session_timeout_ms,
 )
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from groupd.coordinator.faults.errors import HarnessError, RequestRefused
 from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec, whole
 from groupd.protocol.errors import ErrorCode

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import OffsetOwner
+from groupd.coordinator.core.group_configs import GroupConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.state import ShardState
@@ -128,6 +129,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
     What it is:
         name        as ListGroups v5 spells it, e.g. "consumer"
         group_key   class of the key whose tombstone is the end of a group
+        configs     dynamic configs of its groups (resource GROUP, docs/spec/consumer-group.md#7):
+                    names that no other type has; `ShardState.group_configs` has what is set
         simple_group
                     makes the group that an unknown id is once offsets are committed for it
                     (docs/spec/offsets-and-log.md#5.2); one type has it, None in all others
@@ -169,6 +172,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
 
     name: str
     group_key: type[Any]
+    configs: tuple[GroupConfig, ...] = ()
     soft_state: Callable[[], Any] | None = None
     simple_group: Callable[[str], OffsetOwner] | None = None
     states: tuple[str, ...]

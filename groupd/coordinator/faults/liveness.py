@@ -14,15 +14,15 @@ from typing import Any
 
 from groupd.coordinator.core.classic_group.group import SESSION as CLASSIC_SESSION
 from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     ConsumerGroup,
 )
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.group_configs import (
-    session_timeout_ms,
-)
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.server.slot import Client

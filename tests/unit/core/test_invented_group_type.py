@@ -12,7 +12,9 @@ from unittest.mock import patch
 import pytest
 from prometheus_client.exposition import generate_latest
 
+from groupd.coordinator.admin.group_pages import config_rows
 from groupd.coordinator.admin.metrics import make_registry
+from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
@@ -35,7 +37,7 @@ from groupd.coordinator.logtools.replay_checks import ReplayChecks
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.classic_group import JoinGroupRequest, JoinProtocol
+from groupd.protocol.messages.classic_group import HeartbeatRequest, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -51,13 +53,23 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
+from groupd.protocol.messages.topics import (
+    RESOURCE_GROUP,
+    AlterConfig,
+    AlterResource,
+    ConfigResource,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
+from groupd.storage.memory import MemoryStore
 from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
 from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
 from tests.unit.runtime.harness import Bench
+from tests.unit.topics.conftest import Cluster
 from tests.unit.tracing.traced import MS, Traces
 
 NOW = Instant(1_000, 1_700_000_000_000)
@@ -210,6 +222,44 @@ def test_it_has_no_committed_offsets(log: LoggedShard) -> None:
     log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
     log.sweep(10**12)
     assert "r" in log.shard.state.groups, "a sweep of offsets passes it by, empty as it is"
+
+
+async def test_its_config_is_described_altered_and_read(log: LoggedShard) -> None:
+    name = "raffle.draw.delay.ms"
+    resource = AlterResource(RESOURCE_GROUP, "r", (AlterConfig(name, 0, "5000"),))
+    asked = DescribeConfigsRequest(
+        (ConfigResource(RESOURCE_GROUP, "r", (name,)),), include_synonyms=True
+    )
+    cluster = await Cluster(MemoryStore()).start()
+    overrides = cluster.plane.group_overrides
+
+    async def described() -> tuple[str, int, int]:
+        (found,) = (await cluster.ask(asked)).results[0].configs
+        return found.value, found.source, len(found.synonyms)
+
+    assert await described() == ("60000", SOURCE_DEFAULT, 0)
+    reply = await cluster.ask(IncrementalAlterConfigsRequest((resource,)))
+    assert reply.results[0].error is ErrorCode.NONE
+    assert await described() == ("5000", SOURCE_GROUP, 1)
+    bad = AlterResource(RESOURCE_GROUP, "r", (AlterConfig(name, 0, "0"),))
+    reply = await cluster.ask(IncrementalAlterConfigsRequest((bad,)))
+    assert reply.results[0].error is ErrorCode.INVALID_CONFIG
+    assert {"name": name, "value": "5000", "source": "group"} in config_rows(
+        log.shard.state.config, overrides.of("r")
+    )
+    log.shard.set_group_configs("r", overrides.of("r"))
+    log.request(BuyTicket("r", "m3"))
+    assert log.shard.state.deadlines.due((DRAW, "r", "")) == log.now_ms - 1000 + 5000
+
+
+def test_it_answers_a_request_of_another_type_while_it_has_members(log: LoggedShard) -> None:
+    def heartbeat(member_id: str) -> ErrorCode:
+        code: ErrorCode = log.request(HeartbeatRequest("r", 1, member_id)).error
+        return code
+
+    assert [heartbeat("m1"), heartbeat("m9")] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
+    assert heartbeat("m1") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:

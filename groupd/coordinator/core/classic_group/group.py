@@ -390,14 +390,10 @@ class ClassicGroup:
             return commit_time if since == UNKNOWN_TIMESTAMP_MS else lambda _: since
         if self.state is State.STABLE and self.subscribed_topics is not None:
             return commit_time
-        return _never
+        return lambda _: None
 
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
         deadlines.cancel_group(self.group_id)
 
     def tombstones(self) -> list[Record]:
         return [Record(GroupMetadataKey(self.group_id))]
-
-
-def _never(_: int) -> int | None:
-    return None

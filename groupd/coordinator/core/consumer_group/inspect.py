@@ -10,6 +10,9 @@ from typing import Any
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import deferred_target
+from groupd.coordinator.core.consumer_group.configs import (
+    assignment_interval_ms,
+)
 from groupd.coordinator.core.consumer_group.group import (
     JOIN,
     NO_TARGET,
@@ -32,9 +35,6 @@ from groupd.coordinator.core.consumer_group.subscription import (
     metadata_hash,
 )
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
-from groupd.coordinator.core.group_configs import (
-    assignment_interval_ms,
-)
 from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import LISTED_MAX, Pairs, Work, smallest

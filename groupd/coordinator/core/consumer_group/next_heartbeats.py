@@ -15,6 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from groupd.coordinator.core.consumer_group.configs import (
+    assigns_soonest,
+    heartbeat_interval_ms,
+    session_timeout_ms,
+)
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     ConsumerGroup,
@@ -22,11 +27,6 @@ from groupd.coordinator.core.consumer_group.group import (
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.target_limits import LATE_SHARE
-from groupd.coordinator.core.group_configs import (
-    assigns_soonest,
-    heartbeat_interval_ms,
-    session_timeout_ms,
-)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 

@@ -19,6 +19,9 @@ from typing import Any
 
 from groupd.coordinator.core.consumer_group import deferred_target, events, target_limits
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
+from groupd.coordinator.core.consumer_group.configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.consumer_group.group import (
     ANSWER,
     PATIENCE,
@@ -41,9 +44,6 @@ from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat
 from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.errors import AssignorFailed
-from groupd.coordinator.core.group_configs import (
-    session_timeout_ms,
-)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
 from groupd.protocol.errors import ApiError, ErrorCode

@@ -6,12 +6,12 @@ nothing; expiry fences like a leave and is an ordinary outcome with records.
 
 from __future__ import annotations
 
+from groupd.coordinator.core.consumer_group.configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.consumer_group.group import KINDS, REBALANCE, SESSION, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.group_configs import (
-    session_timeout_ms,
-)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 

@@ -16,6 +16,7 @@ from groupd.coordinator.core.consumer_group import (
     timers,
     what_if,
 )
+from groupd.coordinator.core.consumer_group.configs import CONFIGS
 from groupd.coordinator.core.consumer_group.group import (
     REBALANCE,
     SESSION,
@@ -37,6 +38,7 @@ from groupd.protocol.records.schema import (
 CONSUMER = GroupType(
     name=TYPE_NAME,
     group_key=ConsumerGroupMetadataKey,
+    configs=CONFIGS,
     soft_state=SoftState,
     states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
     meters=(

@@ -8,7 +8,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from groupd.coordinator.config.values import INT, ValueRule
 from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group_configs import GroupConfig
 from groupd.coordinator.core.group_type import (
     GroupType,
     Holding,
@@ -21,6 +23,8 @@ from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext, Task
 from groupd.coordinator.core.waiting import due_in, wait
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatReply, HeartbeatRequest
 from groupd.protocol.records.schema import Record
 from tests.unit.core.raffle.group import (
     DRAW,
@@ -35,7 +39,12 @@ from tests.unit.core.raffle.group import (
     replay_ticket,
 )
 
-DRAW_MS = 60_000
+DRAW_DELAY = GroupConfig(
+    "raffle.draw.delay.ms",
+    ValueRule(INT, 1),
+    default="60000",
+    documentation="How long after the last ticket the draw is.",
+)
 
 event = partial(Event, TYPE_NAME)
 """Makes an event of a raffle."""
@@ -54,6 +63,11 @@ class DescribeRaffle(Struct, frozen=True):
     group_id: str
 
 
+def arm_draw(state: ShardState, group_id: str, now: Instant) -> None:
+    delay_ms = DRAW_DELAY.number(state.config, state.group_configs.get(group_id))
+    state.deadlines.set((DRAW, group_id, ""), now.monotonic_ms + delay_ms)
+
+
 class Shuffles(Struct):
     """Soft state: the raffles whose tickets are being shuffled."""
 
@@ -65,7 +79,7 @@ def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Ins
     assert isinstance(group, Raffle)
     epoch = group.epoch + 1
     state.soft[TYPE_NAME].under_way.add(request.group_id)
-    state.deadlines.set((DRAW, request.group_id, ""), now.monotonic_ms + DRAW_MS)
+    arm_draw(state, request.group_id, now)
     return Outcome(
         records=[
             Record(
@@ -99,6 +113,19 @@ def describe(
     return Outcome(replies=[(context.token, shown)], gate=request.group_id)
 
 
+def is_present(
+    state: ShardState,
+    group: Raffle,
+    context: RequestContext,
+    request: HeartbeatRequest,
+    now: Instant,
+) -> Outcome:
+    """The Heartbeat of the classic protocol, from somebody with a ticket."""
+    known = request.member_id in group.members
+    code = ErrorCode.NONE if known else ErrorCode.UNKNOWN_MEMBER_ID
+    return Outcome(replies=[(context.token, HeartbeatReply(code))], gate=group.group_id)
+
+
 def draw(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     """Draws: all tickets go."""
     group = raffle_of(state, key[1])
@@ -116,7 +143,7 @@ def shuffled(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
     for group in state.groups.values():
         if isinstance(group, Raffle):
-            state.deadlines.set((DRAW, group.group_id, ""), now.monotonic_ms + DRAW_MS)
+            arm_draw(state, group.group_id, now)
     return Outcome()
 
 
@@ -165,10 +192,12 @@ def problems(group: Raffle) -> Iterator[str]:
 RAFFLE = GroupType(
     name=TYPE_NAME,
     group_key=RaffleKey,
+    configs=(DRAW_DELAY,),
     soft_state=Shuffles,
     states=("Empty", "Open"),
     meters=(Meter("raffle_draw", EventKind.REBALANCE_COMPLETED, "Draws of raffles"),),
     requests={BuyTicket: buy, DescribeRaffle: describe},
+    hosted={HeartbeatRequest: is_present},
     replay={RaffleKey: replay_raffle, TicketKey: replay_ticket},
     deadlines={DRAW: draw},
     tasks={"raffle-shuffle": shuffled},
