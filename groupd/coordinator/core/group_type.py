@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group import OffsetOwner
+from groupd.coordinator.core.group import Group, OffsetOwner
 from groupd.coordinator.core.group_configs import GroupConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
@@ -41,6 +42,23 @@ HostedHandler = Callable[[ShardState, Any, RequestContext, Any, Instant], Outcom
 Replay = Callable[[ShardState, Any, Any], None]
 """Applies one record: (state, key, value or None for a tombstone). The only writer of hard state.
 Raises ReplayError."""
+
+
+class Position(Protocol):
+    """Where a group is in a partition. `offset`: that of the first record that it has not done
+    with; `commit_timestamp_ms`: wall-clock time at which somebody has said so last."""
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def commit_timestamp_ms(self) -> int: ...
+
+
+Positions = Mapping[str, Mapping[int, Position]]
+"""Positions by topic name and partition. Others may change them while somebody reads them in
+steps."""
+
 
 Place = tuple[str | TopicId, int]
 """A partition, by topic name in types that know names, by topic id in those that know ids."""
@@ -119,6 +137,11 @@ class AssignorTrial(Struct, frozen=True):
     propose: Callable[[ShardState, Any, str], Steps[Proposal]]
 
 
+def committed_offsets(state: ShardState, store: OffsetStore, group: Group) -> Positions:
+    """The positions of groups that commit offsets."""
+    return store.topics(group.group_id)
+
+
 def _no_problems(group: Any) -> Iterator[str]:
     return iter(())
 
@@ -159,6 +182,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
         identify    who a member is
         places      what a member owns, or may still commit for: topics and their partitions,
                     a topic perhaps twice
+        positions   where it is in each partition, from which its lag is told: given the shard's
+                    committed offsets, which are the positions unless the type says otherwise
         what_if     what another assignor would do; None where no assignor of the coordinator fits
 
     What a log says of it:
@@ -198,6 +223,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
     identify: Callable[[Any, str], MemberIdentity]
     places: Callable[[Any, str], Iterable[Holding]]
+    positions: Callable[[ShardState, OffsetStore, Any], Positions] = committed_offsets
     what_if: AssignorTrial | None = None
 
     logged: Mapping[type, Callable[[Any, Any, Any], Iterator[LoggedEvent]]] = field(

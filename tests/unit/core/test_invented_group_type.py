@@ -68,6 +68,7 @@ from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
 from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
+from tests.unit.lag.test_watch import Bench as LagBench
 from tests.unit.runtime.harness import Bench
 from tests.unit.topics.conftest import Cluster
 from tests.unit.tracing.traced import MS, Traces
@@ -143,8 +144,11 @@ def test_it_is_inspected(log: LoggedShard) -> None:
     store = log.shard.offsets.store
     found = run_through(offsets_steps(state, store, "r", log.now))
     assert found is not None
-    owners = [(one["topic"], one["partition"], one["member_id"]) for one in found[0]["partitions"]]
-    assert owners == [("prizes", 1, "m1"), ("prizes", 2, "m2")]
+    shown = [
+        (one["topic"], one["partition"], one["member_id"], one["committed_offset"])
+        for one in found[0]["partitions"]
+    ]
+    assert shown == [("prizes", 1, "m1", 1), ("prizes", 2, "m2", 2)]
 
 
 def test_its_soft_state_lasts_until_the_shard_is_loaded_again(log: LoggedShard) -> None:
@@ -260,6 +264,15 @@ def test_it_answers_a_request_of_another_type_while_it_has_members(log: LoggedSh
     assert [heartbeat("m1"), heartbeat("m9")] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
     assert heartbeat("m1") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_its_lag_counts_from_its_own_positions(log: LoggedShard) -> None:
+    bench = LagBench()
+    bench.groups.update(log.shard.state.groups)  # type: ignore[arg-type]
+    bench.logs.bounds = {("prizes", 1): (0, 10), ("prizes", 2): (0, 10)}
+    await bench.rounds(2)
+    lags = {place: one.lag for place, one in bench.watch.groups["r"].partitions()}
+    assert lags == {("prizes", 1): 9, ("prizes", 2): 8}
 
 
 def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:

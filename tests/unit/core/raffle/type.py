@@ -20,6 +20,7 @@ from groupd.coordinator.core.group_type import (
     Meter,
 )
 from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext, Task
 from groupd.coordinator.core.waiting import due_in, wait
@@ -179,6 +180,18 @@ def places(group: Raffle, member_id: str) -> list[Holding]:
     return [("prizes", [group.members[member_id].number])]
 
 
+class Sold(Struct, frozen=True):
+    """A position: as far in a prize's partition as its number says."""
+
+    offset: int
+    commit_timestamp_ms: int
+
+
+def positions(state: ShardState, store: OffsetStore, group: Raffle) -> dict[str, dict[int, Sold]]:
+    numbers = (ticket.number for ticket in group.members.values())
+    return {"prizes": {number: Sold(number, 1000) for number in numbers}}
+
+
 def bought(before: Any, key: TicketKey, value: TicketValue | None) -> Iterator[LoggedEvent]:
     joined = LoggedEventKind.MEMBER_LEFT if value is None else LoggedEventKind.MEMBER_JOINED
     yield joined, key.member_id, -1, {}
@@ -207,6 +220,7 @@ RAFFLE = GroupType(
     inspect=inspect,
     identify=identify,
     places=places,
+    positions=positions,
     logged={TicketKey: bought},
     epochs={RaffleKey: ("raffle epoch", "epoch")},
     group_problems=problems,
