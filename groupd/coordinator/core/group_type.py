@@ -115,6 +115,10 @@ def _no_metadata(state: ShardState, delta: MetadataDelta) -> None:
     pass
 
 
+def _no_session(state: ShardState, group: Any, member_id: str) -> None:
+    return None
+
+
 def _no_deadlines(state: ShardState, group: Any, now: Instant) -> Iterator[dict[str, Any]]:
     return iter(())
 
@@ -168,6 +172,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
                     answer instead (online migration, docs/spec/consumer-group.md#8)
         replay      class of a record's key -> how it is applied
         deadlines   first part of a `DeadlineKey` -> what happens when it has passed
+        session     (state, group, member id) -> the deadline that a sign of life of the member sets
+                    anew, and after how many ms it fences; None: no such member, or no session
         tasks       `Task.kind` -> what happens with its result (an Exception if it failed)
         completions `Completion.owner` -> what happens once the records are durable or have failed
         on_loaded   the log is replayed: set deadlines; an outcome with events alone
@@ -209,6 +215,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     deadlines: Mapping[str, Callable[[ShardState, DeadlineKey, Instant], Outcome]] = field(
         default_factory=dict
     )
+    session: Callable[[ShardState, Any, str], tuple[DeadlineKey, int] | None] = _no_session
     tasks: Mapping[str, Callable[[ShardState, Task, Any, Instant], Outcome]] = field(
         default_factory=dict
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -24,6 +25,7 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext, Task
+from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import LoggedGroupEvent
 from groupd.coordinator.history.ledger import GroupLedger
@@ -264,6 +266,20 @@ def test_it_answers_a_request_of_another_type_while_it_has_members(log: LoggedSh
     assert [heartbeat("m1"), heartbeat("m9")] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
     assert heartbeat("m1") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_its_members_are_kept_alive_while_a_test_moves_the_clock(log: LoggedShard) -> None:
+    def with_raffle(shard: GroupCoordinatorShard) -> None:
+        shard.state.groups.update(log.shard.state.groups)
+
+    bench = await Bench(change=with_raffle).start()
+    deadlines = bench.broker.own_shard_of("r").shard.state.deadlines
+    liveness = Liveness(lambda: bench.broker)
+    liveness.heard(BuyTicket("r", "m1"), SimpleNamespace(closed=False))  # type: ignore[arg-type]
+    liveness.heard(BuyTicket("r", "nobody"), SimpleNamespace(closed=False))  # type: ignore[arg-type]
+    liveness.renew(500_000)
+    assert deadlines.due((DRAW, "r", "")) == 560_000
+    await bench.broker.close()
 
 
 async def test_its_lag_counts_from_its_own_positions(log: LoggedShard) -> None:

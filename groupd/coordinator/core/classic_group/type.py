@@ -51,6 +51,7 @@ CLASSIC = GroupType(
     completions={OWNER: appended},
     on_loaded=timers.on_loaded,
     unload=timers.unload,
+    session=timers.session,
     inspect=inspect.inspect,
     identify=inspect.identify,
     places=inspect.places,

@@ -62,6 +62,7 @@ CONSUMER = GroupType(
     on_loaded=timers.on_loaded,
     on_metadata=subscription.on_metadata,
     unload=shared_target.unload,
+    session=timers.session,
     inspect=inspect.inspect,
     awaited=inspect.awaited,
     identify=inspect.identify,

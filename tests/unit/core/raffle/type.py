@@ -192,6 +192,14 @@ def positions(state: ShardState, store: OffsetStore, group: Raffle) -> dict[str,
     return {"prizes": {number: Sold(number, 1000) for number in numbers}}
 
 
+def session(state: ShardState, group: Raffle, member_id: str) -> tuple[DeadlineKey, int] | None:
+    """Whoever has a ticket and is heard of puts the draw off."""
+    if member_id not in group.members:
+        return None
+    delay_ms = DRAW_DELAY.number(state.config, state.group_configs.get(group.group_id))
+    return (DRAW, group.group_id, ""), delay_ms
+
+
 def bought(before: Any, key: TicketKey, value: TicketValue | None) -> Iterator[LoggedEvent]:
     joined = LoggedEventKind.MEMBER_LEFT if value is None else LoggedEventKind.MEMBER_JOINED
     yield joined, key.member_id, -1, {}
@@ -213,6 +221,7 @@ RAFFLE = GroupType(
     hosted={HeartbeatRequest: is_present},
     replay={RaffleKey: replay_raffle, TicketKey: replay_ticket},
     deadlines={DRAW: draw},
+    session=session,
     tasks={"raffle-shuffle": shuffled},
     on_loaded=on_loaded,
     on_metadata=on_metadata,
