@@ -171,7 +171,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
         hosted      requests of another type's protocol that groups of this type with members
                     answer instead (online migration, docs/spec/consumer-group.md#8)
         replay      class of a record's key -> how it is applied
-        deadlines   first part of a `DeadlineKey` -> what happens when it has passed
+        deadlines   first part of a `DeadlineKey` -> what happens when it has passed; no other type
+                    has that part
         session     (state, group, member id) -> the deadline that a sign of life of the member sets
                     anew, and after how many ms it fences; None: no such member, or no session
         tasks       `Task.kind` -> what happens with its result (an Exception if it failed)

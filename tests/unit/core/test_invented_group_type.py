@@ -66,7 +66,14 @@ from groupd.protocol.messages.topics import (
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
 from groupd.storage.memory import MemoryStore
-from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
+from tests.unit.core.raffle.group import (
+    DRAW,
+    PRIZES_ID,
+    RESERVED,
+    RaffleKey,
+    RaffleValue,
+    TicketKey,
+)
 from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
@@ -126,6 +133,20 @@ def test_its_timer_runs_also_after_a_load(log: LoggedShard) -> None:
         assert [record.key.member_id for record in outcome.records] == ["m1", "m2"]  # type: ignore[union-attr]
 
 
+def test_its_deadlines_have_keys_of_its_own(log: LoggedShard) -> None:
+    for number in range(3, 12):
+        log.request(BuyTicket("r", f"m{number}"))
+    shard, state = replayed(log), log.shard.state
+    shard.on_loaded(NOW)
+    due = shard.pop_due(NOW.monotonic_ms + 10**7)
+    fired = [key for key in due if key[0] == RESERVED]
+    assert [key[2:] for key in fired] == [(PRIZES_ID, number) for number in range(1, 12)]
+    (lapsed,) = shard.expire(fired[9], NOW).records
+    assert lapsed.key == TicketKey("r", "m10")
+    state.groups["r"].cancel_deadlines(state.deadlines)
+    assert [one for one in state.deadlines.of_group("r") if one] == []
+
+
 def test_its_tasks_metadata_and_parked_requests_reach_it(log: LoggedShard) -> None:
     done = log.shard.task_done(Task("raffle-shuffle", "r", lambda: 2), 2, NOW)
     assert [record.value for record in done.records] == [RaffleValue(3)]
@@ -139,7 +160,12 @@ def test_it_is_inspected(log: LoggedShard) -> None:
     shown = inspection.inspect_group(state, "r", log.now)
     assert shown is not None
     assert (shown["type"], shown["state"], shown["epoch"]) == ("raffle", "Open", 2)
-    assert [one["kind"] for one in shown["deadlines"]] == [DRAW]
+    prizes = PRIZES_ID.hex()
+    assert [(one["kind"], one.get("of")) for one in shown["deadlines"]] == [
+        (DRAW, None),
+        (RESERVED, [prizes, 1]),
+        (RESERVED, [prizes, 2]),
+    ]
     assert inspection.list_group_summaries(state) == [
         {"group_id": "r", "type": "raffle", "state": "Open"}
     ]

@@ -12,6 +12,9 @@ from groupd.protocol.records.schema import Record
 TYPE_NAME = "raffle"
 DRAW = "raffle-draw"
 """The deadline of a raffle: the draw."""
+RESERVED = "raffle-reserved"
+"""The deadline of a prize, by topic id and partition: the ticket with its number lapses."""
+PRIZES_ID = b"p" * 16
 
 
 class RaffleKey(Struct, frozen=True):
@@ -73,7 +76,7 @@ class Raffle:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
-        deadlines.cancel((DRAW, self.group_id, ""))
+        deadlines.cancel_group(self.group_id)
 
     def tombstones(self) -> list[Record]:
         return [Record(RaffleKey(self.group_id))]

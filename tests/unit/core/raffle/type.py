@@ -29,6 +29,8 @@ from groupd.protocol.messages.classic_group import HeartbeatReply, HeartbeatRequ
 from groupd.protocol.records.schema import Record
 from tests.unit.core.raffle.group import (
     DRAW,
+    PRIZES_ID,
+    RESERVED,
     TYPE_NAME,
     Raffle,
     RaffleKey,
@@ -39,6 +41,8 @@ from tests.unit.core.raffle.group import (
     replay_raffle,
     replay_ticket,
 )
+
+RESERVED_MS = 1_000_000
 
 DRAW_DELAY = GroupConfig(
     "raffle.draw.delay.ms",
@@ -69,6 +73,11 @@ def arm_draw(state: ShardState, group_id: str, now: Instant) -> None:
     state.deadlines.set((DRAW, group_id, ""), now.monotonic_ms + delay_ms)
 
 
+def reserve(state: ShardState, group_id: str, number: int, now: Instant) -> None:
+    key = (RESERVED, group_id, PRIZES_ID, number)
+    state.deadlines.set(key, now.monotonic_ms + RESERVED_MS)
+
+
 class Shuffles(Struct):
     """Soft state: the raffles whose tickets are being shuffled."""
 
@@ -81,6 +90,7 @@ def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Ins
     epoch = group.epoch + 1
     state.soft[TYPE_NAME].under_way.add(request.group_id)
     arm_draw(state, request.group_id, now)
+    reserve(state, request.group_id, epoch, now)
     return Outcome(
         records=[
             Record(
@@ -104,6 +114,14 @@ def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Ins
         ],
         tasks=[Task("raffle-shuffle", request.group_id, lambda: epoch)],
     )
+
+
+def lapse(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
+    """A prize was reserved for long enough."""
+    _, group_id, _, number = key
+    members = raffle_of(state, group_id).members.values()
+    late = [one.member_id for one in members if one.number == number]
+    return Outcome(records=[Record(TicketKey(group_id, member_id)) for member_id in late])
 
 
 def describe(
@@ -145,6 +163,8 @@ def on_loaded(state: ShardState, now: Instant) -> Outcome:
     for group in state.groups.values():
         if isinstance(group, Raffle):
             arm_draw(state, group.group_id, now)
+            for ticket in group.members.values():
+                reserve(state, group.group_id, ticket.number, now)
     return Outcome()
 
 
@@ -220,7 +240,7 @@ RAFFLE = GroupType(
     requests={BuyTicket: buy, DescribeRaffle: describe},
     hosted={HeartbeatRequest: is_present},
     replay={RaffleKey: replay_raffle, TicketKey: replay_ticket},
-    deadlines={DRAW: draw},
+    deadlines={DRAW: draw, RESERVED: lapse},
     session=session,
     tasks={"raffle-shuffle": shuffled},
     on_loaded=on_loaded,
