@@ -33,8 +33,8 @@ class GroupSummary(TypedDict):
 
 
 class PendingDeadline(TypedDict):
-    """A timer that is running. `member_id` is "" for a timer of the group as a whole, and for one of
-    what `of` names, a topic and a partition for example."""
+    """A timer that is running. `member_id` is "" for a timer of the group as a whole, and for a
+    timer of what `of` names, a topic and a partition for example."""
 
     kind: str
     member_id: str

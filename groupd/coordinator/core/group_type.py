@@ -96,7 +96,7 @@ class MemberIdentity(Struct, frozen=True):
 
 
 class Meter(Struct, frozen=True):
-    """A counter and a rate, under `name`, of the events of one kind."""
+    """A counter and a rate, under `name`, of the events of one kind in groups of the type."""
 
     name: str
     kind: EventKind

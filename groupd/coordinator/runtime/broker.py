@@ -112,7 +112,7 @@ class Broker:
         self.writer = writer or LogWriter(logs)
         self.work = LongWork() if work is None else work
         self.processing = Durations()
-        self.event_counts: Counter[str] = Counter()
+        self.event_counts: Counter[tuple[str, str]] = Counter()
         self.timeline = Timeline()
         self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
         """Called with a shard's number and the events of one input. Must not raise."""
@@ -341,7 +341,7 @@ class Broker:
         for event in events:
             if event.kind is not EventKind.OFFSETS_COMMITTED:
                 self.timeline.add(event, wall_ms)
-            self.event_counts[event.kind.value] += weight(event)
+            self.event_counts[event.group_type, event.kind.value] += weight(event)
             log_event(partition, event)
         for listener in self.event_listeners:
             listener(partition, events)

@@ -78,7 +78,7 @@ from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
 from tests.unit.lag.test_watch import Bench as LagBench
-from tests.unit.runtime.harness import Bench
+from tests.unit.runtime.harness import Bench, settle
 from tests.unit.topics.conftest import Cluster
 from tests.unit.tracing.traced import MS, Traces
 
@@ -202,6 +202,12 @@ async def test_it_is_measured(log: LoggedShard) -> None:
     assert f'{prefix}raffle_group_count{{state="Open"}} 1.0' in lines
     assert f'{prefix}raffle_group_count{{state="Empty"}} 0.0' in lines
     assert f"{prefix}raffle_draw_rate 0.0" in lines
+    bench.clock.advance(60_000)
+    await settle()
+    lines = generate_latest(make_registry(bench.broker, ConnectionStats(), None)).decode()
+    assert f"{prefix}raffle_draw_count 1.0" in lines
+    assert f"{prefix}group_completed_rebalance_count 0.0" in lines, "a rate of classic groups"
+    assert 'groupd_events_total{kind="rebalance-completed"} 1.0' in lines
     await bench.broker.close()
 
 
