@@ -151,64 +151,76 @@ def _no_problems(group: Any) -> Iterator[str]:
 
 
 class GroupType(Struct, frozen=True, kw_only=True):
-    """Functions that take a `group` are given one of this type.
+    """One group type. A function that is given a group gets one of this type, and `state` is that
+    of the group's shard. A field with a default may be left out. Keys of `requests`, `replay`,
+    `deadlines`, `tasks` and `completions`, and the names of `configs`, are the type's alone.
 
     What it is:
-        name        as ListGroups v5 spells it, e.g. "consumer"
-        group_key   class of the key whose tombstone is the end of a group
-        configs     dynamic configs of its groups (resource GROUP, docs/spec/consumer-group.md#7):
-                    names that no other type has; `ShardState.group_configs` has what is set
+        name        The type as ListGroups v5 spells it (KIP-848), "consumer" for example; events
+                    and metrics carry it, too.
+        group_key   The class of the record key whose tombstone is the end of a group.
         simple_group
-                    makes the group that an unknown id is once offsets are committed for it
-                    (docs/spec/offsets-and-log.md#5.2); one type has it, None in all others
-        soft_state  makes what the type keeps in a shard beside its groups, found again in
-                    `ShardState.soft[name]`: not in the log, made anew when the shard is loaded
-        states      all values of `state_name()`, for the gauges
-        meters      rates of this type, under Kafka's names
+                    Makes a group of this id when offsets are committed for an id that nobody knows
+                    (docs/spec/offsets-and-log.md#5.2); exactly one type has it.
+        states      All values of `Group.state_name()`, for gauges (docs/spec/offsets-and-log.md#9).
+        meters      Counters and rates of the type, under Kafka's names.
+        configs     The dynamic configs of its groups (resource GROUP; KIP-848,
+                    docs/spec/consumer-group.md#10). They may be set on any group id, and what is
+                    set stands in `ShardState.group_configs`.
+        soft_state  Makes the object that the type keeps in each shard beside its groups,
+                    `ShardState.soft[name]`. Nothing of it is in the log: it is made anew with each
+                    load.
 
-    What it does; `state` is the shard's:
-        requests    request class -> its handler
-        hosted      requests of another type's protocol that groups of this type with members
-                    answer instead (online migration, docs/spec/consumer-group.md#8)
-        replay      class of a record's key -> how it is applied
-        deadlines   first part of a `DeadlineKey` -> what happens when it has passed; no other type
-                    has that part
-        session     (state, group, member id) -> the deadline that a sign of life of the member sets
-                    anew, and after how many ms it fences; None: no such member, or no session
-        tasks       `Task.kind` -> what happens with its result (an Exception if it failed)
-        completions `Completion.owner` -> what happens once the records are durable or have failed
-        on_loaded   the log is replayed: set deadlines; an outcome with events alone
-        on_metadata topics have changed; `state.image` is the new image
-        unload      the shard is given up: an outcome with urgent replies to parked requests
+    What it does:
+        requests    Request class -> its handler. It raises ApiError before anything has changed.
+        hosted      Request class of another type -> the handler that answers instead, if the group
+                    is of this type and has members (online migration,
+                    docs/spec/consumer-group.md#8).
+        replay      Class of a record's key -> the function that applies the record, live and at
+                    load (docs/spec/offsets-and-log.md#5.2). It raises ReplayError.
+        deadlines   First part of a `DeadlineKey` -> what happens when that deadline has passed
+                    (docs/spec/consumer-group.md#7). The group may be gone by then.
+        session     (state, group, member id) -> the deadline that every sign of life of the member
+                    puts off, and for how many ms; None for a member that has none.
+        tasks       `Task.kind` -> what happens with the result, an Exception if the task failed.
+        completions `Completion.owner` -> what happens once the records of the outcome are durable
+                    (None) or have failed (AppendError).
+        on_loaded   The log is replayed: it sets the deadlines. Its outcome has nothing but events.
+        on_metadata Topics have changed: `state.image` is new, and the delta says what is new in it.
+        unload      The shard is given up: its outcome has nothing but urgent replies, to all
+                    requests that are parked.
 
     What is shown of it:
-        inspect     JSON-friendly fields of a group: at least "members" (by id, those after a
-                    given one) and "blocked" (what it waits for). Long lists may be iterators, in
-                    which None is a stop and no item; they may end at `slices.LISTED_MAX` + 1
-        awaited     deadlines for which no timer runs, as entries of "deadlines"
-        identify    who a member is
-        places      what a member owns, or may still commit for: topics and their partitions,
-                    a topic perhaps twice
-        positions   where it is in each partition, from which its lag is told: given the shard's
-                    committed offsets, which are the positions unless the type says otherwise
-        what_if     what another assignor would do; None where no assignor of the coordinator fits
+        inspect     (state, group, now, after) -> JSON-friendly fields: at least "members" (by id,
+                    those behind the id `after`) and "blocked" (`waiting.Wait`s). What may be long
+                    is an iterator in which None is a stop and no item; it may end at
+                    `slices.LISTED_MAX` + 1 items.
+        awaited     Further entries of "deadlines", for which no timer runs.
+        identify    (group, member id) -> who the member is.
+        places      (group, member id) -> what the member owns or may still commit for, as topics
+                    with partitions; a topic may come twice.
+        positions   (state, committed offsets of the shard, group) -> where the group is in each
+                    partition; lag counts from there. Without it: its committed offsets.
+        what_if     What another assignor would do; None where no assignor of the coordinator fits.
 
     What a log says of it:
-        logged      class of a record's key -> the events it stands for, given the group before it
-                    (None if there was none), the key and the value
-        epochs      class of a record's key -> (what it is called, attribute of the value) of a
-                    number that may not fall while the group lives
-        record_problems, group_problems
-                    what `groupd log verify` is to report of a record, and of a group in the end
+        logged      Class of a record's key -> the events that the record stands for, given the
+                    group before it (None if there was none), the key and the value.
+        epochs      Class of a record's key -> (name, attribute of the value) of a number that never
+                    falls while the group lives.
+        record_problems
+                    Class of a record's key -> what `groupd log verify` reports of key and value.
+        group_problems
+                    What `groupd log verify` reports of a group at the end of the log.
     """
 
     name: str
     group_key: type[Any]
-    configs: tuple[GroupConfig, ...] = ()
-    soft_state: Callable[[], Any] | None = None
     simple_group: Callable[[str], OffsetOwner] | None = None
     states: tuple[str, ...]
     meters: tuple[Meter, ...] = ()
+    configs: tuple[GroupConfig, ...] = ()
+    soft_state: Callable[[], Any] | None = None
 
     requests: Mapping[type, Handler]
     hosted: Mapping[type, HostedHandler] = field(default_factory=dict)

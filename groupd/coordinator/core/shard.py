@@ -236,8 +236,11 @@ V = TypeVar("V")
 
 
 def _merged(tables: Iterable[Mapping[K, V]]) -> dict[K, V]:
+    """The tables of all types as one. Raises ValueError for a key that two of them have."""
     merged: dict[K, V] = {}
     for table in tables:
+        if both := merged.keys() & table.keys():
+            raise ValueError(f"two group types have {both}")
         merged.update(table)
     return merged
 

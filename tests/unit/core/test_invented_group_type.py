@@ -11,10 +11,12 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.exposition import generate_latest
 
 from groupd.coordinator.admin.group_pages import config_rows
 from groupd.coordinator.admin.metrics import make_registry
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_types import GROUP_TYPES
@@ -352,6 +354,16 @@ def test_other_types_keep_out_of_it(log: LoggedShard) -> None:
     heartbeat = ConsumerGroupHeartbeatRequest("r", "m", 0, rebalance_timeout_ms=1000)
     with pytest.raises(Exception, match="is not a consumer group"):
         log.shard.handle(context, heartbeat, NOW)
+
+
+def test_two_types_cannot_have_the_same_deadline() -> None:
+    twin = replace(RAFFLE, name="twin", requests={}, replay={}, tasks={})
+    GROUP_TYPES.append(twin)
+    try:
+        with pytest.raises(ValueError, match=DRAW):
+            GroupCoordinatorShard(ShardState(CoordinatorConfig(), lambda: "id", {}))
+    finally:
+        GROUP_TYPES.remove(twin)
 
 
 def test_it_is_deleted_when_it_is_empty(log: LoggedShard) -> None:
