@@ -202,6 +202,7 @@ def _events(
             request.group_id,
             request.member_id,
             request.generation_or_epoch,
-            details=details,
+            "",
+            details,
         )
     ]
