@@ -53,6 +53,7 @@ from groupd.storage.transactions import (
     DatabaseBackend,
     OpenConnection,
     ReadingBackend,
+    Runner,
     Transactions,
 )
 
@@ -186,7 +187,7 @@ class PostgresBackend(DatabaseBackend):
 
     async def _run(
         self,
-        transactions: Transactions | None,
+        transactions: Runner | None,
         work: Callable[[Connection], T],
         *,
         single: bool = False,
@@ -199,7 +200,7 @@ class PostgresBackend(DatabaseBackend):
         await self._taken.wait()
         return str(self._taken_error())
 
-    async def _close(self, writers: Transactions, readers: Transactions) -> None:
+    async def _close(self, writers: Runner, readers: Runner) -> None:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])

@@ -73,7 +73,7 @@ class SqliteBackend(DatabaseBackend):
     async def start(self) -> None:
         """Locks, connects and migrates. Raises StoreRefused; may then be called again."""
         self._lock.acquire()
-        writer = Transactions(sqlite_writer(self._path), 1)
+        writer = sqlite_writer(self._path)
         try:
             await self._prepare(writer, self._check)
         except BaseException:
@@ -96,7 +96,14 @@ class SqliteBackend(DatabaseBackend):
             os.close(directory)
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        await self._append(lambda connection: append_rows(connection, advances, rows))
+        writer = self._writers
+        if writer is None:
+            raise LogUnavailable(f"{self._where}: not open")
+        # Without the turns of `write`: every commit of every client waits for this.
+        try:
+            await writer.run(lambda connection: append_rows(connection, advances, rows))
+        except self._errors.failures as error:
+            raise self._errors.log_error(error) from error
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)

@@ -28,7 +28,7 @@ from sqlalchemy.pool import NullPool
 
 from groupd.storage.log import StoreRefused
 from groupd.storage.private_files import private
-from groupd.storage.transactions import Connect
+from groupd.storage.transactions import Connect, transact
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -54,8 +54,8 @@ _WRITER_PRAGMAS = (
 )
 
 
-def sqlite_writer(path: Path) -> Connect:
-    """Connects for writing: the one connection that does, in a thread of ours."""
+def sqlite_writer(path: Path) -> SqliteWriter:
+    """What writes to the database file `path`, in a thread of its own."""
 
     def open_file() -> sqlite3.Connection:
         # SQLite gives its write-ahead log the rights that the database has.
@@ -76,7 +76,7 @@ def sqlite_writer(path: Path) -> Connect:
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         creator=open_file,
-        # `Transactions` keeps the connections.
+        # `SqliteWriter` keeps the connection.
         poolclass=NullPool,
         # Values are not for error texts: they are what clients store, keys of users among them.
         hide_parameters=True,
@@ -84,12 +84,7 @@ def sqlite_writer(path: Path) -> Connect:
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begin)
 
-    async def connect() -> WriterConnection:
-        connection = WriterConnection(engine)
-        await connection.open()
-        return connection
-
-    return connect
+    return SqliteWriter(engine)
 
 
 def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
@@ -154,8 +149,10 @@ def _prepare_writer(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-class WriterConnection:
-    """See `storage.transactions.OpenConnection`."""
+class SqliteWriter:
+    """See `storage.transactions.Runner`. One thread does all transactions, each as a whole, in the
+    order of the calls, on one connection. A connection on which something has failed is given up at
+    once, without a rollback, and the next transaction makes another one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -163,59 +160,18 @@ class WriterConnection:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         # A daemon that ends without `close` must not wait for this thread for ever.
         self._thread = Thread(target=self._serve, name=WRITER_THREAD, daemon=True)
-
-    async def open(self) -> None:
-        """Starts the thread and connects. Raises what the engine raises."""
         self._thread.start()
-        try:
-            await self._in_thread(self._connect)
-        except asyncio.CancelledError:
-            # The thread may still be connecting, which must not hold up the loop.
-            self._calls.put(None)
-            raise
-        except BaseException:
-            self._end_thread()
-            raise
 
-    def _connect(self) -> None:
-        """Connects; runs in the thread."""
-        self._connection = self._engine.connect()
-
-    @property
-    def invalidated(self) -> bool:
-        return self._connection is None or self._connection.invalidated
-
-    async def run_sync(self, work: Callable[[Connection], T], /) -> T:
-        connection = self._connection
-        assert connection is not None, "not open"
-        return await self._in_thread(lambda: work(connection))
-
-    async def invalidate(self) -> None:
-        if self._connection is not None:
-            await self._in_thread(self._connection.invalidate)
-
-    async def close(self) -> None:
-        await self._in_thread(self._disconnect)
-        self._end_thread()
-
-    def _disconnect(self) -> None:
-        """Disconnects; runs in the thread."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    def _end_thread(self) -> None:
-        self._calls.put(None)
-        # It has answered its last call, so this takes microseconds.
-        self._thread.join()
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """What `work()` returns or raises in the thread, which works in the order of the calls."""
+    async def run(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
+        """See `storage.transactions.Runner`. A caller that is cancelled once the thread is at it
+        leaves a transaction that runs to its end. Raises what the engine and `work` raise."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def call() -> None:
+            if answer.cancelled():
+                return
             try:
-                result = work()
+                result = transact(self._connected(), work)
             except BaseException as error:  # noqa: BLE001 - the caller gets it
                 _answer(answer, answer.set_exception, error)
             else:
@@ -224,11 +180,39 @@ class WriterConnection:
         self._calls.put(call)
         return await answer
 
+    async def close(self) -> None:
+        """Waits for every `run` that was called before, then ends the connection."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end() -> None:
+            try:
+                self._disconnect()
+            finally:
+                _answer(ended, ended.set_result, None)
+
+        self._calls.put(end)
+        self._calls.put(None)
+        await ended
+        # It has answered its last call, so this takes microseconds.
+        self._thread.join()
+
     def _serve(self) -> None:
         """Runs in the thread: makes one call after the other."""
         while (call := self._calls.get()) is not None:
             call()
-        self._disconnect()  # if the caller of `open` did not wait for it
+
+    def _connected(self) -> Connection:
+        """The connection, or a new one; in the thread."""
+        connection = self._connection
+        if connection is None or connection.invalidated:
+            self._disconnect()
+            connection = self._connection = self._engine.connect()
+        return connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 def _answer(answer: asyncio.Future[Any], give: Callable[[Any], None], outcome: object) -> None:

@@ -26,8 +26,7 @@ T = TypeVar("T")
 
 
 class OpenConnection(Protocol):
-    """A connection to the database: SQLAlchemy's AsyncConnection, or the one in a
-    thread with which SQLite is written."""
+    """A connection to the database, as SQLAlchemy's AsyncConnection has it."""
 
     @property
     def invalidated(self) -> bool: ...
@@ -64,9 +63,22 @@ IsDead = Callable[[OpenConnection], bool]
 """Whether a connection is known to have ended, so that no transaction needs to fail on it."""
 
 
+class Runner(Protocol):
+    """Runs transactions, each as a whole, in the order of the calls. Used from one event loop."""
+
+    async def run(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
+        """Runs `work` in a transaction: committed when it returns, rolled back when it raises.
+        `single`: it is one statement, which a server commits by itself, without two more trips to
+        it; what `work` raises afterwards takes nothing back."""
+        ...
+
+    async def close(self) -> None:
+        """Waits for every `run` that was called before, then ends the connections."""
+        ...
+
+
 class Transactions:
-    """Runs up to `connections` transactions at a time, in the order of the calls; any number may
-    wait. Used from one event loop."""
+    """A `Runner` of up to `connections` transactions at a time; any number may wait."""
 
     def __init__(self, connect: Connect, connections: int, is_dead: IsDead | None = None) -> None:
         self._connect = connect
@@ -77,9 +89,6 @@ class Transactions:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
-        """Runs `work` in a transaction: committed when it returns, rolled back when it raises.
-        `single`: it is one statement, which a server commits by itself, without two more trips to
-        it; what `work` raises afterwards takes nothing back."""
         await self._turns.acquire()
         task = asyncio.get_running_loop().create_task(self._transaction(work, single))
         self._tasks.add(task)
@@ -95,7 +104,7 @@ class Transactions:
 
     async def _transaction(self, work: Callable[[Connection], T], single: bool) -> T:
         connection = await self._connection()
-        run = _execute if single else _transact
+        run = _execute if single else transact
         try:
             return await connection.run_sync(lambda sync: run(sync, work))
         finally:
@@ -112,14 +121,15 @@ class Transactions:
         return await self._connect()
 
     async def close(self) -> None:
-        """Waits for every `run` that was called before, then ends the connections."""
         for _ in range(self._connections):
             await self._turns.acquire()
         while self._idle:
             await self._idle.pop().close()
 
 
-def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
+def transact(connection: Connection, work: Callable[[Connection], T]) -> T:
+    """One transaction. A connection on which something has failed is invalid afterwards: a
+    statement may still be under way."""
     usable = False
     try:
         transaction = connection.begin()
@@ -142,7 +152,7 @@ def _execute(connection: Connection, work: Callable[[Connection], T]) -> T:
     """`work` is one statement, which is committed by itself."""
     connection.execution_options(isolation_level="AUTOCOMMIT")
     try:
-        return _transact(connection, work)
+        return transact(connection, work)
     finally:
         if not connection.invalidated:
             usual = connection.default_isolation_level
@@ -156,12 +166,12 @@ class DatabaseBackend:
     def __init__(self, where: str, errors: DatabaseErrors) -> None:
         self._where = where
         self._errors = errors
-        self._writers: Transactions | None = None
-        self._readers: Transactions | None = None
+        self._writers: Runner | None = None
+        self._readers: Runner | None = None
         self._one_by_one = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
 
-    async def _prepare(self, transactions: Transactions, work: Callable[[Connection], T]) -> T:
+    async def _prepare(self, transactions: Runner, work: Callable[[Connection], T]) -> T:
         """Runs the first transaction of all. Raises StoreRefused; whatever it raises,
         `transactions` is closed then."""
         try:
@@ -172,7 +182,7 @@ class DatabaseBackend:
                 raise self._errors.refusal(error) from error
             raise
 
-    def _open(self, writers: Transactions, readers: Transactions) -> None:
+    def _open(self, writers: Runner, readers: Runner) -> None:
         self._writers, self._readers, self._closing = writers, readers, None
 
     async def write(self, work: Callable[[Connection], T]) -> T:
@@ -212,7 +222,7 @@ class DatabaseBackend:
 
     async def _run(
         self,
-        transactions: Transactions | None,
+        transactions: Runner | None,
         work: Callable[[Connection], T],
         *,
         single: bool = False,
@@ -247,7 +257,7 @@ class DatabaseBackend:
             self._closing = asyncio.get_running_loop().create_task(closing)
         await asyncio.shield(self._closing)
 
-    async def _close(self, writers: Transactions, readers: Transactions) -> None:
+    async def _close(self, writers: Runner, readers: Runner) -> None:
         # Readers first: SQLite tidies up when its last connection, a writing one, goes.
         await readers.close()
         async with self._one_by_one:

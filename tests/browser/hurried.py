@@ -20,8 +20,8 @@ import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.daemon import admin_port as daemon_admin
 from groupd.coordinator.daemon.daemon import Daemon
-from groupd.coordinator.daemon.daemon import admin_port as daemon_admin
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.runtime.clock import SystemClock, TimerHandle
 from groupd.testing.controlled_clock import ControlledClock

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from groupd.coordinator.cli.main import main
-from groupd.coordinator.daemon.daemon import admin_port as daemon_admin
+from groupd.coordinator.daemon import admin_port as daemon_admin
 from groupd.coordinator.lag.ends import LogEnds
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.broker import Broker

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from groupd.storage.log import Append, LogFenced, LogUnavailable, Store, StoreRefused
 from groupd.storage.open import create_store
 from groupd.storage.sql import SqlStore
-from groupd.storage.sqlite_connections import WRITER_THREAD, WriterConnection
+from groupd.storage.sqlite_connections import WRITER_THREAD, SqliteWriter
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 
@@ -101,13 +101,13 @@ async def test_a_write_makes_one_trip_to_the_thread(
     await store.append([batch("a", 0), batch("b", 0)])
     await store.read("a", 0, 100)
     trips: list[str] = []
-    in_thread = WriterConnection._in_thread
+    run = SqliteWriter.run
 
-    async def counted(self: WriterConnection, work: Callable[[], Any]) -> Any:
+    async def counted(self: SqliteWriter, work: Callable[..., Any], *, single: bool = False) -> Any:
         trips.append(self._thread.name)
-        return await in_thread(self, work)
+        return await run(self, work, single=single)
 
-    monkeypatch.setattr(WriterConnection, "_in_thread", counted)
+    monkeypatch.setattr(SqliteWriter, "run", counted)
     await store.append([batch("a", 1), batch("b", 1), batch("a", 2)])
     assert len(await store.read("a", 0, 100)) == 3
     assert trips == [WRITER_THREAD]

@@ -131,7 +131,7 @@ class _AdminConnection:
 class AdminServer:
     """Serves `handler` on its own port, and `control`, if there is one, below `/control`. `hosts`:
     the names by which clients may ask. `tls` None: plain HTTP. `actions`: the handlers of POST
-    requests, by the first segment of the path."""
+    requests, by the first segment of the path. `wake()` is called when a client has come."""
 
     def __init__(
         self,
@@ -141,8 +141,10 @@ class AdminServer:
         access: AdminAccess | None = None,
         tls: AdminTls | None = None,
         actions: Mapping[str, ControlHandler] | None = None,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._handler = handler
+        self._wake = wake
         self._actions = actions or {}
         self._control = control
         self._hosts = AdminHosts(hosts)
@@ -185,6 +187,7 @@ class AdminServer:
             client.accepted.close()
 
     async def _serve(self, client: _AdminConnection) -> None:
+        self._wake()
         try:
             context = None
             if self._tls is not None:

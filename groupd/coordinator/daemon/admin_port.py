@@ -187,7 +187,9 @@ class DaemonAdmin:
     ) -> AdminServer:
         """The server. `node_host`: what clients are told, where other nodes send callers, too."""
         names = (self._wanted[0], node_host, *self._options.config.admin_hosts)
-        return AdminServer(routes, self._control, names, self._access, self._tls, actions)
+        return AdminServer(
+            routes, self._control, names, self._access, self._tls, actions, self._stalls.wake
+        )
 
     def _shown(self, parts: DaemonParts, kafka: Addresses) -> dict[str, Any]:
         options, node = self._options, parts.broker.node

@@ -38,6 +38,7 @@ from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import (
     CoordinatorState,
     ForeignShard,
+    RuntimeParts,
     ShardSurroundings,
 )
 from groupd.coordinator.runtime.stats import Durations
@@ -158,18 +159,16 @@ class Broker:
             self.shards.remove(shard)
 
     def _surroundings(self) -> ShardSurroundings:
-        return ShardSurroundings(
-            make_shard=self._fresh_shard,
-            bring_up_to_date=self._bring_up_to_date,
-            logs=self._logs,
-            writer=self.writer,
-            clock=self.clock,
-            on_events=self._on_events,
-            on_progress=self._on_progress,
-            processing=self.processing,
-            work=self.work,
-            may_answer=self.ownership.may_answer,
+        parts = RuntimeParts(
+            self.writer,
+            self.clock,
+            self._on_events,
+            self._on_progress,
+            self.processing,
+            self.work,
+            self.ownership.may_answer,
         )
+        return ShardSurroundings(self._fresh_shard, self._bring_up_to_date, self._logs, parts)
 
     # Life ---------------------------------------------------------------------------------
 

@@ -43,7 +43,10 @@ def log_event(partition: int, event: Event) -> None:
         facts["member"] = event.member_id
     if event.epoch >= 0:
         facts["epoch"] = event.epoch
-    facts |= {name: event.details[name] for name in _WHO if name in event.details}
+    details = event.details
+    for name in _WHO:
+        if name in details:
+            facts[name] = details[name]
     if event.cause:
         facts["cause"] = event.cause
     write(event.kind.value, **facts)

@@ -24,6 +24,9 @@ from groupd.coordinator.runtime.clock import TimerHandle, elapsed_ns
 INTERVAL_MS = 4
 """The time between two rings of a loop that is not busy."""
 
+PROVEN_MS = 2 * INTERVAL_MS + 1
+"""After this a loop that is not busy has rung twice."""
+
 IN_TIME_NS = 10_000_000
 """A ring comes in time if it comes so soon after the one before. A deadline may miss what has
 arrived in so short a time before it."""
@@ -36,11 +39,13 @@ needs less than this for each turn, so its deadlines keep real time."""
 class HeardClock:
     """A `Clock`. It begins at the real time, `elapsed` in nanoseconds; wall time stays real."""
 
-    __slots__ = ("_elapsed", "_end_ns", "_in_time", "_proven_ns", "_rang_ns", "lost_ns")
+    __slots__ = ("_elapsed", "_end_ns", "_in_time", "_proven_ns", "_rang_ns", "lost_ns", "wake")
 
     def __init__(self, elapsed: Callable[[], int] = elapsed_ns) -> None:
         self._elapsed = elapsed
         self._in_time = False
+        self.wake: Callable[[], None] = lambda: None
+        """Makes the rings come quickly again if they rest."""
         self.lost_ns = 0
         """What did not count, all pauses together."""
         self.start()
@@ -113,9 +118,11 @@ class HeardTimer:
         self._handle = self._callback = None
 
     def _ring(self) -> None:
+        self._clock.wake()
         left_ms = self._at_ms - self._clock.heard_ns() // 1_000_000
         if left_ms > 0:
-            self._handle = _later(max(left_ms, INTERVAL_MS), self._ring)
+            # Two rings prove all that there is to hear.
+            self._handle = _later(min(max(left_ms, INTERVAL_MS), PROVEN_MS), self._ring)
             return
         callback = self._callback
         self._handle = self._callback = None

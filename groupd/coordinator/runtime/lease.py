@@ -8,9 +8,8 @@ waits for the log. ADR 10 says what this costs to keep.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Protocol
+from typing import Any, Protocol
 
-from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Steady
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.shard_state import CoordinatorState
@@ -21,7 +20,7 @@ _ACTIVE = CoordinatorState.ACTIVE
 class LeaseHolder(Protocol):
     """The shard runtime, as far as a lease asks it."""
 
-    shard: GroupCoordinatorShard
+    machine: Any
     state: CoordinatorState
     clock: Clock
 
@@ -33,11 +32,11 @@ class ShardLease:
     """A core lease, bound to the shard that gave it. `pending`: the groups with records that are
     not durable yet, as the journal of that shard knows them."""
 
-    __slots__ = ("_group_id", "_holder", "_now_ms", "_pending", "_renew", "_shard")
+    __slots__ = ("_group_id", "_holder", "_machine", "_now_ms", "_pending", "_renew")
 
     def __init__(self, holder: LeaseHolder, pending: Container[str], lease: Steady) -> None:
         self._holder = holder
-        self._shard = holder.shard
+        self._machine = holder.machine
         self._pending = pending
         self._group_id = lease.group_id
         self._renew = lease.renew
@@ -47,7 +46,7 @@ class ShardLease:
         """See `groupd.coordinator.runtime.waiting.Lease`."""
         holder = self._holder
         return (
-            holder.shard is self._shard
+            holder.machine is self._machine
             and holder.state is _ACTIVE
             and holder.may_answer()
             and not (self._pending and self._group_id in self._pending)

@@ -44,13 +44,11 @@ def count_states(states: Iterable[CoordinatorState]) -> dict[str, int]:
     return counts
 
 
-class ShardSurroundings(Struct, frozen=True):
+class RuntimeParts(Struct, frozen=True):
     """What all shards of a broker share. `may_answer()`: whether this node may answer from memory
-    now."""
+    now. `on_events(shard, events)`; `on_progress(shard)`: the high watermark has moved, or the
+    state has changed."""
 
-    make_shard: Callable[[], GroupCoordinatorShard]
-    bring_up_to_date: Callable[[GroupCoordinatorShard], None]
-    logs: PartitionLogs
     writer: LogWriter
     clock: Clock
     on_events: Callable[[int, list[Event]], None]
@@ -58,6 +56,15 @@ class ShardSurroundings(Struct, frozen=True):
     processing: Durations
     work: LongWork
     may_answer: Callable[[], bool]
+
+
+class ShardSurroundings(Struct, frozen=True):
+    """What all shards of groups share, beside the `parts` of every shard."""
+
+    make_shard: Callable[[], GroupCoordinatorShard]
+    bring_up_to_date: Callable[[GroupCoordinatorShard], None]
+    logs: PartitionLogs
+    parts: RuntimeParts
 
 
 class ForeignShard:

@@ -8,7 +8,6 @@ from typing import Protocol
 import structlog
 
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.journal import Journal
@@ -25,10 +24,22 @@ EXPIRE_RETRY_MS = 500
 """A deadline whose handling failed (a bug) comes again: a member must not live for ever."""
 
 
-class Serving(Protocol):
-    """The shard runtime, as far as its timer needs it."""
+class Timed(Protocol):
+    """What has deadlines: see `log_shard.Machine`."""
 
-    shard: GroupCoordinatorShard
+    def next_deadline(self) -> int | None: ...
+
+    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]: ...
+
+    def retry(self, key: DeadlineKey, at_ms: int) -> None: ...
+
+
+class Serving(Protocol):
+    """The shard at work, as far as its timer needs it."""
+
+    @property
+    def machine(self) -> Timed: ...
+
     state: CoordinatorState
 
 
@@ -54,7 +65,7 @@ class ShardDeadlines:
     def arm(self) -> None:
         if self._serving.state is not CoordinatorState.ACTIVE:
             return
-        at_ms = self._serving.shard.next_deadline()
+        at_ms = self._serving.machine.next_deadline()
         if at_ms is not None:
             self._alarm.at_latest(at_ms)
 
@@ -64,11 +75,11 @@ class ShardDeadlines:
     def _on_due(self) -> None:
         if self._serving.state is not CoordinatorState.ACTIVE:
             return
-        shard, now = self._serving.shard, self._clock.now()
+        machine, now = self._serving.machine, self._clock.now()
         # Only up to the time of the alarm: heartbeats that came later may not have been read yet.
-        for key in shard.pop_due(self._alarm.rang_for_ms, EXPIRED_AT_ONCE):
+        for key in machine.pop_due(self._alarm.rang_for_ms, EXPIRED_AT_ONCE):
             if not self._expire(key, now):
-                shard.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
+                machine.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
         self.arm()
 
 

@@ -42,14 +42,14 @@ LINE_MAX = 240
 
 class _Events:
     """The events of one group, oldest first: as JSON, the values of `Event` but the group's id.
-    `times`: sequence number and wall ms of each, in turn. `rebalance`: wall ms and cause of the
-    last rebalance."""
+    `times`: sequence number and wall ms of each, in turn. `rebalance`: sequence number, wall ms and
+    event of the last rebalance's begin."""
 
     __slots__ = ("events", "rebalance", "times")
 
     def __init__(self) -> None:
         self.events: list[bytes] = []
-        self.rebalance: tuple[int, str] | None = None
+        self.rebalance: tuple[int, int, bytes] | None = None
         self.times = array("q")
 
 
@@ -75,11 +75,12 @@ class Timeline:
             self._count += 1
         kind, group_type = event.kind, event.group_type
         values = (group_type, kind, event.member_id, event.epoch, event.cause, event.details)
-        group.events.append(msgspec.json.encode(values))
+        encoded = msgspec.json.encode(values)
+        group.events.append(encoded)
         group.times.extend((self._sequence, wall_ms))
         new_epoch = kind is EventKind.GROUP_EPOCH_BUMPED and group_type != CLASSIC
         if new_epoch or kind is EventKind.REBALANCE_STARTED:
-            group.rebalance = (wall_ms, _cause(group))
+            group.rebalance = (self._sequence, wall_ms, encoded)
         self._sequence += 1
         while len(self._groups) > GROUPS_MAX or self._count > EVENTS_MAX:
             _, gone = self._groups.popitem(last=False)
@@ -106,7 +107,7 @@ class Timeline:
         group = self._groups.get(group_id)
         if group is None or group.rebalance is None:
             return None
-        return {"timestamp_ms": group.rebalance[0], "cause": group.rebalance[1]}
+        return {"timestamp_ms": group.rebalance[1], "cause": _cause(group, *group.rebalance)}
 
     def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:
         """The last events of all groups, oldest first, each with its `group_id`. A generator that
@@ -131,13 +132,15 @@ class Timeline:
                 yield -at
 
 
-def _cause(group: _Events) -> str:
-    """Why the rebalance began that the newest event of the group begins."""
-    times, lead = group.times, len(group.events) - 1
-    told = [_shown(0, times[-1], group.events[lead])]
-    while lead and times[2 * lead - 1] == times[-1]:
+def _cause(group: _Events, sequence: int, wall_ms: int, event: bytes) -> str:
+    """Why the rebalance began that this event begins; the events before it may be gone."""
+    times = group.times
+    sequences = times[::2]
+    lead = sequences.index(sequence) if sequence in sequences else 0
+    told = [_shown(0, wall_ms, event)]
+    while lead and times[2 * lead - 1] == wall_ms:
         lead -= 1
-        earlier = _shown(0, times[-1], group.events[lead])
+        earlier = _shown(0, wall_ms, group.events[lead])
         if earlier["event"] not in PEOPLE:
             break
         told.append(earlier)

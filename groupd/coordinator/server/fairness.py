@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
@@ -25,7 +25,7 @@ class Fairness(Struct, frozen=True):
     work: LongWork
     budget: ByteBudget
     crowds: Crowds
-    read_buffer: ReadBuffer = field(default_factory=ReadBuffer)
+    read_buffer: ReadBuffer
 
 
 def fairness(
@@ -35,4 +35,5 @@ def fairness(
     that of the sockets."""
     budget = ByteBudget(limit_of(config), clock)
     decoder = Decoder(config.request_max_items)
-    return Fairness(RequestTurns(stalls), decoder, work, budget, Crowds(budget))
+    turns, buffer = RequestTurns(stalls), ReadBuffer(stalls)
+    return Fairness(turns, decoder, work, budget, Crowds(budget), buffer)

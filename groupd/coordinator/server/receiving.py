@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.byte_budget import FREE_BYTES
 
 READ_BYTES = FREE_BYTES
@@ -20,11 +21,13 @@ LARGE_READ_BYTES = 256 * 1024
 
 
 class ReadBuffer:
-    """The memory for the reads of one event loop. What is in it counts until the next read."""
+    """The memory for the reads of one event loop. What is in it counts until the next read.
+    `stalls`: the timer of that loop, which each read wakes."""
 
-    __slots__ = ("large", "usual")
+    __slots__ = ("large", "stalls", "usual")
 
-    def __init__(self) -> None:
+    def __init__(self, stalls: LoopStalls) -> None:
+        self.stalls = stalls
         self.large = memoryview(bytearray(LARGE_READ_BYTES))
         self.usual = self.large[:READ_BYTES]
 
@@ -40,7 +43,10 @@ class Receiver(asyncio.BufferedProtocol):
         return self.read_buffer.usual
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self.read_buffer.large[:nbytes]))
+        buffer = self.read_buffer
+        if not buffer.stalls.awake:
+            buffer.stalls.wake()
+        self.data_received(bytes(buffer.large[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         raise NotImplementedError

@@ -183,6 +183,19 @@ def test_timers_are_never_early_by_heard_time_and_hardly_late(
     assert len(rung) == 2
 
 
+def test_a_deadline_of_a_loop_that_rests_is_hardly_late_and_waits_for_two_rings(
+    loop: Loop, clock: HeardClock
+) -> None:
+    rang: list[int] = []
+    clock.call_at(clock.monotonic_ms() + 2000, lambda: rang.append(now_ms(clock)))
+    loop.run(2000)
+    assert rang == []
+    loop.run(INTERVAL_MS)
+    assert rang == [], "what came while it rested may not have been read"
+    loop.run(2 * INTERVAL_MS)
+    assert len(rang) == 1
+
+
 def test_a_timer_that_is_set_again_can_be_cancelled(loop: Loop, clock: HeardClock) -> None:
     rung: list[int] = []
     timer = clock.call_at(clock.monotonic_ms() + 1000, lambda: rung.append(1))

@@ -10,12 +10,15 @@ from groupd.coordinator.runtime.loop_stalls import (
     BUCKETS,
     DELAY_NS,
     INTERVAL_S,
+    REST_AFTER,
+    REST_S,
     STALL_NS,
     LoopStalls,
 )
 from groupd.coordinator.runtime.turns import Turns
 
 INTERVAL_NS = int(INTERVAL_S * 1e9)
+REST_NS = int(REST_S * 1e9)
 
 
 class Elapsed:
@@ -39,6 +42,36 @@ async def test_a_stall_is_what_a_timer_comes_too_late_and_is_forgotten_after_a_m
     elapsed.ns += BUCKETS * BUCKET_NS
     assert stalls.longest_ns() == 0
     stalls.stop()
+
+
+async def test_while_nothing_comes_it_rings_less_often_and_what_comes_begins_a_turn() -> None:
+    elapsed = Elapsed()
+    stalls = LoopStalls(elapsed=elapsed)
+    stalls.start()
+
+    def ring_in_time(interval_ns: int, times: int) -> None:
+        for _ in range(times):
+            elapsed.ns += interval_ns
+            stalls.tick()
+
+    ring_in_time(INTERVAL_NS, 1 + REST_AFTER)
+    assert stalls.resting
+    ring_in_time(REST_NS, 3)
+    assert stalls.longest_ns() == 0
+    elapsed.ns += REST_NS // 2
+    stalls.wake()
+    assert not stalls.resting
+    assert stalls.rang_ns == elapsed.ns
+    elapsed.ns += INTERVAL_NS + STALL_NS
+    stalls.tick()
+    assert stalls.stalls == 1
+    # A loop that is busy never rests.
+    for _ in range(2 * REST_AFTER):
+        stalls.wake()
+        ring_in_time(INTERVAL_NS, 1)
+    assert not stalls.resting
+    stalls.stop()
+    stalls.wake()
 
 
 async def test_long_work_rests_in_proportion_to_what_it_did() -> None:

@@ -25,7 +25,10 @@ from groupd.coordinator.core.consumer_group.subscription import (
     EffectiveSubscription,
     effective_subscription,
 )
-from groupd.coordinator.core.consumer_group.target_assignment import current_target
+from groupd.coordinator.core.consumer_group.target_assignment import (
+    InstalledTarget,
+    current_target,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -39,43 +42,28 @@ _Epochs = dict[TopicId, dict[int, int]]
 """`PartitionEpochs` while they are made."""
 
 
-def reconcile_stored(
+def reconcile_member(
     state: ShardState,
     group: ConsumerGroup,
     member: ConsumerGroupMember,
     subscription_changed: bool,
     owned: Owned,
     outcome: Outcome,
+    installed: InstalledTarget | None = None,
 ) -> ConsumerGroupMember:
-    """3. Reconcile the member with its stored target: [R8]. Returns the member, the same object if
-    it does not change. Raises FENCED_MEMBER_EPOCH for a member in an unknown state.
+    """3. Reconcile the member with its target: [R8]. Returns the member, the same object if it does
+    not change. Raises FENCED_MEMBER_EPOCH for a member in an unknown state.
 
-    `subscription_changed`: whether this operation changed the subscription.
+    `subscription_changed`: whether this operation changed the subscription. `installed`: the target
+    that this operation has just computed; otherwise the stored one counts.
     """
-    target_epoch = group.assignment_epoch
+    target_epoch = group.assignment_epoch if installed is None else installed.epoch
     if not subscription_changed and member.is_reconciled_to(target_epoch):
         return member
-    target = current_target(group, member)
-    return reconcile_with(
-        state, group, member, subscription_changed, target_epoch, target, owned, outcome
-    )
-
-
-def reconcile_with(
-    state: ShardState,
-    group: ConsumerGroup,
-    member: ConsumerGroupMember,
-    subscription_changed: bool,
-    target_epoch: int,
-    target: Assignment,
-    owned: Owned,
-    outcome: Outcome,
-) -> ConsumerGroupMember:
-    """The same with the target of `target_epoch`, which this operation has just computed."""
     after = reconcile(
         member,
         target_epoch,
-        target,
+        current_target(group, member) if installed is None else installed.of(member.member_id),
         effective_subscription(group, member, state.image),
         group.partition_epochs,
         owned,

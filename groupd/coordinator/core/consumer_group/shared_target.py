@@ -2,8 +2,8 @@
 
 If a thousand members join at once and each join computed a target, each target would take away
 again most of what the one before gave out, and that moves at the pace of heartbeats. So a heartbeat
-that finds a target due waits. Its member is in the group and durable, as if the assignment interval
-(KIP-1263) held the target back. The target is computed once no further change of the group has come
+that finds a target due waits. Its member is in the group, as if the assignment interval (KIP-1263)
+held the target back. The target is computed once no further change of the group has come
 for a while, in a large group in slices (`deferred_target`). Then every waiting heartbeat is
 answered with it, as if its member had sent the next one.
 
@@ -36,10 +36,14 @@ from groupd.coordinator.core.consumer_group.lookup import (
     existing_group,
 )
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
+from groupd.coordinator.core.consumer_group.reconcile import reconcile_member
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
-from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
+from groupd.coordinator.core.consumer_group.target_assignment import (
+    InstalledTarget,
+    install,
+    is_target_due,
+)
 from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat, WaitingHeartbeats
 from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.deadlines import DeadlineKey
@@ -102,7 +106,8 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
         return Outcome()
     outcome = Outcome(gate=group_id)
     if kind == TARGET:
-        _compute(state, heartbeats, group_id, now, outcome)
+        installed = _compute(state, heartbeats, group_id, now, outcome)
+        _answer_some(state, heartbeats, now, outcome, installed)
     elif kind == PATIENCE:
         before_ms = now.monotonic_ms - target_limits.PATIENCE_MS
         while heartbeats.waiting and heartbeats.waiting[0].since_ms <= before_ms:
@@ -198,9 +203,10 @@ def _set_due(
 
 def _compute(
     state: ShardState, heartbeats: WaitingHeartbeats, group_id: str, now: Instant, outcome: Outcome
-) -> None:
+) -> InstalledTarget | None:
     """Compute the target if it is still due. In a large group the heartbeats go on waiting until
     the last slice is done, otherwise they are ready now."""
+    installed = None
     group = state.groups.get(group_id)
     if (
         isinstance(group, ConsumerGroup)
@@ -210,16 +216,17 @@ def _compute(
         if deferred_target.is_large(state, group):
             deferred_target.request(group, now, outcome)
             if not deferred_target.has_failed(group, now):
-                return
+                return None
         else:
             name = preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0])
             try:
-                install(state, group, group.group_epoch, name, now, outcome)
+                installed = install(state, group, group.group_epoch, name, now, outcome)
             except AssignorFailed as failure:
                 outcome.events.append(events.assignor_failed(group_id, "", failure))
                 _refuse_waiting(heartbeats, failure.code, outcome)
     heartbeats.ready.extend(heartbeats.waiting)
     heartbeats.waiting.clear()
+    return installed
 
 
 def _refuse_waiting(heartbeats: WaitingHeartbeats, code: ErrorCode, outcome: Outcome) -> None:
@@ -231,14 +238,19 @@ def _refuse_waiting(heartbeats: WaitingHeartbeats, code: ErrorCode, outcome: Out
 
 
 def _answer_some(
-    state: ShardState, heartbeats: WaitingHeartbeats, now: Instant, outcome: Outcome
+    state: ShardState,
+    heartbeats: WaitingHeartbeats,
+    now: Instant,
+    outcome: Outcome,
+    installed: InstalledTarget | None = None,
 ) -> None:
+    """Answer the next slice. `installed`: the target that this outcome installs."""
     partitions = 0
     for _ in range(min(target_limits.ANSWER_MEMBERS, len(heartbeats.ready))):
         heartbeat = heartbeats.ready.popleft()
         del heartbeats.by_member[heartbeat.before.member_id]
         try:
-            after = _go_on(state, heartbeat, now, outcome)
+            after = _go_on(state, heartbeat, now, outcome, installed)
         except ApiError as error:
             reply = ConsumerGroupHeartbeatReply(error=error.code, error_message=error.message)
             outcome.replies += [(token, reply) for token in heartbeat.tokens()]
@@ -249,15 +261,18 @@ def _answer_some(
 
 
 def _go_on(
-    state: ShardState, heartbeat: WaitingHeartbeat, now: Instant, outcome: Outcome
+    state: ShardState,
+    heartbeat: WaitingHeartbeat,
+    now: Instant,
+    outcome: Outcome,
+    installed: InstalledTarget | None,
 ) -> ConsumerGroupMember:
-    """Reconcile with the stored target and answer. Raises ApiError."""
+    """Reconcile the member with its target and answer. Raises ApiError."""
     request = heartbeat.request
     group = existing_group(state, request.group_id)
     member = _check_again(group, heartbeat)
-    after = reconcile_stored(
-        state, group, member, heartbeat.subscription_changed, request.topic_partitions, outcome
-    )
+    changed, owned = heartbeat.subscription_changed, request.topic_partitions
+    after = reconcile_member(state, group, member, changed, owned, outcome, installed)
     if after is not member:
         set_rebalance_timer(state, group, after, now)
     reply = answer(state, heartbeat.context, group, request, heartbeat.before, after, now, outcome)

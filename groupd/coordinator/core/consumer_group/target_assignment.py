@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -141,6 +142,18 @@ def subscription_type(subscriptions: list[SubscriptionKey]) -> SubscriptionType:
     return SubscriptionType.HOMOGENEOUS
 
 
+class InstalledTarget(NamedTuple):
+    """A target whose records are in the outcome of this operation, and not yet in the group."""
+
+    epoch: int
+    changed: Mapping[str, Assignment]
+    before: GroupSnapshot
+
+    def of(self, member_id: str) -> Assignment:
+        """The target of a member."""
+        return self.changed.get(member_id, self.before.target(member_id))
+
+
 def compute(
     snapshot: GroupSnapshot,
     assignor: PartitionAssignor | None,
@@ -200,10 +213,9 @@ def install(
     outcome: Outcome,
     updated: ConsumerGroupMember | None = None,
     replaced_id: str | None = None,
-) -> Assignment:
+) -> InstalledTarget:
     """Compute the target of `group_epoch` in one go, with the assignor `name`, and add its records,
-    R7* R6, to the outcome. `updated`, `replaced_id`: see `GroupSnapshot`. Returns the target of
-    the updated member. Raises AssignorFailed."""
+    R7* R6, to the outcome. `updated`, `replaced_id`: see `GroupSnapshot`. Raises AssignorFailed."""
     updated_id = None if updated is None else updated.member_id
     snapshot = GroupSnapshot(group, state.image, updated, replaced_id)
     next_heartbeat = next_heartbeats.expected(state, group, now, updated_id)
@@ -216,6 +228,4 @@ def install(
         group_id, group_epoch, name, moved=len(changed), members=len(snapshot.member_ids)
     )
     outcome.events.append(installed)
-    if updated_id is None:
-        return NO_TARGET
-    return changed.get(updated_id, snapshot.target(updated_id))
+    return InstalledTarget(group_epoch, changed, snapshot)

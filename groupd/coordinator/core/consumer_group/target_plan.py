@@ -13,11 +13,7 @@ from groupd.coordinator.core.assignors.loader import BUILT_IN
 from groupd.coordinator.core.consumer_group import deferred_target
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.reconcile import (
-    Owned,
-    reconcile_stored,
-    reconcile_with,
-)
+from groupd.coordinator.core.consumer_group.reconcile import Owned, reconcile_member
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor_after
 from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
 from groupd.coordinator.core.consumer_group.update import MemberUpdate
@@ -97,9 +93,10 @@ def assign(
     if plan.way is Way.AT_ONCE:
         replaced = step.resolved.replaced
         replaced_id = None if replaced is None else replaced.member_id
-        epoch = step.epoch.epoch
-        target = install(state, group, epoch, plan.assignor, now, outcome, member, replaced_id)
-        return reconcile_with(state, group, member, changed, epoch, target, owned, outcome)
+        target = install(
+            state, group, step.epoch.epoch, plan.assignor, now, outcome, member, replaced_id
+        )
+        return reconcile_member(state, group, member, changed, owned, outcome, target)
     if plan.way is Way.IN_SLICES:
         deferred_target.request(group, now, outcome)
-    return reconcile_stored(state, group, member, changed, owned, outcome)
+    return reconcile_member(state, group, member, changed, owned, outcome)

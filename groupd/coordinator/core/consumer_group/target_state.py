@@ -32,7 +32,7 @@ class TargetComputation:
 
 
 class WaitingHeartbeat(Struct):
-    """A heartbeat that waits for a target; its step 1 is done and durable.
+    """A heartbeat that waits for a target; its step 1 is done.
 
     `before`: the member as the heartbeat found it, after a static replacement; `group_epoch`: that
     of the group after step 1; `earlier`: requests of the same member that this one replaces, and

@@ -25,7 +25,7 @@ from groupd.coordinator.core.consumer_group.lookup import (
     replacement,
 )
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
+from groupd.coordinator.core.consumer_group.reconcile import reconcile_member
 from groupd.coordinator.core.consumer_group.target_plan import assign, plan_target
 from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
 from groupd.coordinator.core.consumer_group.update import MemberUpdate, update_group
@@ -187,7 +187,7 @@ def _downgraded(
     after = step.updated
     if settled:
         changed = step.subscription_changed
-        after = reconcile_stored(state, group, after, changed, owned, outcome)
+        after = reconcile_member(state, group, after, changed, owned, outcome)
     tombstones = group.tombstones_of(sorted(classic.members))
     downgrade.install(state, group, classic, tombstones, outcome, now, rebalances=not settled)
     return after

@@ -1,0 +1,367 @@
+"""One shard of a log that coordinates, at work: load, serve, group commit, fail and reload.
+
+What is coordinated is a pure machine (`machine.Machine`): it decides and returns an `Outcome`, and
+what it has decided is a log. This class is the same for every machine, as Kafka's
+`CoordinatorRuntime` is for its coordinators.
+
+States: LOADING -> ACTIVE; ACTIVE or LOADING -> FAILED -> LOADING; any -> CLOSED. A failed append
+has one path: every parked request is refused with a retriable error, memory is dropped, and the
+shard is rebuilt from the log. If it is not known whether an append was written, the reload finds
+out.
+
+Answering one request may bring new ones. So the state changes before any request is answered, and
+an error while one request is answered does not keep the others from their answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any, Generic
+
+import structlog
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.types import (
+    AppendError,
+    Completion,
+    Outcome,
+    RequestContext,
+    Task,
+)
+from groupd.coordinator.runtime.clock import Alarm, elapsed_ns
+from groupd.coordinator.runtime.journal import Journal
+from groupd.coordinator.runtime.machine import LoadedMachine, M
+from groupd.coordinator.runtime.reload import Reload
+from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
+from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
+from groupd.coordinator.runtime.waiting import Replies, Waiter, answer_all, refuse
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.storage.log import Append, LogError
+
+log = structlog.get_logger("groupd.shard")
+
+LINGER_MS = 50
+"""Records that nobody waits for are written with the next ones that somebody waits for, or after
+this time. So what a lone consumer's first heartbeat and its target lead to is one group commit."""
+
+
+class LogShard(Generic[M]):
+    """Also a `writer.Source`. A subclass says how the machine is made from its log (`read_log`)."""
+
+    kind = "shard"
+    """In messages."""
+
+    def __init__(
+        self,
+        number: int,
+        log_name: str,
+        machine: M,
+        config: CoordinatorConfig,
+        parts: RuntimeParts,
+    ) -> None:
+        self.partition = number
+        self.log_name = log_name
+        self.state = CoordinatorState.LOADING
+        self.machine = machine
+        self.start_offset = self.durable_offset = self.load_ms = self.loaded_records = 0
+        self.clock = clock = parts.clock
+        self.may_answer = parts.may_answer
+        self._config = config
+        self._parts = parts
+        self._writer = parts.writer
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._journal = Journal(0, config.message_max_bytes)
+        self._taken_from = self._journal
+        self._owner_epoch = -1
+        self._deadlines = ShardDeadlines(
+            clock, self, lambda key, now: self.input(partial(self.machine.expire, key, now))
+        )
+        self._commit_timeout = CommitTimeout(
+            clock, config.offsets_commit_timeout_ms, number, lambda: self._journal
+        )
+        self._unhurried = Alarm(clock, self._write_open)
+        self._reload = Reload(clock, self, self.kind, shard=number)
+
+    # Loading ------------------------------------------------------------------------------
+
+    async def read_log(self, opened: Any) -> LoadedMachine[M]:
+        """A machine made from the log. `opened`: the log, if it is open already. Raises LoadFailed
+        or LogError."""
+        raise NotImplementedError
+
+    async def load(self, opened: Any = None) -> None:
+        """Read the log, rebuild the machine, start its timers. Raises LoadFailed or LogError."""
+        started_ms = self.clock.monotonic_ms()
+        loaded = await self.read_log(opened)
+        if self.state is CoordinatorState.CLOSED:
+            return
+        self.machine.discard()
+        self.machine = loaded.machine
+        self.loaded_records, self._owner_epoch = loaded.records, loaded.owner_epoch
+        self.start_offset, self.durable_offset = loaded.start_offset, loaded.next_offset
+        self._journal = Journal(loaded.next_offset, self._config.message_max_bytes)
+        self.load_ms = self.clock.monotonic_ms() - started_ms
+        self.state = CoordinatorState.ACTIVE
+        self._take_in(loaded.outcome)
+        self.on_active()
+        self._parts.on_progress(self.partition)
+
+    def on_active(self) -> None:
+        """The shard has been loaded."""
+
+    async def load_first(self, opened: Any = None) -> None:
+        """The load at the start; if it fails it is tried again later. `opened`: the log, if it is
+        open already."""
+        await self._reload.load_first(partial(self.load, opened))
+
+    def close(self) -> None:
+        """Refuse everything from now on; parked requests get NOT_COORDINATOR. What is in the
+        journal may still become durable and is answered then."""
+        was_active = self.state is CoordinatorState.ACTIVE
+        self.state = CoordinatorState.CLOSED
+        self._deadlines.cancel()
+        self._commit_timeout.cancel()
+        self._unhurried.cancel()
+        self._reload.cancel()
+        self._write_open()
+        if was_active:
+            self._last_answers(self.machine.unload)
+        self._parts.on_progress(self.partition)
+
+    async def closed(self) -> None:
+        """Wait after `close` until nothing of this shard runs any more."""
+        await self._reload.ended()
+
+    async def written(self) -> None:
+        """Wait after `close` until what was accepted is durable and answered, or has failed."""
+        while not self._journal.idle:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle_waiters.append(waiter)
+            await asyncio.shield(waiter)
+
+    def drop(self) -> None:
+        """Refuse everything at once, also what waits to become durable: another node may have the
+        shard."""
+        self.close()
+        self._lose_writes(ErrorCode.NOT_COORDINATOR)
+
+    # Inputs -------------------------------------------------------------------------------
+
+    def handle(self, context: RequestContext, request: Any) -> None:
+        """A request to this shard; `context.token` is answered, now or later."""
+        started_ns = elapsed_ns()
+        self._handle(context, request)
+        self._parts.processing.add(elapsed_ns() - started_ns)
+
+    def _handle(self, context: RequestContext, request: Any) -> None:
+        waiter: Waiter = context.token
+        if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
+            # Without a lease: the process stood still in the middle of a long request.
+            waiter.fail(REFUSALS.get(self.state, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+        try:
+            outcome = self.machine.handle(context, request, self.clock.now())
+        except ApiError as error:
+            # A refusal too may rest on what is not durable yet: a group that is just going.
+            reply = waiter.failure(request, error.code, error.message)
+            self._answer_gated(getattr(request, "group_id", None), [(waiter, reply)])
+        except Exception:
+            # A bug of ours: nothing was written; the input is what a developer needs.
+            log.exception("request failed", shard=self.partition, request=request)
+            waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            if outcome.steady and not outcome.records:
+                self.lease(outcome, waiter)
+            self._take_in(outcome, waiter)
+
+    def lease(self, outcome: Outcome, waiter: Waiter) -> None:
+        """The outcome has a lease on its reply (ADR 10)."""
+
+    def input(self, make_outcome: Callable[[], Outcome]) -> bool:
+        """An input that is no request: new metadata, a task's result, a deadline. False if it
+        failed, which is a bug of ours: it is logged and goes no further."""
+        if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
+            return True
+        try:
+            self._take_in(make_outcome())
+        except Exception:
+            log.exception("internal input failed", shard=self.partition)
+            self._deadlines.arm()
+            return False
+        return True
+
+    # Outcomes -----------------------------------------------------------------------------
+
+    def _take_in(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
+        """Do what an outcome asks for. `waiter`: that of the request that has led to it."""
+        written = True
+        if outcome.records:
+            written = self._write(outcome, waiter)
+        else:
+            if outcome.replies:
+                self._answer_gated(outcome.gate, outcome.replies)
+            if outcome.completion is not None:
+                self._complete(outcome.completion, None)
+        if self.state is not CoordinatorState.ACTIVE:
+            refuse(outcome.urgent, ErrorCode.NOT_COORDINATOR)
+            return
+        if outcome.urgent:
+            answer_all(outcome.urgent)
+        # A handler that has not changed memory itself has done nothing if nothing was written.
+        if written or not outcome.replay:
+            if outcome.events:
+                self._parts.on_events(self.partition, outcome.events)
+            for task in outcome.tasks:
+                self._parts.work.add_later(
+                    task.steps(), partial(self._task_done, self.machine, task)
+                )
+        self._deadlines.arm()
+
+    def _write(self, outcome: Outcome, waiter: Waiter | None) -> bool:
+        """Replay the records and put them into the journal; False if they were refused."""
+        now_ms = self.clock.monotonic_ms()
+        parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
+        try:
+            encoded = [self._journal.encode(part) for part in parts]
+        except Exception:
+            # Larger than message.max.bytes, or a bug of ours.
+            log.exception("write refused", shard=self.partition)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            self._refuse(outcome, waiter, code)
+            if outcome.completion is not None:
+                # Nothing is written; classic groups are told like of any failed append.
+                self._complete(outcome.completion, AppendError(code))
+            return False
+        last = len(parts) - 1
+        for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
+            try:
+                if outcome.replay:
+                    offset = self._journal.next_offset
+                    self.machine.replay_all(part, count(offset), outcome.transaction)
+                    if outcome.transaction is not None:
+                        self.in_transaction(outcome.transaction, offset, len(part))
+                self._journal.accept(
+                    raw,
+                    sorted({key.group for key, _ in part}),
+                    outcome.replies if index == last else (),
+                    outcome.completion if index == last else None,
+                    now_ms,
+                    outcome.transaction,
+                )
+            except Exception:
+                # Memory is not what the log says.
+                log.exception("replay failed; shard is rebuilt", shard=self.partition)
+                self._fail(ErrorCode.NOT_COORDINATOR)
+                self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
+                return False
+        if outcome.replies or outcome.completion is not None:
+            self._writer.mark(self)
+            self._commit_timeout.arm()
+        else:
+            self._unhurried.at_latest(now_ms + LINGER_MS)
+        return True
+
+    def in_transaction(self, producer: tuple[int, int], offset: int, records: int) -> None:
+        """So many records from `offset` on belong to a transaction of `producer`, (id, epoch)."""
+
+    def _write_open(self) -> None:
+        """Write what nobody waits for."""
+        if not self._journal.idle:
+            self._writer.mark(self)
+
+    def _refuse(self, outcome: Outcome, waiter: Waiter | None, code: ErrorCode) -> None:
+        refuse(outcome.replies, code)
+        if waiter is not None:
+            waiter.fail(code)
+
+    def _complete(self, completion: Completion, error: AppendError | None) -> None:
+        self.input(partial(self.machine.appended, completion, error, self.clock.now()))
+
+    def _answer_gated(self, gate: str | None, replies: Replies) -> None:
+        """Answer once the pending records of `gate` are durable; at once if there are none."""
+        if gate is None or not self._journal.park(gate, replies):
+            answer_all(replies)
+        else:
+            self._writer.mark(self)
+            self._commit_timeout.arm()
+
+    def _task_done(self, machine: M, task: Task, result: Any) -> None:
+        if machine is self.machine:
+            self.input(lambda: machine.task_done(task, result, self.clock.now()))
+
+    # The writer's side --------------------------------------------------------------------
+
+    def take(self) -> list[Append]:
+        if self.state is CoordinatorState.FAILED:
+            return []
+        self._taken_from = self._journal
+        return [
+            Append(self.log_name, self._owner_epoch, first, last, timestamp_ms, payload)
+            for first, last, timestamp_ms, payload in self._journal.take(self.clock.now().wall_ms)
+        ]
+
+    def done(self, error: LogError | None) -> None:
+        if self._taken_from is not self._journal:
+            return  # settled by the reload that replaced the journal
+        if error is not None:
+            log.error("append failed", shard=self.partition, reason=str(error))
+            if self.state is CoordinatorState.ACTIVE:
+                self._fail(ErrorCode.NOT_COORDINATOR)
+            else:
+                self._lose_writes(ErrorCode.NOT_COORDINATOR)
+            self._tell_idle()
+            return
+        settled = self._journal.durable()
+        self.durable_offset = self._journal.durable_offset
+        self.on_durable()
+        for batch in settled:
+            answer_all(batch.replies)
+            for completion in batch.completions:
+                self._complete(completion, None)
+        self._parts.on_progress(self.partition)
+        if not self._journal.idle:
+            self._commit_timeout.arm()
+        if self._idle_waiters:
+            self._tell_idle()
+
+    def on_durable(self) -> None:
+        """`durable_offset` has moved; nobody has been answered yet."""
+
+    def _tell_idle(self) -> None:
+        waiters, self._idle_waiters = self._idle_waiters, []
+        for waiter in waiters:
+            waiter.set_result(None)
+
+    # Failure ------------------------------------------------------------------------------
+
+    def _fail(self, code: ErrorCode) -> None:
+        if self.state is not CoordinatorState.ACTIVE:
+            return
+        self.state = CoordinatorState.FAILED
+        self._deadlines.cancel()
+        self._commit_timeout.cancel()
+        self._unhurried.cancel()
+        self._reload.start(0)
+        self._lose_writes(code)
+        self._last_answers(self.machine.unload)
+        self._parts.on_progress(self.partition)
+
+    def _lose_writes(self, code: ErrorCode) -> None:
+        """What is not durable yet never will be: refuse the requests that wait for it."""
+        now = self.clock.now()
+        for batch in self._journal.failed():
+            for completion in batch.completions:
+                self._last_answers(
+                    partial(self.machine.appended, completion, AppendError(code), now)
+                )
+            refuse(batch.replies, code)
+
+    def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:
+        """Answer the requests that are parked in the machine, for the last time."""
+        try:
+            answer_all(make_outcome().urgent)
+        except Exception:
+            log.exception("giving up the shard failed", shard=self.partition)
