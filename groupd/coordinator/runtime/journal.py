@@ -26,8 +26,6 @@ from groupd.protocol.records.batch_builder import (
     new_header,
     pack_batch,
 )
-from groupd.protocol.records.codec import encode_pairs
-from groupd.protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
 """Gate of replies that rest on every pending record of the shard."""
@@ -38,19 +36,21 @@ RECORD_OVERHEAD_BYTES = 24
 
 
 class EncodedWrite(NamedTuple):
-    """The records of one atomic write. `size_bytes`: what they take of a batch, at most."""
+    """The records of one atomic write. `size_bytes`: what they take of a batch, at most; `names`:
+    the groups, or transactional ids, that they are about, at least one."""
 
     records: Sequence[KeyValue]
     size_bytes: int
+    names: Sequence[str]
 
 
 class RecordsTooLarge(Exception):
     """One atomic write does not fit into a batch of `max.message.bytes`."""
 
 
-def measured(records: Sequence[KeyValue]) -> EncodedWrite:
+def measured(records: Sequence[KeyValue], names: Sequence[str]) -> EncodedWrite:
     size = sum([len(key or b"") + len(value or b"") for key, value in records])
-    return EncodedWrite(records, RECORD_OVERHEAD_BYTES * len(records) + size)
+    return EncodedWrite(records, RECORD_OVERHEAD_BYTES * len(records) + size, names)
 
 
 class JournalBatch(Struct):
@@ -129,25 +129,17 @@ class Journal:
     def idle(self) -> bool:
         return not self._open and not self._in_flight
 
-    def encode(self, records: Sequence[Record]) -> EncodedWrite:
-        """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
-        encoded = measured(encode_pairs(records))
-        if BATCH_OVERHEAD_BYTES + encoded.size_bytes > self._batch_bytes_max:
-            raise RecordsTooLarge
-        return encoded
-
     def accept(
         self,
         encoded: EncodedWrite,
-        groups: Sequence[str],
         replies: Replies,
         completion: Completion | None,
         now_ms: int,
         producer: tuple[int, int] | None = None,
     ) -> None:
-        """Append records of `groups` (at least one) as one atomic write and park what rests on
-        them. `producer`: (id, epoch) whose transaction they belong to."""
-        pairs, size = encoded
+        """Append an atomic write and park what rests on it. `producer`: (id, epoch) whose
+        transaction the records belong to."""
+        pairs, size, names = encoded
         if producer is None:
             batch = self._batch_for(size, now_ms)
         else:
@@ -161,7 +153,7 @@ class Journal:
         if completion is not None:
             batch.completions.append(completion)
         self.next_offset += len(pairs)
-        self._gate(batch, groups)
+        self._gate(batch, names)
 
     def accept_marker(
         self, marker: Marker, groups: Sequence[str], replies: Replies, now_ms: int

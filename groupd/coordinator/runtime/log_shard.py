@@ -16,7 +16,7 @@ an error while one request is answered does not keep the others from their answe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, Generic
@@ -32,7 +32,12 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.coordinator.runtime.clock import Alarm, elapsed_ns
-from groupd.coordinator.runtime.journal import Journal
+from groupd.coordinator.runtime.journal import (
+    BATCH_OVERHEAD_BYTES,
+    EncodedWrite,
+    Journal,
+    RecordsTooLarge,
+)
 from groupd.coordinator.runtime.machine import LoadedMachine, M
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
@@ -72,10 +77,11 @@ class LogShard(Generic[M]):
         self._config = config
         self._parts = parts
         self._writer = parts.writer
-        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._write_waiters: list[asyncio.Future[None]] = []
+        self._write_bytes_max = config.message_max_bytes - BATCH_OVERHEAD_BYTES
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
-        self._owner_epoch = -1
+        self.owner_epoch = -1
         self._deadlines = ShardDeadlines(
             clock, self, lambda key, now: self.input(partial(self.machine.expire, key, now))
         )
@@ -96,17 +102,22 @@ class LogShard(Generic[M]):
         """Read the log, rebuild the machine, start its timers. Raises LoadFailed or LogError."""
         started_ms = self.clock.monotonic_ms()
         loaded = await self.read_log(opened)
-        if self.state is CoordinatorState.CLOSED:
-            return
-        self.machine.discard()
+        if self.state is not CoordinatorState.CLOSED:
+            self.load_ms = self.clock.monotonic_ms() - started_ms
+            self.serve(loaded)
+
+    def serve(self, loaded: LoadedMachine[M]) -> None:
+        """Serve a machine whose log is open."""
+        if loaded.machine is not self.machine:
+            self.machine.discard()
         self.machine = loaded.machine
-        self.loaded_records, self._owner_epoch = loaded.records, loaded.owner_epoch
+        self.loaded_records, self.owner_epoch = loaded.records, loaded.owner_epoch
         self.start_offset, self.durable_offset = loaded.start_offset, loaded.next_offset
         self._journal = Journal(loaded.next_offset, self._config.message_max_bytes)
-        self.load_ms = self.clock.monotonic_ms() - started_ms
         self.state = CoordinatorState.ACTIVE
         self._take_in(loaded.outcome)
         self.on_active()
+        self._tell_written()
         self._parts.on_progress(self.partition)
 
     def on_active(self) -> None:
@@ -138,9 +149,13 @@ class LogShard(Generic[M]):
     async def written(self) -> None:
         """Wait after `close` until what was accepted is durable and answered, or has failed."""
         while not self._journal.idle:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle_waiters.append(waiter)
-            await asyncio.shield(waiter)
+            await asyncio.shield(self.next_write())
+
+    def next_write(self) -> asyncio.Future[None]:
+        """Is done when records have become durable or are lost."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._write_waiters.append(waiter)
+        return waiter
 
     def drop(self) -> None:
         """Refuse everything at once, also what waits to become durable: another node may have the
@@ -225,7 +240,9 @@ class LogShard(Generic[M]):
         now_ms = self.clock.monotonic_ms()
         parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
-            encoded = [self._journal.encode(part) for part in parts]
+            encoded = [self.encode(part) for part in parts]
+            if max([raw.size_bytes for raw in encoded]) > self._write_bytes_max:
+                raise RecordsTooLarge
         except Exception:
             # Larger than message.max.bytes, or a bug of ours.
             log.exception("write refused", shard=self.partition)
@@ -245,7 +262,6 @@ class LogShard(Generic[M]):
                         self.in_transaction(outcome.transaction, offset, len(part))
                 self._journal.accept(
                     raw,
-                    sorted({key.group for key, _ in part}),
                     outcome.replies if index == last else (),
                     outcome.completion if index == last else None,
                     now_ms,
@@ -263,6 +279,10 @@ class LogShard(Generic[M]):
         else:
             self._unhurried.at_latest(now_ms + LINGER_MS)
         return True
+
+    def encode(self, records: Sequence[Any]) -> EncodedWrite:
+        """The records as bytes; raises before anything is changed."""
+        raise NotImplementedError
 
     def in_transaction(self, producer: tuple[int, int], offset: int, records: int) -> None:
         """So many records from `offset` on belong to a transaction of `producer`, (id, epoch)."""
@@ -299,7 +319,7 @@ class LogShard(Generic[M]):
             return []
         self._taken_from = self._journal
         return [
-            Append(self.log_name, self._owner_epoch, first, last, timestamp_ms, payload)
+            Append(self.log_name, self.owner_epoch, first, last, timestamp_ms, payload)
             for first, last, timestamp_ms, payload in self._journal.take(self.clock.now().wall_ms)
         ]
 
@@ -312,7 +332,6 @@ class LogShard(Generic[M]):
                 self._fail(ErrorCode.NOT_COORDINATOR)
             else:
                 self._lose_writes(ErrorCode.NOT_COORDINATOR)
-            self._tell_idle()
             return
         settled = self._journal.durable()
         self.durable_offset = self._journal.durable_offset
@@ -324,16 +343,17 @@ class LogShard(Generic[M]):
         self._parts.on_progress(self.partition)
         if not self._journal.idle:
             self._commit_timeout.arm()
-        if self._idle_waiters:
-            self._tell_idle()
+        if self._write_waiters:
+            self._tell_written()
 
     def on_durable(self) -> None:
         """`durable_offset` has moved; nobody has been answered yet."""
 
-    def _tell_idle(self) -> None:
-        waiters, self._idle_waiters = self._idle_waiters, []
+    def _tell_written(self) -> None:
+        waiters, self._write_waiters = self._write_waiters, []
         for waiter in waiters:
-            waiter.set_result(None)
+            if not waiter.done():
+                waiter.set_result(None)
 
     # Failure ------------------------------------------------------------------------------
 
@@ -358,6 +378,7 @@ class LogShard(Generic[M]):
                     partial(self.machine.appended, completion, AppendError(code), now)
                 )
             refuse(batch.replies, code)
+        self._tell_written()
 
     def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:
         """Answer the requests that are parked in the machine, for the last time."""

@@ -16,12 +16,12 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Task,
 )
-from groupd.protocol.records.schema import Record
 
 
 class Machine(Protocol):
     """What a shard decides by. No method waits; time is an argument; only `replay_all` writes hard
-    state (classic groups: ADR 7). An exception other than ApiError is a bug of ours."""
+    state (classic groups: ADR 7). An exception other than ApiError is a bug of ours. What a record
+    is, is between the machine and who encodes it (`LogShard.encode`)."""
 
     def handle(self, context: RequestContext, request: Any, now: Instant) -> Outcome:
         """Answers a request, now or with a later outcome. Raises ApiError before any effect."""
@@ -40,7 +40,7 @@ class Machine(Protocol):
         ...
 
     def replay_all(
-        self, records: Iterable[Record], offsets: Iterable[int], producer: tuple[int, int] | None
+        self, records: Iterable[Any], offsets: Iterable[int], producer: tuple[int, int] | None
     ) -> None:
         """Applies records that stand at these offsets of the log, live and at load alike.
         `producer`: (id, epoch) of their transaction. Whatever it raises, the shard is rebuilt from

@@ -6,7 +6,7 @@ their transactions, hears of new topics and of dynamic configs, and gives leases
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 
 import structlog
 
@@ -17,6 +17,7 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant, Outcome
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.runtime.journal import EncodedWrite, measured
 from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
 from groupd.coordinator.runtime.log_shard import LogShard
@@ -26,6 +27,8 @@ from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, S
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
+from groupd.protocol.records.codec import encode_pairs
+from groupd.protocol.records.schema import Record
 from groupd.storage.units import OwnedUnit
 
 __all__ = ["ShardRuntime", "CoordinatorState"]
@@ -105,6 +108,9 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
     def rests(self, group_id: str) -> bool:
         """Whether the shard serves and nothing of the group waits for the log."""
         return self.state is CoordinatorState.ACTIVE and group_id not in self._journal.pending
+
+    def encode(self, records: Sequence[Record]) -> EncodedWrite:
+        return measured(encode_pairs(records), sorted({key.group for key, _ in records}))
 
     # Transactions -------------------------------------------------------------------------
 

@@ -23,6 +23,9 @@ from groupd.coordinator.producers.transactions import (
     TransactionalWrite,
 )
 from groupd.coordinator.runtime.clock import Alarm, Clock
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.shard_state import RuntimeParts
+from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.legacy import LegacyLog
@@ -99,8 +102,15 @@ class TransactionCoordinator:
         self._around = Surroundings(
             config=config,
             logs=logs,
-            writer=writer,
-            clock=clock,
+            parts=RuntimeParts(
+                writer,
+                clock,
+                lambda number, events: None,
+                self.view.waiters.wake,
+                Durations(),
+                LongWork(),
+                may_answer,
+            ),
             markers=markers,
             legacy=self._legacy,
             counts=self.counts,
@@ -108,7 +118,6 @@ class TransactionCoordinator:
             ids_in_all=self._count_ids,
             on_loaded=self._set_alarms,
             on_settled=self._change_waiters.wake,
-            on_progress=self.view.waiters.wake,
         )
         self._to_load = list(range(self._shard_count) if served is None else served)
 
@@ -293,8 +302,7 @@ class TransactionCoordinator:
                     continue
                 if isinstance(step, Change):
                     self._set_alarms()
-                    await state_log.append(step)
-                    return step.answer
+                    return await state_log.append(step)
                 return step
         except ApiError as error:
             return Answer(error.code)

@@ -29,7 +29,9 @@ class TransactionShard:
     def __init__(self, number: int, around: Surroundings, owned: OwnedUnit | None = None) -> None:
         self.number = number
         self.log = StateLog(number, around, self._loaded, self._applied, owned)
-        self.markers = MarkerSender(self.log, around.markers, around.clock, around.marker_counts)
+        self.markers = MarkerSender(
+            self.log, around.markers, around.parts.clock, around.marker_counts
+        )
         self.trimmer = Trimmer(self.log, around.logs)
         self._around = around
         self._tasks: set[asyncio.Task[None]] = set()

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.producers.transactions import MarkerTarget
-from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.runtime.shard_state import RuntimeParts
 from groupd.coordinator.transactions.legacy import LegacyLog
 from groupd.storage.log import PartitionLogs
 
@@ -24,13 +23,11 @@ class MarkerCounts(Struct):
 
 class Surroundings(Struct, frozen=True):
     """`ids_in_all()`: how many ids there are in all shards of this node. `on_loaded()`: a shard
-    serves. `on_settled(id)`: the id takes changes again. `on_progress(number)`: the end of a
-    shard's log has moved, or its state has changed."""
+    serves. `on_settled(id)`: the id takes changes again. `parts`: what every shard has."""
 
     config: CoordinatorConfig
     logs: PartitionLogs
-    writer: LogWriter
-    clock: Clock
+    parts: RuntimeParts
     markers: MarkerTarget
     legacy: LegacyLog
     counts: Counter[str]
@@ -38,4 +35,3 @@ class Surroundings(Struct, frozen=True):
     ids_in_all: Callable[[], int]
     on_loaded: Callable[[], None]
     on_settled: Callable[[str], None]
-    on_progress: Callable[[int], None]

@@ -50,7 +50,7 @@ class Trimmer:
             await self._trim()
         except LogError as error:
             self._failed_at = self._log.durable_offset
-            log.warning("the log cannot be trimmed", log=self._log.name, reason=str(error))
+            log.warning("the log cannot be trimmed", log=self._log.log_name, reason=str(error))
         finally:
             self._busy = False
 
@@ -68,7 +68,9 @@ class Trimmer:
             await asyncio.sleep(0)
         if not self._log.serves(table) or not await self._log.flushed():
             return
-        await self._logs.truncate_before(self._log.name, keep_from, owner_epoch)
+        await self._logs.truncate_before(self._log.log_name, keep_from, owner_epoch)
         if self._log.serves(table):
             self._log.start_offset = keep_from
-        log.info("log trimmed", log=self._log.name, from_offset=keep_from, ids=len(table.entries))
+        log.info(
+            "log trimmed", log=self._log.log_name, from_offset=keep_from, ids=len(table.entries)
+        )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from groupd.coordinator.core.types import Completion
-from groupd.coordinator.runtime.journal import WHOLE_SHARD, Journal, RecordsTooLarge
+from groupd.coordinator.runtime.journal import WHOLE_SHARD, EncodedWrite, Journal, measured
 from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.protocol.records.codec import encode_pairs
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 
@@ -14,9 +13,13 @@ def commit(group: str, offset: int, metadata: str = "") -> Record:
     return Record(OffsetCommitKey(group, "t", 0), OffsetCommitValue(offset, metadata=metadata))
 
 
+def encode(records: list[Record]) -> EncodedWrite:
+    return measured(encode_pairs(records), sorted({record.key.group for record in records}))
+
+
 def accept(journal: Journal, group: str, token: int, records: int = 1) -> None:
-    encoded = journal.encode([commit(group, i) for i in range(records)])
-    journal.accept(encoded, [group], [(token, f"reply {token}")], None, now_ms=0)
+    encoded = encode([commit(group, i) for i in range(records)])
+    journal.accept(encoded, [(token, f"reply {token}")], None, now_ms=0)
 
 
 def test_records_take_consecutive_offsets_and_share_a_batch() -> None:
@@ -80,20 +83,12 @@ def test_an_atomic_write_never_spans_batches() -> None:
     assert all(len(t.payload) <= 400 for t in taken)
 
 
-def test_a_write_larger_than_a_batch_is_refused_before_anything_changes() -> None:
-    journal = Journal(0, 200)
-    with pytest.raises(RecordsTooLarge):
-        journal.encode([commit("a", 1, metadata="x" * 300)])
-    assert journal.idle
-    assert journal.next_offset == 0
-
-
 def test_failure_loses_what_is_open_and_in_flight() -> None:
     journal = Journal(0, 1_000_000)
     accept(journal, "a", 1)
     journal.take(0)
-    encoded = journal.encode([commit("b", 1)])
-    journal.accept(encoded, ["b"], [(2, "r")], Completion("x"), now_ms=0)
+    encoded = encode([commit("b", 1)])
+    journal.accept(encoded, [(2, "r")], Completion("x"), now_ms=0)
     lost = journal.failed()
     assert [token for batch in lost for token, _ in batch.replies] == [1, 2]
     assert [c.owner for batch in lost for c in batch.completions] == ["x"]
@@ -102,8 +97,8 @@ def test_failure_loses_what_is_open_and_in_flight() -> None:
 
 def test_overdue_replies_are_taken_out_once_and_the_records_stay() -> None:
     journal = Journal(0, 1_000_000)
-    encoded = journal.encode([commit("a", 1)])
-    journal.accept(encoded, ["a"], [(1, "r")], None, now_ms=1000)
+    encoded = encode([commit("a", 1)])
+    journal.accept(encoded, [(1, "r")], None, now_ms=1000)
     assert journal.oldest_ms() == 1000
     assert journal.overdue(1000) == []
     assert journal.overdue(1001) == [[(1, "r")]]

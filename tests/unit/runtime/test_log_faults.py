@@ -60,7 +60,7 @@ async def write_behind_its_back(bench: Bench, *records: RawRecord) -> None:
     at = bench.shard.durable_offset
     payload = encode_batch(at, 0, 0, records)
     last = at + len(records) - 1
-    epoch = bench.shard._owner_epoch
+    epoch = bench.shard.owner_epoch
     await bench.store.append([Append(LOG, epoch, at, last, 0, bytes(payload))])
 
 
@@ -130,7 +130,7 @@ async def test_lg_13_lg_14_the_log_belongs_to_who_opened_it_last() -> None:
     old = await Bench().start()
     await old.answer(commit("g", 1))
     new = await Bench(old.store).start()
-    assert new.shard._owner_epoch == old.shard._owner_epoch + 1
+    assert new.shard.owner_epoch == old.shard.owner_epoch + 1
     assert commit_errors(await new.answer(commit("g", 2))) == [ErrorCode.NONE]
     late = old.ask(commit("g", 9))
     parked = old.ask(fetch("g"))

@@ -390,7 +390,7 @@ async def test_nothing_is_looked_for_while_no_transaction_is_open(start: Start) 
     bench.clock.advance(TIMEOUT_MS + 10_000)
     await settle()
     assert bench.state == "CompleteAbort"
-    assert bench.clock.advance(hours * 3_600_000) <= hours + 1
+    assert bench.clock.advance(hours * 3_600_000) <= hours + 2, "and a write could time out"
 
 
 async def test_timeouts_go_on_after_a_restart_and_for_every_transaction(start: Start) -> None:
