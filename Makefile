@@ -110,7 +110,7 @@ chaos: dev-setup $(STAMPS)/java $(STAMPS)/go ## Exactly once while workers and d
 chaos-cluster: dev-setup $(STAMPS)/java $(STAMPS)/go ## Three nodes, PostgreSQL and clients while all of them fail; SECONDS=1800, ARGS="--seed N"
 	$(BIN)/python -m tests.chaos.cluster --seconds $(SECONDS) $(ARGS)
 
-attack: dev-setup $(STAMPS)/oracle $(KFAKE) ## Attacks beside honest clients; ARGS="--peer all --only metadata", "--workers 2", "--nodes 3"
+attack: dev-setup $(STAMPS)/oracle $(KFAKE) ## Attacks beside honest clients; ARGS="--peer all --only metadata", "--nodes 3"
 	$(BIN)/python -m tests.attack $(ARGS)
 
 fuzz: $(STAMPS)/test ## Hostile frames beside an honest client; SECONDS=120, ARGS="--frames 10000000 --seed N --keep"

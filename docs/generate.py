@@ -103,7 +103,6 @@ for the cluster (empty name) or for this broker, whose own value wins. `min.insy
 the cluster only. All survive a restart, win over `--set` and the file, and take effect at the next
 use. Other settings, and all about TLS and logins, are refused with "Cannot update these configs
 dynamically"; keys that mean nothing here are kept and [change nothing](compat.md#administration).
-With `--workers` they hold for all processes; a worker has no configs of its own.
 
 ## Metrics that clients push
 

@@ -32,10 +32,10 @@ def advertised_address(
             listen=host,
             told=WILDCARDS[host],
         )
-    return told_host(listen, host), port
+    return _told_host(listen, host), port
 
 
-def told_host(listen: str, bound: str) -> str:
+def _told_host(listen: str, bound: str) -> str:
     """What clients are told where nothing is advertised. `listen`: the host as it was written;
     `bound`: the IP address that it means."""
     try:

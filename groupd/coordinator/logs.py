@@ -29,22 +29,14 @@ log = structlog.get_logger("groupd.loop")
 _FIRST = ("timestamp", "level", "event")
 
 
-def configure_logging(log_format: str, level: str, **always: Any) -> None:
-    """`log_format`: "text" or "json". `level`: a level name of the logging module, in any case.
-    `always`: fields of every line of this process."""
-
-    def add_always(
-        _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
-    ) -> structlog.typing.EventDict:
-        return {**event, **always}
-
+def configure_logging(log_format: str, level: str) -> None:
+    """`log_format`: "text" or "json". `level`: a level name of the logging module, in any case."""
     renderer: structlog.typing.Processor = _text
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(default=_plain_json)
     structlog.configure(
         processors=[
             limit_lines(),
-            *([add_always] if always else []),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

@@ -71,8 +71,6 @@ def rows(
     for number, (name, attacks) in enumerate(plan):
         if not all(setup.kind in attack.peers for attack in attacks):
             continue
-        if setup.workers > 1 and any(attack.doors for attack in attacks):
-            continue
         place = directory / f"{number}"
         least = [attack.at_least_s for attack in attacks]
         if options.quick:
@@ -101,7 +99,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="do not wait for memory to come back")
     parser.add_argument("--peer", choices=(*ALONE, "all"), default="groupd")
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
-    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--nodes", type=int, default=1, help="a cluster, over PostgreSQL")
     parser.add_argument("--watch", action="store_true", help="what keeps groupd's loop busy")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
@@ -134,7 +131,6 @@ def run(options: argparse.Namespace) -> int:
             setup = Setup(
                 kind,
                 ("postgres" if cluster else options.store) if ours else "sqlite",
-                options.workers if ours else 1,
                 settings if ours else {},
                 options.watch and ours,
                 options.nodes if ours else 1,

@@ -111,11 +111,11 @@ class Arena:
     def _measure(
         self, row: Row, attackers: Sequence[LineProcess], seconds: float, settle: bool
     ) -> None:
-        mains = self._running.mains
-        row.before = resident(mains)
+        pids = self._running.victim.pids
+        row.before = resident(pids)
         leases = self._running.leases()
         logged, began = self._running.logged_bytes(), time.monotonic()
-        memory, used_s = Memory(mains), processor_s(mains)
+        memory, used_s = Memory(pids), processor_s(pids)
         for client in self._clients:
             client.ask("begin")
         for process in attackers:
@@ -124,7 +124,7 @@ class Arena:
             row.got = row.got.plus(_ended(process, seconds + LATE_S))
         try:
             self._hear(row, at_once=not settle)
-            row.processor_s = processor_s(mains) - used_s
+            row.processor_s = processor_s(pids) - used_s
             memory.mark()
             row.peak, row.together = memory.largest, memory.together
             self._look_back(row, began, logged, settle)
@@ -136,13 +136,13 @@ class Arena:
     def _look_back(self, row: Row, began: float, logged: int, settle: bool) -> None:
         """What the attack has left behind. `began`, `logged`: when it began, and the bytes of the
         log then."""
-        mains = self._running.mains
+        pids = self._running.victim.pids
         row.logged = self._running.logged_bytes() - logged
         row.pieces = _named(self._running.pieces(began), row.got)
         row.answers = self._running.alive() and self._answers()
-        row.after = resident(mains)
+        row.after = resident(pids)
         if settle and row.answers:
-            row.after, row.back_s = back_to(mains, int(row.before * BACK_WITHIN), BACK_S)
+            row.after, row.back_s = back_to(pids, int(row.before * BACK_WITHIN), BACK_S)
 
     def _changes(self, before: dict[str, object]) -> list[str]:
         """What has changed in the cluster. A node that was fenced shows it only after a while, so

@@ -36,7 +36,7 @@ def _field(pid: int, name: str) -> int:
 class Memory:
     """The most resident bytes of a broker: of its largest process, and of all together. Looks every
     50 ms, and at the system's own mark of the highest. `over_time`: (seconds since the begin, bytes
-    of all together), every half second. `pids`: its main processes."""
+    of all together), every half second. `pids`: its processes, whose children count too."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = pids

@@ -1,4 +1,4 @@
-"""Brokers to attack: groupd with any store and number of workers, Apache Kafka, kfake. Each fresh,
+"""Brokers to attack: groupd with any store and number of nodes, Apache Kafka, kfake. Each fresh,
 with the same short sessions, and otherwise at its defaults."""
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tests.attack.honest_clients import PARTITIONS, SESSION_MS, TOPIC
 from tests.attack.victim import Kind, Victim
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
-from tests.bench.proc import descendants
 from tests.support.cluster import ClusterOfDaemons
 from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KAFKA_JVM_FLAGS, KafkaBroker
@@ -36,13 +35,12 @@ SETTINGS: Mapping[str, str] = {
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """`store`, `workers` and `nodes` are groupd's; with several nodes it is a cluster, which needs
-    PostgreSQL. `settings` go over `SETTINGS`; `watched`: groupd notes what keeps its loop busy, on
-    the standard loop of asyncio."""
+    """`store` and `nodes` are groupd's; with several nodes it is a cluster, which needs PostgreSQL.
+    `settings` go over `SETTINGS`; `watched`: groupd notes what keeps its loop busy, on the standard
+    loop of asyncio."""
 
     kind: Kind = "groupd"
     store: str = "sqlite"
-    workers: int = 1
     settings: dict[str, str] = {}
     watched: bool = False
     nodes: int = 1
@@ -52,8 +50,6 @@ class Setup(msgspec.Struct, frozen=True):
         if self.kind != "groupd":
             return {"kafka": "Apache Kafka", "kfake": "kfake"}[self.kind]
         parts = ["groupd"]
-        if self.workers > 1:
-            parts.append(f"{self.workers} workers")
         if self.nodes > 1:
             parts.append(f"{self.nodes} nodes")
         if self.store == "postgres":
@@ -75,8 +71,6 @@ class Running:
     ) -> None:
         self.victim = victim
         self.alive = alive
-        self.mains = victim.pids if cluster is not None else victim.pids[:1]
-        """The processes that no other one of them has started."""
         self._logs = logs
         self._work = work
         self._cluster = cluster
@@ -159,23 +153,18 @@ def _groupd(
     stack: ExitStack, directory: Path, settings: Mapping[str, str], setup: Setup, flags: list[str]
 ) -> Running:
     flags = [*flags, "--log-level", "warning"]
-    if setup.workers == 1:
-        settings = {**doors.attacked(directory / "keys"), **settings}
+    settings = {**doors.attacked(directory / "keys"), **settings}
     if setup.nodes > 1:
         return _cluster(stack, directory, settings, setup, flags)
     daemon = (WatchedDaemon if setup.watched else Daemon)(
-        directory, topics=TOPICS, settings=settings, arguments=flags, workers=setup.workers
+        directory, topics=TOPICS, settings=settings, arguments=flags
     )
     stack.callback(daemon.close)
     daemon.start()
-    if setup.workers == 1:
-        add_users(daemon)
-        limit(daemon)
-    nodes = [(daemon.host, int(node.rpartition(":")[2])) for node in daemon.nodes]
-    pids = tuple(descendants(daemon.pid))
-    victim = Victim("groupd", tuple(nodes), pids, daemon.admin_port)
-    if setup.workers == 1:
-        victim = _with_doors(victim, directory, [daemon])
+    add_users(daemon)
+    limit(daemon)
+    victim = Victim("groupd", ((daemon.host, daemon.port),), (daemon.pid,), daemon.admin_port)
+    victim = _with_doors(victim, directory, [daemon])
     work = daemon.work if isinstance(daemon, WatchedDaemon) else None
     return Running(victim, lambda: daemon.process.running, [directory / "groupd.log"], work)
 

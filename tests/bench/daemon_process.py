@@ -94,20 +94,6 @@ class DaemonProcess:
         """User and system time so far."""
         return cpu_seconds(self.pid)
 
-    def cpu_by_process(self) -> dict[int, float]:
-        """CPU seconds so far by pid: of the daemon itself and of its workers, in the order in which
-        they were started. Finer than `cpu_seconds`."""
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        pids = [self.pid, *map(int, children)]
-        return {
-            pid: sum(
-                int(Path(f"/proc/{pid}/task/{task}/schedstat").read_text().split()[0])
-                for task in os.listdir(f"/proc/{pid}/task")
-            )
-            / 1e9
-            for pid in pids
-        }
-
     def metric(self, name: str) -> float:
         """The value of one metric without labels. Raises KeyError."""
         url = f"http://{self.admin[0]}:{self.admin[1]}/metrics"

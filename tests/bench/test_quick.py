@@ -48,6 +48,21 @@ def test_groupd_does_every_part_and_the_page_shows_all_of_it(tmp_path: Path) -> 
     assert [name for name in shown if name not in text] == []
 
 
+def test_groupd_alone() -> None:
+    sizes = ["--seconds", "0.1", "--members", "20", "--offsets", "200"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.self", *sizes],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for workload in ("heartbeats", "commit", "fetch", "join", "start with"):
+        assert workload in done.stdout, done.stdout
+
+
 @pytest.mark.timeout(TIMEOUT_S + 20)
 def test_every_peer_answers_heartbeats_or_says_why_not(tmp_path: Path) -> None:
     found = measured(tmp_path / "kept.json", "--only", "a")

@@ -55,13 +55,13 @@ def test_everybody_can_use_every_page_at_every_width(
 
 LACKS = {
     "more": True,
-    "missing": "worker 2 is starting",
+    "missing": "7 shards are not active yet",
     "other_nodes": [{"node": 2, "admin": "http://two:9644/"}, {"node": 3, "admin": ""}],
 }
 STALE = """const [row, lacks] = arguments;
     const event = (name, data) => `event: ${name}\\ndata: ${JSON.stringify(data)}\\n\\n`;
     const snapshot = {version: 1, now_ms: 0, node: {id: 1}, rows: [row], ...lacks};
-    const text = event('snapshot', snapshot) + event('stale', {told: 'worker 2 does not answer'});
+    const text = event('snapshot', snapshot) + event('stale', {told: 'the shard is loading'});
     const bytes = new TextEncoder().encode(text);
     const body = () => new ReadableStream({start: (to) => to.enqueue(bytes)});
     window.fetch = async () => new Response(body())"""
@@ -88,8 +88,8 @@ def test_a_list_that_is_old_and_not_whole_says_so(console: Console, theme: str) 
     console.wait_for(console.row("seen-before"))
     console.wait_for(".stream", "Out of date")
     notices = console.text(".notice")
-    assert "not kept up to date now: worker 2 does not answer" in notices
-    assert "Groups may be missing from this list: worker 2 is starting." in notices
+    assert "not kept up to date now: the shard is loading" in notices
+    assert "Groups may be missing from this list: 7 shards are not active yet." in notices
     assert "There are more groups." in notices
     assert "the groups of node 1. The other nodes serve other groups: node 2 node 3" in notices
     assert console.links(".notice") == ["http://two:9644/#/"]

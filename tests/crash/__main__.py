@@ -16,9 +16,9 @@ ROUNDS_PER_STORE = 200
 what is wanted."""
 
 
-async def run(directory: Path, rounds: int, seed: int, store: Arguments, workers: int) -> None:
+async def run(directory: Path, rounds: int, seed: int, store: Arguments) -> None:
     for first in range(0, rounds, ROUNDS_PER_STORE):
-        world = Rounds(directory / f"from-{first}", seed + first, store, workers)
+        world = Rounds(directory / f"from-{first}", seed + first, store)
         began = time.monotonic()
         try:
             await world.run(min(ROUNDS_PER_STORE, rounds - first))
@@ -43,13 +43,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--store", choices=sorted(STORES), default="sqlite")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="groupd-crash-"))
     print(f"seed {options.seed}, store {options.store} in {directory}", flush=True)
     with STORES[options.store]() as store:
-        asyncio.run(run(directory, options.rounds, options.seed, store, options.workers))
+        asyncio.run(run(directory, options.rounds, options.seed, store))
 
 
 if __name__ == "__main__":

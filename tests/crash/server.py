@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.crash.wire import Connection
-from tests.support.daemon import ROOT, ports_of, worker_pids
+from tests.support.daemon import ROOT, ports_of
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 6.0
@@ -40,8 +39,6 @@ class Server:
         self._process = process
         self._log = log
         self.port = 0
-        self.ports: dict[int, int] = {}
-        self._killed = False
 
     @classmethod
     async def prepare(cls, arguments: Sequence[str], log: Path) -> Server:
@@ -72,30 +69,6 @@ class Server:
         ports = ports_of(await self._line())
         assert ports, f"no ready line\n{self.log()}"
         self.port = ports["kafka"]
-        connection = await Connection.open(self.port)
-        try:
-            asked = {"topics": [], "allow_auto_topic_creation": False}
-            reply = await connection.ask("Metadata", 12, asked)
-        finally:
-            await connection.close()
-        self.ports = {broker["node_id"]: broker["port"] for broker in reply["brokers"]}
-
-    async def serves(self, node: int, group: str) -> bool:
-        """Whether the group's worker has loaded it. While it is restarted, connections wait."""
-        connection = await Connection.open(self.ports[node])
-        try:
-            asked = {"groups": [{"group_id": group, "topics": []}], "require_stable": False}
-            reply = await connection.ask("OffsetFetch", 8, asked)
-        except ConnectionError:
-            return False  # it was just about to end
-        finally:
-            await connection.close()
-        return bool(reply["groups"][0]["error_code"] == 0)
-
-    def kill_worker(self, node: int) -> None:
-        """Sends SIGKILL to one of the processes."""
-        self._killed = True
-        os.kill(worker_pids(self._process.pid)[node], signal.SIGKILL)
 
     async def _line(self) -> str:
         assert self._process.stdout is not None
@@ -122,7 +95,4 @@ class Server:
 
     def errors(self) -> list[str]:
         """Lines of the log that no healthy daemon writes."""
-        lines = [line for line in self.log().splitlines() if any(m in line for m in ERROR_MARKS)]
-        if self._killed:
-            lines = [line for line in lines if "worker has ended" not in line]
-        return lines
+        return [line for line in self.log().splitlines() if any(m in line for m in ERROR_MARKS)]

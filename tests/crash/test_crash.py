@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.rounds import KINDS, WORKER_KINDS, Rounds
+from tests.crash.rounds import KINDS, Rounds
 from tests.crash.stores import STORES
 
 pytestmark = pytest.mark.crash
@@ -39,19 +39,6 @@ async def test_lg_06_nothing_acknowledged_is_lost_and_nothing_refused_appears(
     assert set(rounds.counts) == set(KINDS)
     if ROUNDS >= 30:
         assert all(worker.highest > 5 for worker in [*rounds.members, *rounds.classic])
-
-
-@pytest.mark.timeout(120 + ROUNDS * ROUND_TIMEOUT_S * 2)
-async def test_lg_06_with_workers(tmp_path: Path) -> None:
-    """The same with shards in two processes, of which sometimes one is killed alone."""
-    with STORES["sqlite"]() as arguments:
-        rounds = Rounds(tmp_path / "workers", seed=11, store=arguments, workers=2)
-        try:
-            await rounds.run(ROUNDS // 2)
-        finally:
-            await rounds.close()
-    assert rounds.commits > 5 * ROUNDS
-    assert set(rounds.counts) == set(WORKER_KINDS)
 
 
 async def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ import pytest
 from tests.support.daemon import Daemon
 from tests.support.peer import running
 from tests.support.raw import RawConnection, frame, request, string
-from tests.support.wire_client import WireClient
 
 OFFSET_COMMIT = 8
 TIMEOUT_S = 5.0
@@ -104,20 +103,10 @@ def test_who_reads_nothing_and_who_says_nothing_keep_nobody_out(daemon: Daemon) 
         assert (health.returncode, health.stdout) == (0, "ready\n")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_command_follows_the_pages(tmp_path: Path, workers: int) -> None:
+def test_the_command_follows_the_pages(tmp_path: Path) -> None:
     groups = [f"group-{number:05}" for number in range(LISTED_MAX + 50)]
-    with running(Daemon(tmp_path, topics={"orders": 4}, workers=workers)) as daemon:
-        with WireClient(daemon.host, daemon.port) as client:
-            by_port: dict[int, list[str]] = {}
-            for start in range(0, len(groups), AT_ONCE):
-                keys = groups[start : start + AT_ONCE]
-                found = client.call("FindCoordinator", 4, coordinator_keys=keys, key_type=0)
-                for one in found["coordinators"]:
-                    by_port.setdefault(one["port"], []).append(one["key"])
-        assert len(by_port) == workers
-        for port, some in by_port.items():
-            commit_all(port, some)
+    with running(Daemon(tmp_path, topics={"orders": 4})) as daemon:
+        commit_all(daemon.port, groups)
         admin = f"{daemon.host}:{daemon.admin_port}"
         listed = groupd("groups", "list", "--admin", admin, "--format", "json")
         assert listed.returncode == 0, listed.stderr
@@ -136,13 +125,9 @@ def test_the_command_follows_the_pages(tmp_path: Path, workers: int) -> None:
         assert get(daemon, f"/groups/{groups[0]}/offsets?after=orders") == 400
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_offsets_come_in_pages(tmp_path: Path, workers: int) -> None:
-    made = Daemon(tmp_path, topics={"orders": 1200}, workers=workers)
-    with running(made) as daemon:
-        with WireClient(daemon.host, daemon.port) as client:
-            found = client.call("FindCoordinator", 4, coordinator_keys=["g"], key_type=0)
-        with RawConnection(found["coordinators"][0]["port"]) as client:
+def test_offsets_come_in_pages(tmp_path: Path) -> None:
+    with running(Daemon(tmp_path, topics={"orders": 1200})) as daemon:
+        with RawConnection(daemon.port) as client:
             client.socket.sendall(commit("g", 1200))
             client.reply()
         url = f"{daemon.admin_url}/groups/g/offsets?limit=700"

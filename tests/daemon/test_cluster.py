@@ -285,7 +285,9 @@ def test_two_nodes_of_one_id(cluster: ClusterOfDaemons) -> None:
 
 
 def test_command_lines_that_cannot_be(tmp_path: Path) -> None:
-    assert "needs --store postgresql" in refused(["--cluster"], tmp_path)
+    line = refused(["--cluster"], tmp_path)
+    assert "--cluster: a store in SQLite" in line
+    assert "need --store postgresql" in line
     store = ["--store", "postgresql://u:p@127.0.0.1/x"]
     assert "--control: not with --cluster" in refused(["--cluster", *store, "--control"], tmp_path)
     line = refused(["--workers", "2", *store, "--record", "tape"], tmp_path)
@@ -345,39 +347,6 @@ class _Plain(Daemon):
         code = "import os, runpy, sys; os.chdir(sys.argv[1]); del sys.argv[1]"
         run = f"{code}; runpy.run_module('groupd', run_name='__main__')"
         return [sys.executable, "-c", run, str(self._directory), *words]
-
-
-def test_workers_on_postgresql_are_nodes(tmp_path: Path, postgres: PostgresServer) -> None:
-    url = postgres.url(postgres.emptied_database())
-    daemon = Daemon(
-        tmp_path, arguments=["--workers", "3"], env={"GROUPD_STORE": url}, settings=FAST_SETTINGS
-    )
-    try:
-        daemon.start()
-        cluster = ClusterOfDaemons(tmp_path, url, count=0)
-        cluster.daemons.append(daemon)
-        assert len(cluster.page()["nodes"]) == 3
-        # A node that dies is started again.
-        (child, *_) = children(daemon.pid)
-        dead = subprocess.run(["kill", "-9", str(child)], check=True)
-        assert dead.returncode == 0
-        wait_until(
-            lambda: child not in children(daemon.pid) and len(children(daemon.pid)) == 2,
-            20,
-            "another process",
-            daemon.logs,
-        )
-        wait_until(lambda: len(owned(cluster)) == 3, 20, "its share", daemon.logs)
-        pids = children(daemon.pid)
-        daemon.stop()
-        assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    finally:
-        daemon.close()
-
-
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(one) for one in found]
 
 
 def test_every_node_knows_the_lag_of_its_groups_on_partitions_of_others(

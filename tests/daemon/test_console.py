@@ -22,15 +22,12 @@ TOKEN = "a-token-of-20-characters"
 PAGE = {"Accept": "text/html"}
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one-process", "workers"])
-def daemon(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Daemon]:
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     running = Daemon(
         tmp_path_factory.mktemp("console"),
         topics={"orders": 6},
         settings={"groupd.lag.interval.ms": "200"},
-        workers=request.param,
     )
     running.start()
     with ends_well(running):
@@ -206,7 +203,6 @@ def test_health_tells_shards_and_limits(daemon: Daemon) -> None:
     assert health["not_ready"] is None
     assert health["store"] == "sqlite"
     assert health["shards"]["failed"] == 0
-    assert len(health["workers"]) == (2 if daemon.workers > 1 else 0)
     names = {limit["name"] for limit in health["limits"]}
     assert "connections" in names
 

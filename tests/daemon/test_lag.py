@@ -22,13 +22,12 @@ TIMEOUT_S = 30.0
 LOG = {"group.id": "billing", "enable.auto.commit": False}
 
 
-@pytest.fixture(params=[1, 2], ids=["one-process", "workers"])
-def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Daemon]:
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
     running = Daemon(
         tmp_path,
         topics={"orders": 2},
         settings={"groupd.lag.interval.ms": "100"},
-        workers=request.param,
     )
     running.start()
     with ends_well(running):

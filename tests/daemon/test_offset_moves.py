@@ -21,11 +21,9 @@ from tests.support.process import wait_until
 TIMEOUT_S = 30.0
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one-process", "workers"])
-def daemon(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Daemon]:
-    running = Daemon(tmp_path_factory.mktemp("moves"), topics={"orders": 2}, workers=request.param)
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    running = Daemon(tmp_path_factory.mktemp("moves"), topics={"orders": 2})
     running.start()
     producer = Producer({"bootstrap.servers": running.bootstrap})
     for number in range(100):

@@ -7,15 +7,14 @@ import os
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
 from msgspec import Struct
 
 from tests.support.classic_member import HEARTBEAT, ClassicMember, assign, rebalance
-from tests.support.daemon import Daemon, worker_pids
+from tests.support.daemon import Daemon
 from tests.support.metrics import total
 from tests.support.peer import FAST_SETTINGS, running
 from tests.support.process import wait_until
@@ -205,40 +204,23 @@ class Silent(Group):
 
 
 @contextmanager
-def standing_still(*pids: int) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+def standing_still(daemon: Daemon) -> Iterator[None]:
+    os.kill(daemon.pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+        os.kill(daemon.pid, signal.SIGCONT)
 
 
-def main_process(daemon: Daemon) -> list[int]:
-    return [daemon.pid]
-
-
-def workers(daemon: Daemon) -> list[int]:
-    return list(worker_pids(daemon.pid).values())
-
-
-def everything(daemon: Daemon) -> list[int]:
-    return main_process(daemon) + workers(daemon)
-
-
-@pytest.mark.parametrize(("count", "stopped"), [(1, main_process), (2, everything), (2, workers)])
-def test_a_pause_costs_nobody_anything(
-    tmp_path: Path, count: int, stopped: Callable[[Daemon], list[int]]
-) -> None:
-    made = Daemon(tmp_path, topics={"orders": 2}, settings=SETTINGS, workers=count)
+def test_a_pause_costs_nobody_anything(tmp_path: Path) -> None:
+    made = Daemon(tmp_path, topics={"orders": 2}, settings=SETTINGS)
     with running(made) as daemon, ExitStack() as stack:
         silent = Silent(daemon, stack)
         kinds = (Consumers, Classics, Revoking, Joining, Syncing)
         groups = [*(kind(daemon, stack) for kind in kinds), silent]
         for group in groups:
             group.begin()
-        with standing_still(*stopped(daemon)):
+        with standing_still(daemon):
             time.sleep(PAUSE_S)
             for group in groups:
                 group.meanwhile()
@@ -249,32 +231,3 @@ def test_a_pause_costs_nobody_anything(
             assert not [one for one in events if one["event"] == "member-fenced"], group.name
         wait_until(silent.fenced, 10, "the end of the silent member's session", daemon.logs)
         assert total(daemon.admin_url, "groupd_unheard_seconds_total") > PAUSE_S / 2
-
-
-def test_a_pause_of_the_main_process_leaves_the_members_of_its_workers_alone(
-    tmp_path: Path,
-) -> None:
-    """Nothing becomes durable meanwhile: heartbeats are answered, joins and syncs wait."""
-    made = Daemon(tmp_path, topics={"orders": 2}, settings=SETTINGS, workers=2)
-    with running(made) as daemon, ExitStack() as stack:
-        beating = (Consumers(daemon, stack), Classics(daemon, stack))
-        waiting = (Joining(daemon, stack), Syncing(daemon, stack))
-        groups: tuple[Group, ...] = (*beating, *waiting)
-        for group in groups:
-            group.begin()
-        with standing_still(daemon.pid):
-            for group in waiting:
-                group.meanwhile()
-            end = time.monotonic() + PAUSE_S
-            while time.monotonic() < end:
-                for one in beating:
-                    one.meanwhile()
-                    assert [member.client.receive()["error_code"] for member in one.members] == [
-                        NONE,
-                        NONE,
-                    ]
-                time.sleep(TIME_MS / 10_000)
-            for one in beating:
-                one.meanwhile()
-        for group in groups:
-            group.after()

@@ -50,11 +50,14 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
     manager.close()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_systemd_hears_when_it_serves_and_when_it_stops(
-    manager: Manager, tmp_path: Path, workers: int
+    manager: Manager, tmp_path: Path, workers: str, postgres: PostgresServer
 ) -> None:
-    daemon = Daemon(tmp_path / "d", env={"NOTIFY_SOCKET": manager.address}, workers=workers)
+    """One process speaks for all."""
+    env = {"NOTIFY_SOCKET": manager.address}
+    env["GROUPD_STORE"] = postgres.url(postgres.emptied_database())
+    daemon = Daemon(tmp_path / "d", arguments=["--workers", workers], env=env)
     try:
         daemon.start()
         assert manager.hears() == "READY=1"

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import ROOT, ports_of
+from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import commit, fetch_offset, fetched
@@ -57,6 +58,15 @@ WAYS: dict[str, tuple[Ask, Ask]] = {
     "SIGTERM, all pipes closed": (TERM, close_pipes),
     "all pipes closed, SIGTERM": (close_pipes, TERM),
 }
+
+
+@pytest.fixture(params=list(KINDS))
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is stopped; further nodes need a database."""
+    if request.param == "workers":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        monkeypatch.setenv("GROUPD_STORE", server.url(server.emptied_database()))
+    return str(request.param)
 
 
 def launch(directory: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
@@ -102,7 +112,6 @@ def close(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("way", list(WAYS))
-@pytest.mark.parametrize("kind", list(KINDS))
 def test_two_requests_at_any_distance_are_one(tmp_path: Path, kind: str, way: str) -> None:
     """What was acknowledged just before is there at the next start."""
     offset = 0
@@ -143,7 +152,6 @@ def catches_signals(process: subprocess.Popen[str]) -> bool:
     return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
 def test_at_any_moment_of_the_start(tmp_path: Path, kind: str) -> None:
     ways = itertools.cycle(WAYS.values())
     for number, started_ms in enumerate([0, 30, 80, 130, 180, 230, 280, 330, 400, 500, 700]):

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer
 from tests.support.collector import Collector, ReceivedSpan, collecting
 from tests.support.daemon import ROOT, Daemon, ends_well, refused
 from tests.support.peer import FAST_SETTINGS, SESSION_TIMEOUT_MS
+from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, admin_json, settle, topic_ids
 from tests.support.wire_client import WireClient
@@ -37,15 +38,12 @@ def collector(tmp_path: Path) -> Iterator[Collector]:
 def serve(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
     daemons: list[Daemon] = []
 
-    def make(
-        endpoint: str, *arguments: str, workers: int = 1, env: Mapping[str, str] | None = None
-    ) -> Daemon:
+    def make(endpoint: str, *arguments: str, env: Mapping[str, str] | None = None) -> Daemon:
         daemon = Daemon(
             tmp_path / "groupd",
             topics={"orders": PARTITIONS},
             settings={**FAST_SETTINGS, ENDPOINT: endpoint},
             arguments=arguments,
-            workers=workers,
             env=env,
         )
         daemons.append(daemon)
@@ -198,15 +196,16 @@ def test_a_member_that_does_not_revoke_has_an_error(
     assert failed[0].attributes["groupd.member.id"] == "slow"
 
 
-def test_workers_send_the_traces_of_their_own_groups(
-    collector: Collector, serve: Callable[..., Daemon]
+def test_nodes_send_the_traces_of_their_own_groups(
+    collector: Collector, serve: Callable[..., Daemon], postgres: PostgresServer
 ) -> None:
-    # The environment has a name and the receiver; both reach the workers.
+    # The environment has a name and the receiver; both reach the further nodes.
     env = {
+        "GROUPD_STORE": postgres.url(postgres.emptied_database()),
         "OTEL_SERVICE_NAME": "orders",
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint.removesuffix("/v1/traces"),
     }
-    daemon = serve("environment", workers=2, env=env)
+    daemon = serve("environment", "--workers", "2", env=env)
     groups = [f"group-{number}" for number in range(6)]
     join = {
         "member_id": "one",
@@ -227,7 +226,7 @@ def test_workers_send_the_traces_of_their_own_groups(
         (root,) = checked(collector, group)
         assert root.resource["service.name"] == "orders"
         nodes.add(root.resource["groupd.node.id"])
-    assert nodes == {1, 2}
+    assert nodes == {0, 1}
 
 
 def test_a_dead_receiver_costs_a_line_and_two_seconds_at_the_stop(

@@ -22,7 +22,7 @@ DONE_BY = {
     "report": ("tests/support/pipeline_command.py", "from groupd.pipeline.cli import main"),
     "bench": ("tests/bench/test_quick.py", '"tests.bench", "--quick"'),
     "bench-quick": ("tests/bench/test_quick.py", '"tests.bench", "--quick"'),
-    "bench-self": ("tests/daemon/test_workers.py", '"tests.bench.self"'),
+    "bench-self": ("tests/bench/test_quick.py", '"tests.bench.self"'),
     "dist": ("tests/support/distributions.py", '"scripts/dist.sh"'),
     "lint": (".ci/run", " lint "),
     "unit": (".ci/run", " unit "),

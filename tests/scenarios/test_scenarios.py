@@ -16,7 +16,6 @@ import pytest
 from tests.scenarios.runner.brokers import KINDS, Brokers
 from tests.scenarios.runner.parser import Scenario
 from tests.scenarios.runner.run import all_scenarios, difference, run
-from tests.scenarios.runner.workers_backend import SeveralCoordinators
 
 CHOSEN = os.environ.get("GROUPD_SCENARIO_BACKENDS", "core,tcp").split(",")
 assert set(CHOSEN) <= set(KINDS), f"GROUPD_SCENARIO_BACKENDS={CHOSEN}: choose from {KINDS}"
@@ -27,7 +26,7 @@ def cases() -> Iterator[object]:
     scenarios = sorted(all_scenarios(), key=lambda one: sorted(one.pairs("config").items()))
     for kind in CHOSEN:
         for scenario in scenarios:
-            if scenario.excluded("tcp" if kind == "workers" else kind) is None:
+            if scenario.excluded(kind) is None:
                 yield pytest.param(kind, scenario, id=f"{kind}-{scenario.slug}")
 
 
@@ -40,9 +39,5 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 @pytest.mark.parametrize(("kind", "scenario"), list(cases()))
 def test_scenario(kind: str, scenario: Scenario, brokers: Brokers) -> None:
-    try:
-        results = list(run(scenario, kind, brokers))
-    except SeveralCoordinators as several:
-        pytest.skip(str(several))
-    for result in results:
+    for result in run(scenario, kind, brokers):
         assert result.passed, difference(scenario, kind, result)

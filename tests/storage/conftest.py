@@ -1,11 +1,9 @@
-"""The same tests run against the stores in memory, on SQLite and on PostgreSQL, and against the one
-that a worker has: SQLite behind a channel."""
+"""The same tests run against the stores in memory, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -13,22 +11,19 @@ from groupd.storage.log import Store
 from groupd.storage.memory import MemoryStore
 from groupd.storage.open import create_store
 from tests.support.postgres import PostgresServer
-from tests.support.remote_store import RemoteStore
 
 
 class Disk:
     """A place that stores come back from."""
 
-    def __init__(self, url: str | None, path: Path, *, remote: bool = False) -> None:
-        self._remote = remote
+    def __init__(self, url: str | None, path: Path) -> None:
         self._url = url
         self._path = path
         self._memory = MemoryStore() if url == "memory://" else None
         self.store = self._new()
 
     def _new(self) -> Store:
-        store = self._memory or create_store(self._url, self._path)
-        return cast(Store, RemoteStore(store)) if self._remote else store
+        return self._memory or create_store(self._url, self._path)
 
     async def reopen(self) -> Store:
         await self.store.close()
@@ -37,13 +32,13 @@ class Disk:
         return self.store
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "remote"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def disk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Disk]:
-    url = {"memory": "memory://", "sqlite": None, "remote": None}.get(request.param)
+    url = {"memory": "memory://"}.get(request.param)
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
         url = server.url(server.emptied_database())
-    disk = Disk(url, tmp_path / "data", remote=request.param == "remote")
+    disk = Disk(url, tmp_path / "data")
     await disk.store.start()
     yield disk
     await disk.store.close()

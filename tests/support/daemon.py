@@ -29,19 +29,6 @@ def ports_of(line: str) -> dict[str, int]:
     return {name: int(address.rpartition(":")[2]) for name, _, address in places}
 
 
-def worker_pids(pid: int) -> dict[int, int]:
-    """The processes of a main process's workers: node id -> process id."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    commands = {
-        int(one): Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0") for one in children
-    }
-    return {
-        int(command[command.index(b"groupd.coordinator.workers") + 1]): child
-        for child, command in commands.items()
-        if b"groupd.coordinator.workers" in command
-    }
-
-
 def refused(arguments: Sequence[str], directory: Path) -> str:
     """Runs `serve`, which must end with exit code 2; returns its single line on stderr."""
     command = [sys.executable, "-m", "groupd", "serve", "--admin", "127.0.0.1:0", *arguments]
@@ -63,8 +50,7 @@ class Daemon:
     """One data directory and the process that serves it.
 
     `start`, `stop` (SIGTERM, exit code 0 within 5 s), `kill` (SIGKILL), `restart` (same ports, same
-    data). `env` is added to the environment. With
-    `workers` the daemon has several processes. `bootstrap` and `admin_url` are the real addresses
+    data). `env` is added to the environment. `bootstrap` and `admin_url` are the real addresses
     once started.
     """
 
@@ -78,14 +64,11 @@ class Daemon:
         settings: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
-        workers: int = 1,
     ) -> None:
-        self.workers = workers
         self.directory = directory
         self.data_dir = directory / "data"
         self.host = "127.0.0.1"
-        # Those of workers follow; all are to be the same after a restart.
-        self.port = free_ports(self.host, self._node_count)
+        self.port = free_ports(self.host, 1)  # the same after a restart
         self.admin_port = 0
         self.ports: dict[str, int] = {}
         """The ports by their names in the ready line."""
@@ -102,11 +85,7 @@ class Daemon:
     @property
     def nodes(self) -> list[str]:
         """Addresses of all nodes that clients see."""
-        return [f"{self.host}:{self.port + number}" for number in range(self._node_count)]
-
-    @property
-    def _node_count(self) -> int:
-        return 1 + self.workers if self.workers > 1 else 1
+        return [self.bootstrap]
 
     @property
     def admin_url(self) -> str:
@@ -132,8 +111,6 @@ class Daemon:
             command += ["--topic", f"{name}:{partitions}"]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
-        if self.workers > 1:
-            command += ["--workers", str(self.workers)]
         return command + self._arguments
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:

@@ -18,7 +18,7 @@ class Sample:
 
 
 def samples(admin_url: str, name: str | None = None) -> list[Sample]:
-    """All samples, or those of one name: with workers there is one of each node."""
+    """All samples, or those of one name."""
     with urllib.request.urlopen(f"{admin_url}/metrics", timeout=TIMEOUT_S) as answer:
         text = answer.read().decode()
     return [

@@ -1,6 +1,5 @@
 """Which process the tests talk to: groupd, or with GROUPD_PEER=kafka a real broker. With
-GROUPD_WORKERS=2 groupd has two workers, with GROUPD_PEER=cluster it is three nodes over one
-PostgreSQL."""
+GROUPD_PEER=cluster groupd is three nodes over one PostgreSQL."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ def make_peer(
         # It has all that tests ask of a daemon: its first node answers for it.
         return cast(Daemon, _cluster(directory, topics, merged))
     arguments = ["--store", store] if store else []
-    workers = int(os.environ.get("GROUPD_WORKERS", "1"))
-    return Daemon(directory, topics=topics, settings=merged, arguments=arguments, workers=workers)
+    return Daemon(directory, topics=topics, settings=merged, arguments=arguments)
 
 
 def _cluster(

@@ -35,12 +35,9 @@ Make = Callable[[Facts], Request]
 
 
 class RandomRequests:
-    """`name`: of the topic, the groups and the transactional id. The topic has two partitions.
-    `leads`: the requests are for the node that leads the topic. Another node refuses what is
-    produced, and a refused Produce without a reply closes the connection."""
+    """`name`: of the topic, the groups and the transactional id. The topic has two partitions."""
 
-    def __init__(self, seed: int, name: str, *, leads: bool) -> None:
-        self._leads = leads
+    def __init__(self, seed: int, name: str) -> None:
         self._random = random.Random(seed)
         self.topic, self.classic, self.consumer = name, f"{name}-classic", f"{name}-consumer"
         self.transactional_id = name
@@ -85,7 +82,7 @@ class RandomRequests:
         acks, index = self._random.choice([-1, -1, 1, 0]), self._partition()
         name = self._name()
         if acks == 0:  # what fails then closes the connection
-            acks, name, index = 0 if self._leads else 1, self.topic, index % 2
+            name, index = self.topic, index % 2
         records = batch(self._random.randint(1, 3))
         data = {"index": index, "records": records}
         topics = [{"name": name, "partition_data": [data]}]

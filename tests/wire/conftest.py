@@ -1,5 +1,5 @@
 """A started broker for the tests of a file, with a client; and brokers that differ in where they
-keep their logs and in how many processes they are."""
+keep their logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.wire_requests import create_topic, fetch_offset, fetched
 
 START_S = 60.0
 _numbers = itertools.count()
-PLACES = ["sqlite", "memory", "postgres", "workers"]
+PLACES = ["sqlite", "memory", "postgres"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def client(peer: Peer) -> Iterator[WireClient]:
 
 @pytest.fixture(scope="module", params=PLACES if peer_kind() == "groupd" else ["kafka"])
 def place(request: pytest.FixtureRequest) -> str:
-    """Where the logs are kept: a store, or "workers" for SQLite behind two of them."""
+    """Where the logs are kept."""
     return str(request.param)
 
 
@@ -72,15 +72,13 @@ SETTINGS = {
 def _make(place: str, request: pytest.FixtureRequest, directory: Path) -> Peer:
     if place == "kafka":
         return make_peer(directory, settings=SETTINGS)
-    arguments, workers = [], 1
+    arguments = []
     if place == "memory":
         arguments = ["--store", "memory://"]
     elif place == "postgres":
         server = request.getfixturevalue("postgres")
         arguments = ["--store", server.url(server.new_database())]
-    elif place == "workers":
-        workers = 2
-    return Daemon(directory, settings=SETTINGS, arguments=arguments, workers=workers)
+    return Daemon(directory, settings=SETTINGS, arguments=arguments)
 
 
 @pytest.fixture

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 import pytest
 
-from tests.support.daemon import Daemon
-from tests.support.peer import Peer, make_peer, peer_kind, running
+from tests.support.peer import Peer
 from tests.support.raw import API_VERSIONS, RawConnection, frame, request
 from tests.support.wire_client import WireClient
 
@@ -69,21 +67,9 @@ def ask(port: int, cluster_id: str | None, node_id: int, name: bytes = b"me") ->
     return code
 
 
-@pytest.fixture(
-    scope="module", params=["one process", "workers"] if peer_kind() == "groupd" else [peer_kind()]
-)
-def nodes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Peer]:
-    directory = tmp_path_factory.mktemp("nodes")
-    made = Daemon(directory, workers=2) if request.param == "workers" else make_peer(directory)
-    with running(made) as started:
-        yield started
-
-
-def test_version_5_asks_whether_it_is_the_right_node(nodes: Peer) -> None:
+def test_version_5_asks_whether_it_is_the_right_node(peer: Peer) -> None:
     """KIP-1242."""
-    cluster_id, ports = identity_of(nodes)
+    cluster_id, ports = identity_of(peer)
     for node, port in ports.items():
         assert ask(port, None, -1) == NONE
         assert ask(port, cluster_id, node) == NONE
@@ -102,8 +88,8 @@ def identity_of(peer: Peer) -> tuple[str, dict[int, int]]:
     return reply["cluster_id"], {one["node_id"]: one["port"] for one in reply["brokers"]}
 
 
-def test_a_version_that_nobody_knows_is_answered_with_the_range(nodes: Peer) -> None:
-    with RawConnection(nodes.port) as connection:
+def test_a_version_that_nobody_knows_is_answered_with_the_range(peer: Peer) -> None:
+    with RawConnection(peer.port) as connection:
         connection.send(frame(request(API_VERSIONS, 6, 1, b"\x00\x00")))
         _, reply = connection.reply()
         assert struct.unpack(">hihhh", reply) == (UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, 5)

@@ -364,13 +364,12 @@ def epochs(daemon: Daemon, group: str) -> tuple[int, int]:
     return shown["group_epoch"], shown["assignment_epoch"]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_groups_follow_the_assignment_interval_of_the_broker(tmp_path: Path, workers: int) -> None:
+def test_groups_follow_the_assignment_interval_of_the_broker(tmp_path: Path) -> None:
     if peer_kind() == "kafka":
         return  # What is behind the interval is seen on the admin port.
     key = "group.consumer.assignment.interval.ms"
     linger = {"groupd.consumer.target.linger.ms": "0"}
-    daemon = Daemon(tmp_path, topics={"t": 2}, settings={key: "0", **linger}, workers=workers)
+    daemon = Daemon(tmp_path, topics={"t": 2}, settings={key: "0", **linger})
     try:
         daemon.start()
         with WireClient(daemon.host, daemon.port) as client:

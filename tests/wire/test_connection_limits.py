@@ -235,22 +235,3 @@ def test_a_daemon_stops_while_clients_wait(tmp_path: Path) -> None:
             assert waiting.is_closed_by_peer()
     finally:
         daemon.close()
-
-
-def test_a_worker_lets_clients_wait_too(tmp_path: Path) -> None:
-    """SE-79: with workers, each of which has places of its own."""
-    daemon = Daemon(tmp_path, settings={"max.connections": "1"}, workers=2)
-    daemon.start()
-    try:
-        port = daemon.port + 1
-        with Client(port) as served, Client(port) as waiting:
-            assert served.is_served()
-            wait_until(
-                lambda: total(daemon.admin_url, "groupd_acceptors_blocked") == 1, TIMEOUT_S, "it"
-            )
-            assert silent([waiting])
-            served.close()
-            assert waiting.is_served()
-        daemon.stop()
-    finally:
-        daemon.close()

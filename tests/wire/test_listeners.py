@@ -9,7 +9,6 @@ import pytest
 import trustme
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from groupd.coordinator.config.security_settings import STANDARD_AUTHORIZER
 from tests.support.certificates import keystore, truststore
 from tests.support.daemon import Daemon, refused
 from tests.support.peer import running
@@ -112,8 +111,10 @@ def test_clients_check_the_name_that_is_in_listeners(tmp_path: Path) -> None:
             ["--set", "listeners=PLAINTEXT://:0", "--listen", "127.0.0.1:0"],
             "--listen: not with listeners",
         ),
-        (["--set", "listeners=PLAINTEXT://:0", "--workers", "2"], "not with --workers"),
-        (["--set", f"authorizer.class.name={STANDARD_AUTHORIZER}", "--workers", "2"], "no ACLs"),
+        (
+            ["--set", "listeners=PLAINTEXT://:0", "--workers", "2", "--store", "postgresql://h/d"],
+            "listeners: not with --workers",
+        ),
     ],
 )
 def test_a_wrong_listener_ends_the_start(

@@ -12,7 +12,6 @@ import pytest
 
 from groupd.protocol.errors import ErrorCode
 from tests.support.admin import create_topics, produce
-from tests.support.daemon import Daemon
 from tests.support.peer import Peer, peer_kind
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
@@ -238,22 +237,3 @@ def test_features_stay_at_their_level(client: WireClient, version: int) -> None:
     assert message.endswith(
         "the setting groupd.group.version of this broker, which is read at its start."
     )
-
-
-def test_sizes_are_told_once_where_there_are_workers(tmp_path_factory: Any) -> None:
-    if peer_kind() == "kafka":
-        return  # Workers are groupd's.
-    daemon = Daemon(tmp_path_factory.mktemp("workers"), topics={"t": 1}, workers=2)
-    try:
-        daemon.start()
-        produce(daemon.bootstrap, {"t": 1}, 10)
-        sizes = []
-        for address in daemon.nodes:
-            host, _, port = address.rpartition(":")
-            with WireClient(host, int(port)) as client:
-                sizes.append(shown_dirs(client, 4, None)[1].get("t"))
-        assert len(sizes) == 3
-        assert [size is None for size in sizes].count(False) == 1
-        daemon.stop()
-    finally:
-        daemon.close()

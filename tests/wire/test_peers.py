@@ -107,7 +107,7 @@ class AllElsewhere:
     def epoch(self, unit: Unit) -> int:
         return 0
 
-    def only_leader(self, kind: str) -> tuple[int, int] | None:
+    def only_leader(self) -> tuple[int, int] | None:
         return None
 
 

@@ -23,7 +23,7 @@ from tests.support.wire_requests import create_topic
 SEQUENCES, LENGTH = 12, 60
 NODES = ["leader", "classic", "consumer"]
 """The node that a sequence is sent to: the one that leads the topics, or coordinates one of the
-groups. They differ with workers."""
+groups. They may differ in a cluster."""
 
 
 @contextmanager
@@ -70,8 +70,7 @@ def begin(peer: Peer, requests: RandomRequests) -> Facts:
 def test_replies_do_not_depend_on_whether_they_are_waited_for(
     place: str, peers: list[Peer], node: str, seed: int
 ) -> None:
-    leads = node == "leader" or place != "workers"
-    requests = RandomRequests(seed, f"{place}-{node}-{seed}", leads=leads)
+    requests = RandomRequests(seed, f"{place}-{node}-{seed}")
     made = requests.take(LENGTH)
     answered = []
     with ExitStack() as stack:

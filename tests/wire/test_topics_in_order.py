@@ -17,7 +17,7 @@ UNKNOWN_TOPIC = 3
 def test_topics_that_are_made_grown_and_deleted(
     request: pytest.FixtureRequest, name: str, node: str
 ) -> None:
-    """With workers, the coordinator passes these on to another process."""
+    """In a cluster another node may be asked for these than the one that coordinates the group."""
     asked: WireClient = request.getfixturevalue(node)
     for number in range(ROUNDS):
         topic = f"{name}-{number}"

@@ -106,7 +106,7 @@ class LogCollector(Collector):
 
 
 class TopicCleaningCollector(Collector):
-    """The cleaner of the topics, which runs in the main process."""
+    """The cleaner of the topics."""
 
     def __init__(self, cleaner: TopicCleaner) -> None:
         self._cleaner = cleaner

@@ -69,7 +69,7 @@ def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
     by `work`. `watch`: the lag of groups. `ends`: where the logs end that this process has open;
-    for all others, or if it is None, the last round of `watch` tells. `mover`: knows who moved
+    for all others the last round of `watch` tells. `mover`: knows who moved
     offsets. `elsewhere(group_id)`: the node that serves a group which this one does not; None: it
     is served here."""
 
@@ -77,7 +77,7 @@ class GroupRoutes:
         self,
         broker: Broker,
         work: LongWork,
-        ends: Ends | None,
+        ends: Ends,
         watch: LagWatch,
         mover: OffsetMover,
         elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,
@@ -181,7 +181,7 @@ class GroupRoutes:
         shown, more = found
         yield from add_lag(shown, self._ends)
         yield from add_judgement(shown, self._watch)
-        return (yield from offsets_page(request, wanted, shown, more))
+        return (yield from _offsets_page(request, wanted, shown, more))
 
     async def _moves(self, group_id: str) -> HttpReply:
         shard = served_shard(self._broker, group_id)
@@ -250,7 +250,7 @@ def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: s
     return HttpReply(page.body, JSON, headers=next_page(request, after, wanted.limit))
 
 
-def offsets_page(
+def _offsets_page(
     request: HttpRequest, wanted: Window, shown: dict[str, Any], more: bool
 ) -> Generator[None, None, HttpReply]:
     """What `offsets_steps` has found, as a page."""
@@ -260,16 +260,16 @@ def offsets_page(
     if last is None:
         return HttpReply(page.body, JSON)
     return HttpReply(
-        page.body, JSON, headers=next_page(request, partition_name(last), wanted.limit)
+        page.body, JSON, headers=next_page(request, _partition_name(last), wanted.limit)
     )
 
 
-def partition_name(row: Mapping[str, Any]) -> str:
+def _partition_name(row: Mapping[str, Any]) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
 def partition_of(text: str) -> Partition:
-    """The inverse of `partition_name`. Raises BadRequest."""
+    """The inverse of `_partition_name`. Raises BadRequest."""
     topic, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal() or len(number) > 10:
         raise BadRequest("after must be a topic and a partition, such as orders-7")

@@ -170,7 +170,7 @@ class CoordinatorCollector(Collector):
 def make_registry(
     broker: Broker,
     connections: ConnectionStats,
-    transactions: TransactionCoordinator | None,
+    transactions: TransactionCoordinator,
     more: Iterable[Callable[[], Collector]] = (),
     since: Beginning | None = None,
 ) -> MetricsRegistry:
@@ -183,8 +183,7 @@ def make_registry(
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     registry.register(CoordinatorCollector(broker, connections))
-    if transactions is not None:
-        registry.register(TransactionMetrics(transactions))
+    registry.register(TransactionMetrics(transactions))
     for make in more:
         registry.register(make())
     return registry

@@ -16,8 +16,6 @@ Headers = tuple[tuple[str, str], ...]
 CURSOR_MAX = 1000
 """Characters of `after` in a link: a request with more would be refused. Items that share that many
 with the last one of a page may be left out."""
-MISSING = "X-Missing"
-"""The header of a page from which something is missing that could not be asked for: what."""
 LAST_CHARACTER = "\U0010ffff"
 
 

@@ -8,7 +8,7 @@ meanwhile. Rates are still measured from the start of the daemon.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ class Scrapes:
         assert self._registry is None
         self._more.append(make)
 
-    async def prepared(self) -> MetricsRegistry:
+    async def _prepared(self) -> MetricsRegistry:
         """The registry, ready for one scrape."""
         if self._registry is None:
             await asyncio.to_thread(import_module, "groupd.coordinator.admin.metrics")
@@ -80,12 +80,9 @@ class Scrapes:
 
     async def page(self, _: HttpRequest) -> HttpReply:
         """The route `/metrics`."""
-        return await self.shared(self._page)
-
-    async def shared(self, scrape: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
-        """The reply of `scrape`. A scrape that is under way serves all who ask meanwhile."""
+        # A scrape that is under way serves all who ask meanwhile.
         if self._scrape is None:
-            self._scrape = asyncio.ensure_future(scrape())
+            self._scrape = asyncio.ensure_future(self._page())
             self._scrape.add_done_callback(self._scraped)
         return await asyncio.shield(self._scrape)
 
@@ -93,10 +90,9 @@ class Scrapes:
         self._scrape = None
 
     async def _page(self) -> HttpReply:
-        return await self.exposed(await self.prepared())
-
-    async def exposed(self, families: Collector) -> HttpReply:
         """The families as text for Prometheus, made in slices."""
+        families = await self._prepared()
+
         from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
         from groupd.coordinator.admin.families import text_steps

@@ -32,7 +32,6 @@ from groupd.coordinator.runtime.thread_turns import threads_have_short_turns
 
 if TYPE_CHECKING:
     from groupd.coordinator.daemon.options import DaemonOptions
-    from groupd.coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
 """Seconds after which a shutdown is cut off; groupd promises to stop within 5 s."""
@@ -120,7 +119,6 @@ def _options(flags: ServeFlags) -> DaemonOptions:
         store_url=flags.store,
         topics=tuple(topic(item) for item in flags.topics),
         config=config,
-        workers=None if cluster else _workers(flags),
         cluster=cluster,
     )
 
@@ -145,7 +143,7 @@ def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
         from groupd.coordinator.cli.recorded import RecordedDaemon
 
         return RecordedDaemon(options, *recording)
-    if options.cluster and flags.workers > 1:
+    if flags.workers > 1:
         from groupd.coordinator.cli.cluster.siblings import SiblingsDaemon
 
         return SiblingsDaemon(options, flags)
@@ -160,30 +158,21 @@ def _set_up_log(log_format: str, log_level: str) -> None:
     configure_logging(log_format, log_level)
 
 
-def _workers(flags: ServeFlags) -> WorkerOptions | None:
-    """None: one process. Raises UsageError for flags that are for one process only."""
-    if flags.workers == 1:
-        return None
-    if flags.control or flags.record is not None:
-        alone = "--control" if flags.control else "--record"
-        raise UsageError(f"{alone} with --workers: it is for one process only")
-    from groupd.coordinator.workers.hosting import WorkerOptions
-
-    return WorkerOptions(flags.workers, flags.log_format, flags.log_level)
-
-
 def _cluster(flags: ServeFlags, *, has_listeners: bool) -> bool:
-    """Whether this is a node of a cluster: --workers on PostgreSQL are nodes, too. Raises
-    UsageError for flags that a node of a cluster cannot have."""
-    on_postgres = (flags.store or "").startswith("postgresql")
-    several = on_postgres and flags.workers > 1
+    """Whether this is a node of a cluster: --workers are nodes, too. Raises UsageError for flags
+    that a node of a cluster cannot have."""
+    several = flags.workers > 1
     if not (flags.cluster or several):
         return False
-    if not on_postgres:
-        raise UsageError("--cluster: needs --store postgresql+asyncpg://..., which nodes share")
     for name, given in (("--control", flags.control), ("--record", flags.record is not None)):
         if given:
             raise UsageError(f"{name}: not with {'--workers' if several else '--cluster'}")
+    if not (flags.store or "").startswith("postgresql"):
+        asked = "--cluster" if flags.cluster else f"--workers {flags.workers}"
+        raise UsageError(
+            f"{asked}: a store in SQLite or in memory serves one process; several nodes need "
+            "--store postgresql+asyncpg://..., which they share"
+        )
     if several and has_listeners:
         raise UsageError("listeners: not with --workers, whose ports follow that of --listen")
     return True

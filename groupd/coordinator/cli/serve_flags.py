@@ -82,8 +82,8 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
     workers: Annotated[
         int,
         Flag(
-            "Processes that the groups are spread over, each a node on a port of its own above "
-            "--listen; on PostgreSQL they are nodes of its cluster. 1: everything in one process.",
+            "Run so many nodes of a cluster on this machine, for more than one core: each on ports "
+            "of its own above --listen and --admin. Above 1 it needs --store postgresql+asyncpg://...",
             low=1,
             high=WORKERS_MAX,
         ),

@@ -109,7 +109,7 @@ class ClusterNode:
         held = self.held.epoch(unit) if self.held.owns(unit) else None
         return max(-1, (self.view.epoch(unit) if held is None else held) - since)
 
-    def only_leader(self, kind: str) -> tuple[int, int] | None:
+    def only_leader(self) -> tuple[int, int] | None:
         return None
 
     # Life ---------------------------------------------------------------------------------

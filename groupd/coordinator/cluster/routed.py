@@ -23,9 +23,8 @@ from groupd.coordinator.producers.transactions import (
 )
 from groupd.coordinator.runtime.clock import pause
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
 from groupd.coordinator.topics.names import unit_of
-from groupd.coordinator.topics.partitions import KnownTopics
 from groupd.coordinator.transactions.coordinator import VERIFY_WAIT_MS
 from groupd.coordinator.transactions.log_records import by_topic
 from groupd.protocol.errors import ErrorCode
@@ -155,7 +154,7 @@ class RoutedMarkers:
         local: MarkerTarget,
         ownership: Ownership,
         peers: Peers,
-        catalogue: KnownTopics,
+        catalogue: TopicCatalogue,
         catch_up: Callable[[], Awaitable[None]],
     ) -> None:
         self._local = local

@@ -245,12 +245,6 @@ class CoordinatorConfig(
     telemetry_max_bytes: int = setting(
         "telemetry.max.bytes", 1048576, "Largest push of a client's metrics (KIP-714).", low=1
     )
-    worker_timeout_ms: int = setting(
-        "groupd.worker.timeout.ms",
-        10000,
-        "With --workers: a worker that does not answer for so long is killed and started again.",
-        low=1000,
-    )
 
     listener_overrides: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """(`listener.name.NAME.KEY`, value as text), by key: see `listener_keys.py`."""

@@ -60,19 +60,13 @@ class AllGroups:
         rows: dict[str, Row] = {}
         changed: list[Row] = []
         more = False
-        missing = None
         async with aclosing(self._asking.pages("groups", query={"trend": "1"})) as pages:
-            async for page in pages:
+            async for some in pages:
                 more = len(rows) >= GROUPS_MAX
                 if more:
                     break
-                missing = page.missing or missing
-                await self._work.run(self._compare(page.rows, rows, changed))
-        lacks = {
-            "more": more,
-            "missing": missing or self._not_ready(),
-            "other_nodes": self._others(),
-        }
+                await self._work.run(self._compare(some, rows, changed))
+        lacks = {"more": more, "missing": self._not_ready(), "other_nodes": self._others()}
         gone = [group_id for group_id in self._rows if group_id not in rows]
         self.cost_ms = len(rows) * ROW_MS
         if self._version and not changed and not gone and lacks == self._lacks:

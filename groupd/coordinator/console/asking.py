@@ -1,5 +1,5 @@
 """Asks the routes of the admin port from within the process. So the console shows what everybody
-can ask for, and knows nothing of worker processes."""
+can ask for."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from msgspec import Struct, json
+from msgspec import json
 
 from groupd.coordinator.admin.http_server import HttpReply, HttpRequest
-from groupd.coordinator.admin.paging import MISSING
 
 AT_ONCE = 2000
 """Rows of one page: decoding them takes some milliseconds."""
@@ -24,13 +23,6 @@ class CannotAsk(Exception):
     def __init__(self, reply: HttpReply) -> None:
         super().__init__(reply.body.decode(errors="replace").strip())
         self.reply = reply
-
-
-class Page(Struct, frozen=True):
-    """Some rows of a list. `missing`: what is not in it because it could not be asked for."""
-
-    rows: list[dict[str, Any]]
-    missing: str | None
 
 
 class Asking:
@@ -48,12 +40,12 @@ class Asking:
 
     async def pages(
         self, *path: str, query: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[Page, None]:
-        """All pages of a list. Raises CannotAsk."""
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """All rows of a list, a page at a time. Raises CannotAsk."""
         asked: Mapping[str, str] | None = {**(query or {}), "limit": str(AT_ONCE)}
         while asked is not None:
             reply = await self.get(*path, query=asked)
-            yield Page(json.decode(reply.body), dict(reply.headers).get(MISSING))
+            yield json.decode(reply.body)
             asked = _next(reply)
 
 

@@ -20,16 +20,15 @@ Rows = Callable[[], Sequence[Mapping[str, Any]]]
 
 
 class HealthParts(Struct, frozen=True):
-    """What the health is read from. `nodes()`: those of a cluster; `workers()`: the worker
-    processes; each empty where there are none. `facts`: what does not change, such as the store.
-    `counts()`: used and most, by name, of what else has a limit."""
+    """What the health is read from. `nodes()`: those of a cluster, empty without
+    one. `facts`: what does not change, such as the store. `counts()`: used and most, by name, of
+    what else has a limit."""
 
     broker: Broker
     connections: ConnectionStats
     stalls: LoopStalls
     facts: Mapping[str, Any]
     nodes: Rows
-    workers: Rows
     counts: Callable[[], Mapping[str, tuple[float, float]]]
     not_ready: Callable[[], str | None]
 
@@ -86,7 +85,6 @@ class HealthSource:
             "limits": self._limits(),
             "refusals": self._refusals(),
             "nodes": list(parts.nodes()),
-            "workers": list(parts.workers()),
         }
 
     def _limits(self) -> list[dict[str, Any]]:

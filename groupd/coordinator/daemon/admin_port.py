@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from groupd.coordinator.admin.access import admin_access
@@ -11,8 +11,6 @@ from groupd.coordinator.admin.hosts import is_loopback
 from groupd.coordinator.admin.http_server import (
     AdminServer,
     ControlHandler,
-    HttpReply,
-    HttpRequest,
 )
 from groupd.coordinator.admin.offset_pages import OffsetPages
 from groupd.coordinator.admin.routes import AdminRoutes
@@ -23,7 +21,7 @@ from groupd.coordinator.advertised import WILDCARDS, address_text
 from groupd.coordinator.console.health import HealthParts
 from groupd.coordinator.console.routes import Console
 from groupd.coordinator.daemon.options import DaemonOptions
-from groupd.coordinator.daemon.parts import DaemonParts, Others
+from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.moves.mover import OffsetMover
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
     from groupd.coordinator.cluster.member import ClusterMember
 
-GroupsRoute = Callable[[HttpRequest], Awaitable[HttpReply]]
 Addresses = Mapping[str, tuple[str, int]]
 
 
@@ -74,10 +71,11 @@ class DaemonAdmin:
         self,
         parts: DaemonParts,
         kafka: Addresses,
-        others: Others,
+        member: ClusterMember | None,
         not_ready: Callable[[], str | None],
     ) -> None:
-        """Listen. `kafka`: the addresses of the listeners. Raises CannotListen."""
+        """Listen. `kafka`: the addresses of the listeners; `member`: the node's part in its
+        cluster. Raises CannotListen."""
         # Not the broker's: that one belongs to what a recording repeats, and full pages do not
         # keep requests waiting.
         work = LongWork()
@@ -94,30 +92,25 @@ class DaemonAdmin:
         shown = self._shown(parts, kafka)
         routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
         ends = parts.data_plane.partitions.ends
-        member = others.member
         watch = self._watch = LagWatch(
             parts.broker, parts.log_ends, SystemClock(), work, self._options.config
         )
         audit = parts.security.audit
         mover = OffsetMover(parts.broker, parts.store, parts.log_ends, work, audit)
-        own = (
+        groups = (
             GroupRoutes(parts.broker, work, ends, watch, mover)
             if member is None
             else GroupRoutes(parts.broker, work, ends, watch, mover, member.elsewhere)
         )
         scrapes.add(lambda: _lag_collector(parts, watch))
-        routes.add("groups", own)
-        routes.add("events", own.events)
-        groups: GroupsRoute = own
+        routes.add("groups", groups)
+        routes.add("events", groups.events)
         add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
         scrapes.add(lambda: _security_collector(parts))
-        actions: dict[str, ControlHandler] = {}
-        if others.hosting is not None:
-            cluster_routes = others.hosting.add_routes(routes, scrapes, ends, work)
-            groups, actions["groups"] = cluster_routes.groups, cluster_routes.act
-        else:
-            actions["groups"] = OffsetPages(parts.broker, mover, work).act
-        self._add_console(parts, others, routes, groups, not_ready, work)
+        actions: dict[str, ControlHandler] = {
+            "groups": OffsetPages(parts.broker, mover, work).act,
+        }
+        self._add_console(parts, member, routes, groups, not_ready, work)
         if member is not None:
             actions |= _add_cluster(member, routes, scrapes)
         server = self._made(routes, actions, parts.broker.node.host)
@@ -134,21 +127,19 @@ class DaemonAdmin:
     def _add_console(
         self,
         parts: DaemonParts,
-        others: Others,
+        member: ClusterMember | None,
         routes: AdminRoutes,
-        groups: GroupsRoute,
+        groups: GroupRoutes,
         not_ready: Callable[[], str | None],
         work: LongWork,
     ) -> None:
         """The web page and its streams."""
-        member, hosting = others.member, others.hosting
         health = HealthParts(
             parts.broker,
             self._connections,
             self._stalls,
             {"store": (self._options.store_url or "sqlite").partition(":")[0]},
             _no_rows if member is None else lambda: _nodes(member),
-            _no_rows if hosting is None else hosting.shown,
             lambda: {
                 "topics": (len(parts.broker.image.by_name), parts.config.max_topics),
             },
@@ -198,7 +189,6 @@ class DaemonAdmin:
             "listeners": {name: list(place) for name, place in kafka.items()},
             "advertised": [node.host, node.port],
             "admin": list(self._wanted),  # until the real port is known
-            "workers": options.workers.count if options.workers else 1,
             "data_dir": str(options.data_dir),
             "store": (options.store_url or "sqlite").partition(":")[0],
         }

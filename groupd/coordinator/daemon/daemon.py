@@ -1,7 +1,7 @@
 """The daemon: its options and its life. It makes what touches the world outside: the store, the
-ports, the worker processes. What lies between them is made in `coordinator.daemon.parts`.
+ports. What lies between them is made in `coordinator.daemon.parts`.
 
-Order of a start: workers, store (lock, schema), in a cluster the node's id, parts, ports, shards,
+Order of a start: store (lock, schema), in a cluster the node's id, parts, ports, shards,
 transactions, joining the cluster, topics of the command line. Shards load while the port is already
 open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a stop: in a cluster hand-over, no
 new requests, markers under way, long polls end, what is under way becomes durable and is answered,
@@ -23,7 +23,7 @@ from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.cluster.node_id import CannotJoin
 from groupd.coordinator.config.coordinator_config import ConfigError
 from groupd.coordinator.daemon.options import DaemonOptions
-from groupd.coordinator.daemon.parts import DaemonParts, Others
+from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.daemon.store_wait import opened
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from groupd.coordinator.admin.http_server import ControlHandler
     from groupd.coordinator.cluster.member import ClusterMember
     from groupd.coordinator.daemon.admin_port import DaemonAdmin
-    from groupd.coordinator.workers.hosting import Hosting
 
 log = structlog.get_logger("groupd.daemon")
 
@@ -96,7 +95,6 @@ class Daemon:
         self._store: Store | None = None
         """The store, to be closed in any case; None until there is one."""
         self._parts: DaemonParts | None = None
-        self._hosting: Hosting | None = None
         self._member: ClusterMember | None = None
         self._ports: KafkaPorts | None = None
         self._tls: Mapping[str, ListenerTls] = {}
@@ -155,7 +153,6 @@ class Daemon:
                     options, options.admin, host, self.connections, self._stalls, self._control
                 )
             parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
-            await self._launch_workers()
             self._store = self._given_store or create_store(
                 options.store_url, options.data_dir, shared=options.cluster
             )
@@ -163,11 +160,8 @@ class Daemon:
             store = self._store = await self._opened(self._store)
             trouble = "read"
             await self._be_a_member(listeners)
-            others = Others(self._hosting, self._member)
-            await host.run("assemble", lambda: parts.assemble(store, others))
-            if self._hosting is None:
-                # With workers, each of them traces its own groups.
-                tracing.follow(parts.broker.event_listeners, parts.config.node_id)
+            await host.run("assemble", lambda: parts.assemble(store, self._member))
+            tracing.follow(parts.broker.event_listeners, parts.config.node_id)
             await self._add_first_users()
             self._stalls.start()
             await self._open_ports(listeners)
@@ -194,10 +188,6 @@ class Daemon:
         """Raises ConfigError."""
         options = self.options
         listeners = listeners_of(options.config, options.listen, options.advertised)
-        if options.workers is not None and options.config.listeners:
-            raise ConfigError("listeners: not with --workers, whose ports follow that of --listen")
-        if options.workers is not None and options.config.authorizer_class_name:
-            raise ConfigError("authorizer.class.name: not with --workers, which know no ACLs")
         self._tls = {
             one.name: ListenerTls(options.config, one) for one in listeners if one.protocol.tls
         }
@@ -219,20 +209,6 @@ class Daemon:
         files = [] if database is None else open_to_others(database)
         if files:
             log.warning("every user of this machine may read what clients store", files=files)
-
-    async def _launch_workers(self) -> None:
-        """Their processes start while the store is opened. Raises CannotListen, ConfigError."""
-        if self.options.workers is not None:
-            from groupd.coordinator.workers.hosting import launch
-
-            self._hosting = await launch(
-                self.options.workers,
-                self.options.config,
-                self.options.listen,
-                self.options.advertised,
-                lambda: self.parts.broker,
-                self.parts.clock,
-            )
 
     async def _be_a_member(self, listeners: tuple[Listener, ...]) -> None:
         """Find out which node of the cluster this is, if it is one. Raises StoreRefused,
@@ -287,8 +263,7 @@ class Daemon:
         announce = partial(self.parts.announce, *node, several)
         self._host.call("announce", announce, node=node, listeners=several)
         if self._admin is not None:
-            others = Others(self._hosting, self._member)
-            await self._admin.open(parts, self.kafka_addresses, others, self._not_ready)
+            await self._admin.open(parts, self.kafka_addresses, self._member, self._not_ready)
 
     def _not_ready(self) -> str | None:
         return "stopping" if self._stopping else self.parts.not_ready()
@@ -329,8 +304,6 @@ class Daemon:
         try:
             await self._finish()
         finally:
-            if self._hosting is not None:
-                await self._hosting.stop()
             if self._member is not None:
                 await self._member.stop()
             await self._end()

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-
-if TYPE_CHECKING:
-    from groupd.coordinator.workers.hosting import WorkerOptions
 
 
 class DaemonOptions(Struct, frozen=True):
@@ -24,7 +20,5 @@ class DaemonOptions(Struct, frozen=True):
     store_url: str | None = None
     topics: tuple[tuple[str, int], ...] = ()
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
-    workers: WorkerOptions | None = None
-    """None: everything in one process."""
     cluster: bool = False
     """Whether this is a node of the cluster of all that use the same store."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
@@ -22,7 +22,6 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.fresh_shards import shard_maker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.offsets_view import OffsetsView
-from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_host import ShardHost
 from groupd.coordinator.runtime.spreading import spreading
@@ -45,18 +44,6 @@ from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS
 
 if TYPE_CHECKING:
     from groupd.coordinator.cluster.member import ClusterMember
-    from groupd.coordinator.workers.hosting import Hosting
-
-
-class Others(NamedTuple):
-    """With whom this process shares its work: worker processes, or the other nodes of a cluster, or
-    nobody."""
-
-    hosting: Hosting | None = None
-    member: ClusterMember | None = None
-
-
-NOBODY = Others()
 
 
 class DaemonParts:
@@ -102,12 +89,11 @@ class DaemonParts:
         self.config = replace(config, consumer_assignors=tuple(self._assignors))
         self.clock = host.clock(clock)
         self.nodes: list[Node] = []
-        """This node and its workers, or all nodes of its cluster, as Metadata shows them."""
+        """This node, or all nodes of its cluster, as Metadata shows them."""
         self.assembled = False
         """Whether there is something to `finish`."""
         self._host = host
         self._wrap = wrap
-        self._hosting: Hosting | None = None
         self._member: ClusterMember | None = None
 
     @property
@@ -116,12 +102,11 @@ class DaemonParts:
 
     # Start --------------------------------------------------------------------------------
 
-    async def assemble(self, store: Store, others: Others = NOBODY) -> None:
-        """Make the parts on `store`, which is open; no shard is loaded yet. Raises LogError,
-        ConfigError."""
-        self._hosting, self._member = others
+    async def assemble(self, store: Store, member: ClusterMember | None = None) -> None:
+        """Make the parts on `store`, which is open; no shard is loaded yet. `member`: the node's
+        part in its cluster. Raises LogError, ConfigError."""
+        self._member = member
         self.store = store
-        member = self._member
         self.catalogue_changes = CatalogueChanges(None if member is None else member.store.journal)
         await fix_shard_count(store, self.config, self.catalogue_changes)
         if member is not None:
@@ -161,10 +146,6 @@ class DaemonParts:
         self.requests, self.versions = frontend, frontend.versions
         if self._member is not None:
             self._join(self._member)
-        if self._hosting is not None:
-            self.requests = self._hosting.attach(
-                store, self.broker, self.data_plane, self.transactions, self.log_ends
-            )
         if self._wrap is not None:
             self.requests = self._wrap(self.requests)
 
@@ -177,7 +158,6 @@ class DaemonParts:
             self.clock,
             audited(ROUTES, security.audit) if security.authorizer.enabled else ROUTES,
             work=work,
-            served=() if self._hosting or self._member else None,
             ownership=None if self._member is None else self._member.node,
         )
 
@@ -193,10 +173,6 @@ class DaemonParts:
         self.nodes[:] = nodes
 
     def _make_data_plane(self, store: Store) -> DataPlane:
-        cluster = None if self._hosting is None else self._hosting.cluster
-        ownership: Ownership | None = None if cluster is None else cluster.ownership
-        if self._member is not None:
-            ownership = self._member.node
         return DataPlane(
             self.config,
             store,
@@ -206,10 +182,10 @@ class DaemonParts:
             nodes=self.nodes,
             writer=self.broker.writer.append,
             offsets_view=OffsetsView(self.broker),
-            offsets_markers=cluster or OffsetsMarkers(self.broker),
+            offsets_markers=OffsetsMarkers(self.broker),
             elapsed=self._host.elapsed(),
             work=self.broker.work,
-            ownership=ownership,
+            ownership=self.broker.ownership,
             changes=self.catalogue_changes,
             quotas=self.security.quotas,
         )
@@ -281,15 +257,13 @@ class DaemonParts:
         if self._member is not None:
             self._member.announce(node)
         else:
-            self._show_nodes([node, *(self._hosting.cluster.nodes if self._hosting else ())])
+            self._show_nodes([node])
 
     async def load(self, topics: Iterable[tuple[str, int]]) -> None:
         """Read the shards, then the transactions, whose markers they take; then create those of
         `topics` (name, partitions) that are missing. Raises LogError, ConfigError, DaemonFailed,
         CannotJoin."""
         await self.broker.load()
-        if self._hosting is not None:
-            await self._hosting.cluster.start()
         await self.transactions.load()
         if self._member is not None:
             await self._member.start()
@@ -303,8 +277,6 @@ class DaemonParts:
             return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
         if loading:
             return f"{loading} shards are not active yet"
-        if self._hosting is not None and (reason := self._hosting.cluster.not_ready()):
-            return reason
         if self._member is not None and (reason := self._member.node.not_ready):
             return reason
         loading = self.transactions.loading
@@ -316,7 +288,5 @@ class DaemonParts:
         """Refuse what is new; what is under way becomes durable and is answered."""
         await self.topic_cleaner.close()
         await self.transactions.close()
-        if self._hosting is not None:
-            await self._hosting.stop()
         await self.data_plane.close()
         await self.broker.close()

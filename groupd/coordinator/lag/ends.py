@@ -1,5 +1,5 @@
-"""What the lag needs to know of logs, whoever has them: this process, the main process, or a store
-that all nodes share."""
+"""What the lag needs to know of logs, whoever has them: this process, or a store that all nodes
+share."""
 
 from __future__ import annotations
 

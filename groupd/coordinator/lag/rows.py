@@ -1,5 +1,5 @@
 """The lag of groups, partitions and members as rows of pages: what the group's shard knows about
-offsets, combined with the end offsets of the logs, which another process may have."""
+offsets, combined with the end offsets of the logs, which other nodes may have."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def add_lag(shown: dict[str, Any], ends: Ends) -> Generator[None, None, None]:
         yield
 
 
-def ends_of(watch: LagWatch, now: Ends | None = None) -> Ends:
+def ends_of(watch: LagWatch, now: Ends) -> Ends:
     """The ends of logs: where `now` knows none, because no client has used the log or another node
     leads it, those of the last round."""
 
     def ends(topic: str, number: int) -> tuple[int, int] | None:
-        known = None if now is None else now(topic, number)
+        known = now(topic, number)
         if known is None and (bounds := watch.bounds.get(topic, {}).get(number)) is not None:
             known = bounds.start, bounds.end
         return known

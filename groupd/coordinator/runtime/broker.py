@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -86,9 +86,9 @@ FindNode = Callable[[int, str], "Node | None"]
 
 
 class Broker:
-    """Everything behind the sockets. `served`: the shards of this process from the start, by
-    default all; the others are `ForeignShard`s. `ownership`: by default this node is alone.
-    `writer`, `work`: by default some of its own, the writer over `logs`."""
+    """Everything behind the sockets. `ownership`: of a node that takes its shards from a cluster;
+    by default this node is alone and serves all from the start. `work`: by default some of its
+    own."""
 
     def __init__(
         self,
@@ -99,9 +99,7 @@ class Broker:
         routes: Mapping[type, Route],
         waiting: WaitingRequests | None = None,
         *,
-        served: Collection[int] | None = None,
         ownership: Ownership | None = None,
-        writer: LogWriter | None = None,
         work: LongWork | None = None,
     ) -> None:
         self.config = config
@@ -110,7 +108,7 @@ class Broker:
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests() if waiting is None else waiting
-        self.writer = writer or LogWriter(logs)
+        self.writer = LogWriter(logs)
         self.work = LongWork() if work is None else work
         self.processing = Durations()
         self.event_counts: Counter[tuple[str, str]] = Counter()
@@ -138,8 +136,9 @@ class Broker:
         """The shards of this process, by partition. The list itself stays the same."""
         self.places: list[Shard] = [ForeignShard(partition) for partition in partitions]
         """All shards, by partition; those of other nodes are `ForeignShard`s."""
-        for partition in partitions if served is None else served:
-            self.take(partition)
+        if ownership is None:
+            for partition in partitions:
+                self.take(partition)
         self.expiry = ProducerExpiry(
             config, clock, lambda: [shard.producers for shard in self.shards]
         )

@@ -49,7 +49,7 @@ from groupd.storage.log import Append, LogError
 log = structlog.get_logger("groupd.shard")
 
 LINGER_MS = 50
-"""Records that nobody waits for are written with the next ones that somebody waits for, or after
+"""If a request is answered by a later outcome, its records are written with that one's, or after
 this time. So what a lone consumer's first heartbeat and its target lead to is one group commit."""
 
 
@@ -276,6 +276,8 @@ class LogShard(Generic[M]):
         if outcome.replies or outcome.completion is not None:
             self._writer.mark(self)
             self._commit_timeout.arm()
+        elif waiter is None:
+            self._writer.mark(self)
         else:
             self._unhurried.at_latest(now_ms + LINGER_MS)
         return True
@@ -288,7 +290,7 @@ class LogShard(Generic[M]):
         """So many records from `offset` on belong to a transaction of `producer`, (id, epoch)."""
 
     def _write_open(self) -> None:
-        """Write what nobody waits for."""
+        """Write what is in the journal, also if nobody waits for it."""
         if not self._journal.idle:
             self._writer.mark(self)
 

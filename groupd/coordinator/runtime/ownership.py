@@ -41,8 +41,8 @@ class Ownership(Protocol):
         heard yet of who leads the unit since then. 0 where a node is alone."""
         ...
 
-    def only_leader(self, kind: str) -> tuple[int, int] | None:
-        """(leader, epoch) where all units of a kind have the same; None where they may not."""
+    def only_leader(self) -> tuple[int, int] | None:
+        """(leader, epoch) where all units have the same; None where they may not."""
         ...
 
 
@@ -86,5 +86,5 @@ class Alone:
     def epoch(self, unit: Unit, since: int = 0) -> int:
         return 0
 
-    def only_leader(self, kind: str) -> tuple[int, int] | None:
+    def only_leader(self) -> tuple[int, int] | None:
         return self._node_id, 0

@@ -9,7 +9,7 @@ are tried again without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import structlog
@@ -136,15 +136,15 @@ class LogWriter:
                 return
 
     async def _flush(self) -> None:
-        await self._write(*self._take(list(self._dirty)))
+        await self._write(*self._take())
 
-    def _take(self, sources: Iterable[Source]) -> tuple[list[Taken], list[int]]:
-        """What these dirty sources have for one transaction, and since when the coordinators'
-        sources among them have waited."""
+    def _take(self) -> tuple[list[Taken], list[int]]:
+        """What the dirty sources have for one transaction, and since when the coordinators' sources
+        among them have waited."""
         taken: list[Taken] = []
         waiting_since: list[int] = []
         size = 0
-        for source in sources:
+        for source in list(self._dirty):
             if size >= TRANSACTION_BYTES_MAX:
                 break
             marked_ns = self._dirty.pop(source)

@@ -101,7 +101,7 @@ class Acceptor:
         return host, port
 
     def close(self) -> None:
-        """Accept nobody any more. Who waits is dropped, unless another process has the socket."""
+        """Accept nobody any more. Who waits is dropped."""
         if self._closed:
             return
         self._closed = True

@@ -11,7 +11,7 @@ import structlog
 
 RESERVED = 384
 """Descriptors that are kept free of clients: for the store, the admin port (`admin_http` has places
-for 240 connections), workers, files."""
+for 240 connections), further nodes of `--workers`, files."""
 
 log = structlog.get_logger("groupd.daemon")
 

@@ -18,9 +18,7 @@ class Frontend:
     """Builds the request context. Answers ApiVersions itself, because that is about the wire.
     `subscriptions()`: see `VersionsAnswer`."""
 
-    def __init__(
-        self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int] = int
-    ) -> None:
+    def __init__(self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int]) -> None:
         self._broker = broker
         self.versions = VersionsAnswer(broker, cluster_id, subscriptions)
 

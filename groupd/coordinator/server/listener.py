@@ -76,12 +76,9 @@ class KafkaListener:
                 self._listen(bound)
         except OSError as error:
             raise cannot_listen(host, port, flag, error) from error
-        return self._listening()
-
-    async def start_on(self, bound: socket) -> tuple[str, int]:
-        """Like `start`, on a socket that is already bound."""
-        self._listen(bound)
-        return self._listening()
+        self._endpoint.metering.quotas.add_listener(self._forget_stored_replies)
+        self._arm_sweep()
+        return self._acceptors[0].address
 
     def _listen(self, bound: socket) -> None:
         acceptor = Acceptor(
@@ -95,11 +92,6 @@ class KafkaListener:
         )
         self._acceptors.append(acceptor)
         acceptor.start()
-
-    def _listening(self) -> tuple[str, int]:
-        self._endpoint.metering.quotas.add_listener(self._forget_stored_replies)
-        self._arm_sweep()
-        return self._acceptors[0].address
 
     def close_listener(self) -> None:
         """Accepts no more connections; open ones stay."""

@@ -180,14 +180,6 @@ class Slot(Waiter):
     def when_short(self, callback: Callable[[], None] | None) -> None:
         self.connection.account.when_short = callback
 
-    def send_frame(self, frame: bytes) -> None:
-        """Sends a whole reply that another process has made for the request; if empty, sends no
-        reply."""
-        if not self.connection.closed:
-            self.frame = frame
-            self.done = True
-            self.connection.slot_done(self)
-
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray | None:
         """The body of the reply; None if it is long and comes later."""
         version = self.header.api_version

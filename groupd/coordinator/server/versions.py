@@ -28,9 +28,7 @@ class VersionsAnswer:
     """Answers ApiVersions with what `broker` serves. `subscriptions()`: how many subscriptions to
     clients' metrics there are (KIP-714)."""
 
-    def __init__(
-        self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int] = int
-    ) -> None:
+    def __init__(self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int]) -> None:
         self._broker = broker
         self._cluster_id = cluster_id
         self._subscriptions = subscriptions

@@ -53,7 +53,7 @@ DYNAMIC_KEYS = frozenset(
     }
 )
 """Settings that clients may change while the broker runs; all of them are dynamic in Kafka, too.
-Code reads them at each use; shards and workers are told of changes (`BrokerConfigs.follow`)."""
+Code reads them at each use; shards are told of changes (`BrokerConfigs.follow`)."""
 
 INTERNAL_KEYS = frozenset(key for key, field in FIELDS_BY_KEY.items() if field.metadata["internal"])
 """Settings that clients see only once somebody has set them, as Kafka's internal ones

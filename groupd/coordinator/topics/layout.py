@@ -2,7 +2,7 @@
 
 A node that is alone leads everything. Otherwise partitions are led by the owners of their units;
 as in Kafka the coordinator of a group leads the partition of `__consumer_offsets` that it keeps the
-group in. With workers all partitions of topics are led by the first node.
+group in.
 
 Rules for new partitions are those of Kafka's controller. Tools that ask for a replication factor of
 2 or 3 get it in words; Metadata shows the one replica that there is. Replicas that a client names
@@ -22,7 +22,6 @@ from groupd.coordinator.topics.names import unit_of
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Feature, Node, PartitionRun
 from groupd.protocol.messages.topics import NewTopic
-from groupd.storage.units import PARTITIONS
 
 NO_LEADER = -1
 
@@ -55,8 +54,7 @@ class Layout:
         """The nodes of the partitions from `start` to below `end`."""
         if start >= end:
             return ()
-        first = unit_of(topic.name, topic.topic_id, start)
-        same = self._ownership.only_leader(first.kind)
+        same = self._ownership.only_leader()
         if same is not None:
             return (_run(start, end, *same),)
         alive = frozenset(self.broker_ids)
@@ -86,10 +84,8 @@ class Layout:
 
     @property
     def controllers(self) -> list[int]:
-        """The nodes that can do what a controller does, in order: all of a cluster, but of a node
-        with workers only itself."""
-        alone = self._ownership.only_leader(PARTITIONS)
-        return sorted(self.broker_ids) if alone is None else [alone[0]]
+        """The nodes that can do what a controller does, in order: all."""
+        return sorted(self.broker_ids)
 
 
 def _run(first: int, end: int, leader: int, epoch: int) -> PartitionRun:

@@ -15,10 +15,10 @@ from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.lag.ends import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import Unpacking
-from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partition import PartitionLog
-from groupd.coordinator.topics.partitions import KnownTopics, Partitions
+from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.time_search import TimeSearch
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import MeasuredLogs, StoredBatch
@@ -36,7 +36,7 @@ class StoredEnds:
 
     def __init__(
         self,
-        topics: KnownTopics,
+        topics: TopicCatalogue,
         partitions: Partitions,
         logs: MeasuredLogs,
         work: LongWork,

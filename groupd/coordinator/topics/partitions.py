@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 import structlog
 
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.topics.catalogue import MetadataListener, Topic
+from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
 from groupd.coordinator.topics.checks import refusal
 from groupd.coordinator.topics.coordinator_logs import (
     CoordinatorLog,
@@ -37,14 +36,6 @@ from groupd.storage.units import OwnedUnit, Unit
 log = structlog.get_logger("groupd.topics")
 
 
-class KnownTopics(Protocol):
-    """The catalogue, as far as it is asked here."""
-
-    def topic(self, name: str) -> Topic | None: ...
-    def topic_by_id(self, topic_id: TopicId) -> Topic | None: ...
-    def add_listener(self, listener: MetadataListener) -> None: ...
-
-
 class Partitions:
     """Topic and partition of a request -> log. `offsets_view`: the logs of the shards;
     `transactions_view`: the logs of the transaction coordinator, set once there is one.
@@ -52,7 +43,7 @@ class Partitions:
 
     def __init__(
         self,
-        catalogue: KnownTopics,
+        catalogue: TopicCatalogue,
         logs: PartitionLogs,
         offsets_view: CoordinatorLogView,
         ownership: Ownership,

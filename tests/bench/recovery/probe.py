@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from tests.bench.frames import offset_fetch
 from tests.bench.peers.processes import Peer
-from tests.support.metrics import samples
+from tests.support.metrics import total
 
 API_VERSIONS = 18
 NUMBER = 7
@@ -54,5 +54,5 @@ def wait_for_offsets(peer: Peer, group: str, topic: str, partitions: int) -> Non
 
 
 def longest_stall_ms(host: str, port: int) -> float:
-    """The longest stall of groupd's event loops, of which each process has one."""
-    return max(sample.value * 1000 for sample in samples(f"http://{host}:{port}", STALL))
+    """The longest stall of groupd's event loop."""
+    return total(f"http://{host}:{port}", STALL) * 1000

@@ -44,18 +44,14 @@ def measure(plan: Plan) -> Iterator[Workload]:
     offsets, members = (5_000, 500) if plan.quick else (1_000_000, 100_000)
     runs = 1 if plan.quick else plan.runs
     if plan.among([GROUPD]):
-        for laps, flags, name in (
-            (1, (), "as a clean log"),
-            (3, (), "each committed 3 times"),
-            (1, ("--workers", "2"), "two workers"),
-        ):
+        for laps, name in ((1, "as a clean log"), (3, "each committed 3 times")):
             of = f"{offsets:,} offsets and {members:,} members, {name}"
             if not plan.wants(f"Start with {of}"):
                 continue
             with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
                 made = Path(directory) / "made"
                 asyncio.run(fill(made, None, offsets, offsets * laps, members))
-                yield from _starts(of, made, flags, runs)
+                yield from _starts(of, made, runs)
     groups = 50 if plan.quick else 1000
     name = f"Restart with {groups * PARTITIONS:,} offsets committed through the protocol"
     if not plan.wants(name):
@@ -69,7 +65,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
     yield Workload(name, "us an offset", restarts, notes)
 
 
-def _starts(name: str, made: Path, flags: tuple[str, ...], runs: int) -> Iterator[Workload]:
+def _starts(name: str, made: Path, runs: int) -> Iterator[Workload]:
     seconds, cpu, stalls, resident = [], [], [], []
     for _ in range(runs):
         path = made.parent / "run"
@@ -77,15 +73,14 @@ def _starts(name: str, made: Path, flags: tuple[str, ...], runs: int) -> Iterato
         path.mkdir()
         shutil.copytree(made, path / "data")
         began = time.perf_counter()
-        daemon = DaemonProcess(*CLEANER_RESTS, *flags, data_dir=path, ready_timeout_s=READY_S)
+        daemon = DaemonProcess(*CLEANER_RESTS, data_dir=path, ready_timeout_s=READY_S)
         with daemon:
             seconds.append(time.perf_counter() - began)
-            cpu.append(sum(daemon.cpu_by_process().values()))
-            pids = daemon.cpu_by_process()
-            resident.append(sum(memory(pid)[1] for pid in pids) / 1e6)
+            cpu.append(daemon.cpu_seconds())
+            resident.append(memory(daemon.pid)[1] / 1e6)
             stalls.append(longest_stall_ms(*daemon.admin))
     yield Workload(f"Start with {name}", "s", {GROUPD: seconds})
-    yield Workload(f"CPU time of the same, all processes: {name}", "s", {GROUPD: cpu})
+    yield Workload(f"CPU time of the same: {name}", "s", {GROUPD: cpu})
     yield Workload(f"Longest stall of the event loop meanwhile: {name}", "ms", {GROUPD: stalls})
     yield Workload(f"Memory after it, proportional: {name}", "MB", {GROUPD: resident})
 

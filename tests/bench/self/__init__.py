@@ -1,1 +1,1 @@
-"""groupd alone: heartbeats, commits, fetches, joins, memory, recovery, and several workers."""
+"""groupd alone: heartbeats, commits, fetches, joins, memory and recovery."""

@@ -21,8 +21,6 @@ from tests.bench.self import workloads
 from tests.bench.self.members import TOPIC
 from tests.bench.self.workloads import Figure
 
-WORKERS_MEMBERS = 1000
-
 TEST_FLAGS = ("--topic", f"{TOPIC}:100")
 
 
@@ -41,20 +39,10 @@ def bench(
     store: Annotated[
         str | None, typer.Option(help="Store URL of the daemon under test; default SQLite.")
     ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(min=1, help="Compare so many workers with one process, and nothing else."),
-    ] = 1,
 ) -> None:
     """Measure heartbeats, commits, fetches, joins, memory and recovery on this machine."""
     import uvloop
 
-    if workers > 1:
-        from tests.bench.self.workers import compare, show
-
-        few = min(members, WORKERS_MEMBERS)
-        show(uvloop.run(compare(TEST_FLAGS, workers, few, seconds)), workers)
-        return
     flags = (*TEST_FLAGS, *(("--store", store) if store else ()))
     figures: list[Figure] = []
     if not only_recovery:

@@ -10,13 +10,11 @@ from pathlib import Path
 from tests.scenarios.runner.backend import Backend
 from tests.scenarios.runner.core_backend import CoreBackend
 from tests.scenarios.runner.tcp_backend import TcpBackend
-from tests.scenarios.runner.workers_backend import WorkersBackend
 from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.wire_client import NoReply, WireClient
 
-KINDS = ("core", "tcp", "workers", "kafka")
-WORKERS = 2
+KINDS = ("core", "tcp", "kafka")
 DEFAULTS = {
     "group.consumer.assignment.interval.ms": "0",
     "groupd.consumer.target.linger.ms": "0",
@@ -46,13 +44,11 @@ class Brokers:
     def backend(self, kind: str, settings: Mapping[str, str]) -> Backend:
         """A fresh backend: nothing of other scenarios is visible in it."""
         merged = {**DEFAULTS, **settings}
-        if kind in ("tcp", "workers"):
+        if kind == "tcp":
             merged |= EVERYWHERE
         if kind == "core":
             return CoreBackend(merged)
         broker = self._broker(kind, merged)
-        if kind == "workers":
-            return WorkersBackend("tcp", broker.host, broker.port, WORKERS)
         settle_s = KAFKA_SETTLE_S if kind == "kafka" else 0.0
         return TcpBackend(kind, broker.host, broker.port, settle_s)
 
@@ -65,12 +61,10 @@ class Brokers:
             if kind == "kafka":
                 broker = KafkaBroker(directory, settings=settings)
             else:
-                workers = WORKERS if kind == "workers" else 1
-                broker = Daemon(directory, settings=settings, workers=workers)
+                broker = Daemon(directory, settings=settings)
             try:
                 broker.start()
-                if kind != "workers":  # those are loaded when the daemon is
-                    warm_up(broker)
+                warm_up(broker)
             except BaseException:
                 # The next scenario may not have it: it would meet coordinators that load.
                 broker.close()

@@ -16,7 +16,6 @@ PATH = Path(__file__).resolve().parents[3] / "docs" / "spec" / "scenarios.md"
 NAMES = {
     "core": "the core",
     "tcp": "groupd",
-    "workers": "groupd with workers",
     "kafka": "Apache Kafka 4.4.0",
 }
 
@@ -36,10 +35,6 @@ def text(scenarios: Iterable[Scenario]) -> str:
         shown = [one for one in listed if one.excluded(kind) is None]
         different = [one for one in shown if _reasons(one, kind)]
         lines.append(f"| {NAMES[kind]} | {len(listed)} | {len(shown)} | {len(different)} |")
-    lines += [
-        "",
-        "With workers a request about groups of several workers is left out: clients ask each.",
-    ]
     differences = [
         f"| {scenario.slug} | {scenario.title} | {NAMES[kind]} | {reason} |"
         for scenario in listed

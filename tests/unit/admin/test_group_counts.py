@@ -5,9 +5,9 @@ from __future__ import annotations
 from prometheus_client.exposition import generate_latest
 
 from groupd.coordinator.admin import group_metrics
-from groupd.coordinator.admin.metrics import MetricsRegistry, make_registry
+from groupd.coordinator.admin.metrics import MetricsRegistry
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.server.connection_stats import ConnectionStats
+from tests.unit.admin.registry import registry_of
 from tests.unit.runtime.harness import Bench, commit, consumer_join
 
 COUNT = "kafka_server_group_coordinator_metrics_"
@@ -24,7 +24,7 @@ async def test_prepared_or_not_a_scrape_says_the_same() -> None:
     for number in range(4):
         await bench.answer(commit(f"simple-{number}", 5))
     await bench.answer(consumer_join("modern", "m"))
-    registry = make_registry(bench.broker, ConnectionStats(), None)
+    registry = registry_of(bench.broker)
     at_once = counted(registry)
     assert f'{COUNT}group_count{{protocol="classic"}} 4.0' in at_once
     assert f'{COUNT}group_count{{protocol="consumer"}} 1.0' in at_once

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from typing import Any, cast
+from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -13,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.admin.families import SAMPLES_AT_ONCE, text_steps
-from groupd.coordinator.admin.http_server import HttpReply, text
+from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, text
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.rows import join_members
@@ -43,13 +44,15 @@ async def test_scrapes_at_the_same_time_share_one() -> None:
         await release.wait()
         return text(f"scrape {count}")
 
-    first, gone, second = (asyncio.ensure_future(scrapes.shared(scrape)) for _ in range(3))
-    await asyncio.sleep(0)
-    gone.cancel()
-    release.set()
-    assert [(await one).body for one in (first, second)] == [b"scrape 1\n"] * 2
-    assert gone.cancelled()
-    assert (await scrapes.shared(scrape)).body == b"scrape 2\n"
+    request = HttpRequest(("metrics",), {})
+    with patch.object(scrapes, "_page", scrape):
+        first, gone, second = (asyncio.ensure_future(scrapes.page(request)) for _ in range(3))
+        await asyncio.sleep(0)
+        gone.cancel()
+        release.set()
+        assert [(await one).body for one in (first, second)] == [b"scrape 1\n"] * 2
+        assert gone.cancelled()
+        assert (await scrapes.page(request)).body == b"scrape 2\n"
 
 
 def test_a_long_family_is_written_in_parts_with_one_head() -> None:

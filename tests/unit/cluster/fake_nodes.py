@@ -43,7 +43,7 @@ class Ownership:
     def epoch(self, unit: Unit, since: int = 0) -> int:
         return 0
 
-    def only_leader(self, kind: str) -> tuple[int, int] | None:
+    def only_leader(self) -> tuple[int, int] | None:
         return None
 
 

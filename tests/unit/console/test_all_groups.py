@@ -12,7 +12,7 @@ from msgspec import json
 
 from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json
 from groupd.coordinator.admin.http_stream import Event
-from groupd.coordinator.admin.paging import MISSING, next_page, window
+from groupd.coordinator.admin.paging import next_page, window
 from groupd.coordinator.console import all_groups
 from groupd.coordinator.console.all_groups import AllGroups
 from groupd.coordinator.console.asking import Asking
@@ -32,7 +32,6 @@ class Listed:
         self.members = {f"g{number:05d}": 0 for number in range(groups)}
         self.not_ready: str | None = None
         self.others: list[dict[str, Any]] = []
-        self.away = ""
         self.clock = ManualClock()
         self.topics = LiveTopics(self.clock)
         self.work = LongWork(OneStepATurn())
@@ -44,8 +43,6 @@ class Listed:
         rows = [{"group_id": name, "members": self.members[name]} for name in found]
         more = bool(found) and found[-1] != max(self.members)
         headers = next_page(request, found[-1], PAGE) if more else ()
-        if self.away:
-            headers += ((MISSING, self.away),)
         reply = as_json(rows, compact=True)
         return HttpReply(reply.body, reply.content_type, headers=headers)
 
@@ -97,18 +94,13 @@ async def test_a_list_that_may_lack_groups_says_so() -> None:
     listed = Listed(3)
     source = listed.source()
     assert read(await source.look())[1]["missing"] is None
-    listed.not_ready = "worker 2 is starting"
+    listed.not_ready = "7 shards are not active yet"
     del listed.members["g00002"]
     data = read(await source.look())[1]
-    assert (data["gone"], data["missing"]) == (["g00002"], "worker 2 is starting")
+    assert (data["gone"], data["missing"]) == (["g00002"], "7 shards are not active yet")
     listed.not_ready = None
     data = read(await source.look())[1]
     assert (data["rows"], data["missing"]) == ([], None)
-    listed.away = "the groups of worker 2, which did not answer"
-    data = read(await source.look())[1]
-    assert (data["rows"], data["missing"]) == ([], listed.away)
-    listed.away = ""
-    assert read(await source.look())[1]["missing"] is None
     listed.others = [{"node": 2, "admin": "http://two:9644"}]
     data = read(await source.look())[1]
     assert (data["rows"], data["other_nodes"]) == ([], listed.others)

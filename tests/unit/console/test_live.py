@@ -28,8 +28,8 @@ from groupd.coordinator.console.live import (
 from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import until
 
-AWAY = CannotAsk(text("worker 2 is starting", 503))
-STALE = b'event: stale\ndata: {"told":"worker 2 is starting"}\n\n'
+AWAY = CannotAsk(text("the shard is loading", 503))
+STALE = b'event: stale\ndata: {"told":"the shard is loading"}\n\n'
 FRESH = b"event: fresh\ndata: {}\n\n"
 
 
@@ -264,7 +264,7 @@ async def test_what_is_not_foreseen_is_logged_with_its_place_and_not_shown() -> 
     with capture_logs() as logs:
         await bench.fail(error, STALE_AFTER)
     assert await anext(listener) == STALE.replace(
-        b"worker 2 is starting", b"internal error; see the log"
+        b"the shard is loading", b"internal error; see the log"
     )
     assert [one["exc_info"] for one in logs] == [error]
     await bench.topics.close()

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from prometheus_client.exposition import generate_latest
 
 from groupd.coordinator.admin.group_pages import config_rows
-from groupd.coordinator.admin.metrics import make_registry
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core import inspection
@@ -39,7 +38,6 @@ from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.record_json import record_of
 from groupd.coordinator.logtools.replay_checks import ReplayChecks
 from groupd.coordinator.runtime.timeline import Timeline
-from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatRequest, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
@@ -68,6 +66,7 @@ from groupd.protocol.messages.topics import (
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
 from groupd.storage.memory import MemoryStore
+from tests.unit.admin.registry import registry_of
 from tests.unit.core.raffle.group import (
     DRAW,
     PRIZES_ID,
@@ -198,7 +197,7 @@ async def test_it_is_measured(log: LoggedShard) -> None:
         shard.state.groups.update(log.shard.state.groups)
 
     bench = await Bench(change=with_raffle).start()
-    lines = generate_latest(make_registry(bench.broker, ConnectionStats(), None)).decode()
+    lines = generate_latest(registry_of(bench.broker)).decode()
     prefix = "kafka_server_group_coordinator_metrics_"
     assert f'{prefix}group_count{{protocol="raffle"}} 1.0' in lines
     assert f'{prefix}raffle_group_count{{state="Open"}} 1.0' in lines
@@ -206,7 +205,7 @@ async def test_it_is_measured(log: LoggedShard) -> None:
     assert f"{prefix}raffle_draw_rate 0.0" in lines
     bench.clock.advance(60_000)
     await settle()
-    lines = generate_latest(make_registry(bench.broker, ConnectionStats(), None)).decode()
+    lines = generate_latest(registry_of(bench.broker)).decode()
     assert f"{prefix}raffle_draw_count 1.0" in lines
     assert f"{prefix}group_completed_rebalance_count 0.0" in lines, "a rate of classic groups"
     assert 'groupd_events_total{kind="rebalance-completed"} 1.0' in lines

@@ -47,9 +47,6 @@ from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
-from groupd.coordinator.workers.cluster import Cluster
-from groupd.coordinator.workers.cluster_routes import ClusterCollector
-from groupd.coordinator.workers.link import WorkerLink, WorkerState
 from groupd.protocol.errors import ErrorCode
 from groupd.storage.memory import MemoryStore
 
@@ -89,9 +86,6 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     )
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
     topic_cleaner = TopicCleaner(cast(Any, Mock()), MemoryStore(), config, broker.clock)
-    cluster = Cluster(
-        [], 0, lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
-    )
     telemetry = Telemetry(
         ClientMetrics(MemoryStore(), CatalogueChanges()),
         config,
@@ -99,7 +93,6 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         lambda: bytes(16),
     )
     security = Security(config, MemoryStore(), broker.work.turn, broker.clock.monotonic_ms)
-    cluster.links.append(cast(WorkerLink, OneWorker()))
     peers = Peers(config, broker.clock, {}.get)
     peers.calls["WriteTxnMarkers", "answered"] = peers.last_ms["WriteTxnMarkers"] = 1
     with TemporaryDirectory() as directory:
@@ -108,7 +101,6 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             lambda: LogCollector(cleaner, LoopStalls()),
             lambda: TopicCleaningCollector(topic_cleaner),
             lambda: RecordingCollector(tape),
-            lambda: ClusterCollector(cluster),
             lambda: TelemetryCollector(telemetry),
             lambda: SecurityCollector(security),
             lambda: PeerCollector(peers),
@@ -149,10 +141,6 @@ async def never() -> int:
 class NoMarkers:
     async def write_marker(self, *_: object) -> dict[tuple[str, int], ErrorCode]:
         raise AssertionError("nothing ends")
-
-
-class OneWorker:
-    state, restarts, node_id = WorkerState.SERVING, 0, 1
 
 
 class _NoGroups:

@@ -27,7 +27,6 @@ FORBIDDEN = (
 )
 MODULE_ENTRIES = {
     "groupd.__main__",  # python -m groupd
-    "groupd.coordinator.workers.__main__",  # a process of its own
     "groupd.coordinator.cli.main",  # the command groupd
     "groupd.pipeline.__main__",  # python -m groupd.pipeline
 }

@@ -79,7 +79,6 @@ class Bench:
             self.clock,
             ROUTES,
             work=work,
-            served=None if ownership is None else (),
             ownership=ownership,
         )
         self.broker.image = IMAGE

@@ -58,7 +58,7 @@ class Half(Alone):
     def leader(self, unit: Unit) -> int | None:
         return unit.number
 
-    def only_leader(self, kind: str) -> tuple[int, int] | None:
+    def only_leader(self) -> tuple[int, int] | None:
         return None
 
 

@@ -177,7 +177,7 @@ class Client:
     async def answer_empty(self, correlation: int) -> None:
         """Answers with no bytes at all."""
         slot = next(s for s in self.slots if s.header.correlation_id == correlation)
-        slot.send_frame(b"")
+        send_frame(slot, b"")
         await asyncio.sleep(0)
 
     def received(self) -> list[int]:
@@ -187,3 +187,10 @@ class Client:
 def reply_to(slot: Slot) -> Any:
     replies = {HEARTBEAT: HeartbeatReply, JOIN: JoinGroupReply, SYNC: SyncGroupReply}
     return replies[slot.api.key](ErrorCode.NONE)
+
+
+def send_frame(slot: Slot, reply: bytes) -> None:
+    """Gives a slot these bytes as its reply."""
+    slot.frame = reply
+    slot.done = True
+    slot.connection.slot_done(slot)

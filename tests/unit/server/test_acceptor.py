@@ -27,7 +27,7 @@ from groupd.coordinator.server.requests import Requests
 from groupd.protocol.wire.registry import Api
 from groupd.testing.clock import ManualClock
 from tests.support.raw import api_versions, close_with_reset
-from tests.unit.server.harness import a_fairness
+from tests.unit.server.harness import a_fairness, send_frame
 
 MOST = 3
 
@@ -36,7 +36,7 @@ class Answered(Requests):
     """Gives every request an empty reply."""
 
     def submit(self, slot: Any, api: Api, request: Any) -> None:
-        slot.send_frame(b"ok")
+        send_frame(slot, b"ok")
 
     def forget(self, slot: Any) -> None:
         raise AssertionError("every request is answered at once")

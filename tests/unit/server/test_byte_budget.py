@@ -29,7 +29,15 @@ from groupd.coordinator.server.connection import Connection
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.testing.clock import ManualClock
 from tests.support.raw import frame, request, string
-from tests.unit.server.harness import HEARTBEAT, Client, FakeTransport, heartbeat, join, produce
+from tests.unit.server.harness import (
+    HEARTBEAT,
+    Client,
+    FakeTransport,
+    heartbeat,
+    join,
+    produce,
+    send_frame,
+)
 from tests.unit.server.test_decoding import describe, until_pending
 from tests.unit.server.test_long_replies import DESCRIBE, LONG, ask
 
@@ -272,7 +280,7 @@ async def test_unread_replies_count_and_must_be_read_while_others_wait() -> None
     client = a_client(write_buffer_max_bytes=1024)
     client.transport.hold = True
     client.send(heartbeat(1))
-    client.slots[0].send_frame(bytes(700_000))
+    send_frame(client.slots[0], bytes(700_000))
     assert client.fairness.budget.used == 700_000 - FREE_BYTES
     waiting = Peer(client)
     waiting.send(large(2)[:100_000])
@@ -288,7 +296,7 @@ async def test_unread_replies_give_their_room_back_when_they_are_read() -> None:
     client = a_client(write_buffer_max_bytes=1024)
     client.transport.hold = True
     client.send(heartbeat(1))
-    client.slots[0].send_frame(bytes(700_000))
+    send_frame(client.slots[0], bytes(700_000))
     waiting = Peer(client)
     waiting.send(large(2)[:100_000])
     client.transport.drain()
@@ -302,7 +310,7 @@ async def test_a_client_must_take_a_quarter_of_its_replies_in_each_stall_timeout
     client = a_client(write_buffer_max_bytes=1024, write_stall_timeout_ms=5000)
     client.transport.hold = True
     client.send(heartbeat(1))
-    client.slots[0].send_frame(bytes(400_000))
+    send_frame(client.slots[0], bytes(400_000))
     for _ in range(3):
         client.transport.drain(100_010)
         client.clock.advance(5000)

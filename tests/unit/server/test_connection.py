@@ -18,6 +18,7 @@ from tests.unit.server.harness import (
     join,
     produce,
     reply_to,
+    send_frame,
     sync,
 )
 
@@ -66,7 +67,7 @@ async def test_a_request_of_no_lane_waits_for_all_before_it_and_holds_what_is_be
         return
     assert client.pending() == [1, 2, 3]
     assert not client.connection._quiet
-    client.slots[2].send_frame(b"")
+    send_frame(client.slots[2], b"")
     await asyncio.sleep(0)
     assert client.pending() == [1, 2, 3, 4, 5]
     await client.answer(4)
@@ -84,7 +85,7 @@ async def test_produces_of_one_transactional_id_or_none_are_under_way_together()
         started += together
         assert client.pending() == started
         for number in together:
-            client.slots[number - 1].send_frame(b"")
+            send_frame(client.slots[number - 1], b"")
         await asyncio.sleep(0)
     assert client.connection.idle
 

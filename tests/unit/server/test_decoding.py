@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from groupd.coordinator.server.decoding import AT_ONCE
 from groupd.protocol.messages.groups import DescribeGroupsRequest
 from tests.support.raw import frame, request
-from tests.unit.server.harness import Client, heartbeat
+from tests.unit.server.harness import Client, heartbeat, send_frame
 
 DESCRIBE = 15
 
@@ -34,7 +34,7 @@ async def test_a_long_request_is_decoded_in_a_thread_and_what_is_behind_it_waits
     await until_pending(client, 1)
     assert client.pending() == [1]
     assert client.slots[0].request == DescribeGroupsRequest(("",) * (AT_ONCE + 1))
-    client.slots[0].send_frame(b"")
+    send_frame(client.slots[0], b"")
     await until_pending(client, 2)
     assert client.pending() == [1, 2]
     await client.answer(2)
@@ -60,7 +60,7 @@ async def test_a_stored_reply_does_not_overtake_a_request_in_the_thread() -> Non
     client.send(heartbeat(4))
     assert client.received() == [1, 2]
     await until_pending(client, 2)
-    client.slots[1].send_frame(frame(struct.pack(">i", 3)))
+    send_frame(client.slots[1], frame(struct.pack(">i", 3)))
     await until_pending(client, 3)
     await client.answer(4)
     assert client.received() == [1, 2, 3, 4]

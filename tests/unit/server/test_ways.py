@@ -76,6 +76,21 @@ async def test_the_way_of_a_heartbeat(tmp_path: Path) -> None:
     assert calls.own <= HEARTBEAT_CALLS
 
 
+async def test_what_a_lone_consumers_first_heartbeat_leads_to_is_one_group_commit(
+    tmp_path: Path,
+) -> None:
+    """Member, group epoch, target and reconciliation (KIP-848; ADR 21)."""
+    async with Peer(tmp_path, steady=False) as peer:
+        writer = peer.daemon.broker.writer
+        before = writer.transactions, writer.batches
+        reply = await peer.ask(consumer_heartbeat("g", "m", 0, (TOPIC,), ()), 1)
+        assert (writer.transactions, writer.batches) == (before[0] + 1, before[1] + 1)
+    error, epoch, assignment = parse(reply)
+    assert (error, epoch) == (0, 2)
+    assert assignment is not None
+    assert [partitions for _, partitions in assignment] == [(0, 1, 2, 3, 4, 5)]
+
+
 async def test_the_way_of_a_commit(tmp_path: Path) -> None:
     walk = steps("The way of a durable commit")
     assert 0 < len(walk) <= COMMIT_STEPS

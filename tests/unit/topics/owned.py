@@ -24,5 +24,5 @@ class Owned(Alone):
     def epoch(self, unit, since=0):
         return max(-1, self.epochs.get(unit, 0) - since)
 
-    def only_leader(self, kind):
+    def only_leader(self):
         return None

@@ -297,7 +297,7 @@ async def test_other_settings_of_the_broker_stay(cluster, name):
     assert await cluster.store.configs() == []
 
 
-async def test_a_worker_has_no_configs_of_its_own(cluster):
+async def test_each_node_has_the_configs_of_its_own(cluster):
     cluster.nodes.append(Node(1, "127.0.0.1", 9093))
     change = ("message.max.bytes", SET, "100")
     assert await alter(cluster, RESOURCE_BROKER, "1", change) == ErrorCode.INVALID_REQUEST

@@ -39,7 +39,7 @@ class CountingStore(MemoryStore):
 
 
 class Topics:
-    """A `KnownTopics` with one topic."""
+    """A `TopicCatalogue`, as far as it is asked, with one topic."""
 
     def __init__(self) -> None:
         self.listeners: list[MetadataListener] = []
@@ -103,7 +103,7 @@ async def bench() -> Bench:
 async def test_the_store_is_asked_once_by_all_who_look(bench: Bench) -> None:
     bench.wrote(1, 30)
     assert await bench.look(0, 1, 2) == {0: Bounds(0, 0), 1: Bounds(0, 30), 2: Bounds(0, 0)}
-    assert await bench.asked([5]) == 1  # the preview of a reset, or another worker
+    assert await bench.asked([5]) == 1  # the preview of a reset, or another node
     assert await bench.asked([0, 1, 2]) == 0
 
 

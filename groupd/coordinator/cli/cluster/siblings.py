@@ -1,4 +1,4 @@
-"""`groupd serve --workers N` on PostgreSQL: N nodes of the cluster in one machine.
+"""`groupd serve --workers N`: N nodes of a cluster over PostgreSQL in one machine.
 
 This process is the first of them and starts the others, each a `groupd serve --cluster` of its own
 that nothing goes through this one for. A node that ends is started again. They end with this
@@ -21,11 +21,10 @@ from groupd.coordinator.cli.parse import host_port
 from groupd.coordinator.cli.serve_flags import ServeFlags, words_of
 from groupd.coordinator.daemon.daemon import CannotStart, Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
-from groupd.coordinator.workers.spawn import module_path
-from groupd.coordinator.workers.worker_nodes import PORT_MAX
 
 log = structlog.get_logger("groupd.cluster")
 
+PORT_MAX = 65_535
 USAGE = 2
 """The exit code of a start that cannot work."""
 RESTART_S = 1.0
@@ -38,17 +37,18 @@ class SiblingsDaemon(Daemon):
 
     def __init__(self, options: DaemonOptions, flags: ServeFlags) -> None:
         super().__init__(options)
+        self._flags = flags
         self._siblings = [
-            _Sibling(index, _command(flags, options, index), _environment(flags))
-            for index in range(1, flags.workers)
+            _Sibling(index, _command(flags, options, index)) for index in range(1, flags.workers)
         ]
 
     async def start(self) -> None:
         try:
             # First: the tables are made by one node.
             await super().start()
+            environment = _environment(self._flags)
             for one in self._siblings:
-                one.launch()
+                one.launch(environment)
             for one in self._siblings:
                 await one.ready.wait()
                 if one.refused:
@@ -68,22 +68,21 @@ class _Sibling:
     """A process that is started again when it ends. `ready`: it has served, or `refused` to: then
     it would refuse again."""
 
-    def __init__(self, index: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, index: int, command: Sequence[str]) -> None:
         self.ready = asyncio.Event()
         self.refused = False
         self._index = index
         self._command = command
-        self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def launch(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._supervise())
+    def launch(self, environment: Mapping[str, str]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._supervise(environment))
 
-    async def _supervise(self) -> None:
+    async def _supervise(self, environment: Mapping[str, str]) -> None:
         while True:
             try:
-                code = await self._run()
+                code = await self._run(environment)
             except OSError as error:
                 log.warning("a node cannot be started", number=self._index, reason=str(error))
             else:
@@ -94,12 +93,12 @@ class _Sibling:
                 log.warning("a node has ended: it is started again", number=self._index, code=code)
             await asyncio.sleep(RESTART_S)
 
-    async def _run(self) -> int:
+    async def _run(self, environment: Mapping[str, str]) -> int:
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env=self._environment,
+            env=environment,
         )
         assert process.stdout is not None
         async for line in process.stdout:
@@ -147,7 +146,12 @@ def _command(flags: ServeFlags, options: DaemonOptions, index: int) -> list[str]
 
 def _environment(flags: ServeFlags) -> dict[str, str]:
     """The URL may have a password, which nobody is to see in a list of processes."""
-    return {**os.environ, "GROUPD_STORE": flags.store or "", "PYTHONPATH": module_path()}
+    return {**os.environ, "GROUPD_STORE": flags.store or "", "PYTHONPATH": _module_path()}
+
+
+def _module_path() -> str:
+    """The path of modules of this process, as PYTHONPATH for another one."""
+    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
 
 
 def _beside(address: tuple[str, int], index: int) -> str:

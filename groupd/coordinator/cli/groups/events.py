@@ -57,8 +57,8 @@ def _show(
 
 
 def _key(event: Event) -> Key:
-    """Tells events apart. The sequence number alone does not: each worker, and a daemon that was
-    restarted, counts from 0."""
+    """Tells events apart. The sequence number alone does not: a daemon that was restarted counts
+    from 0."""
     return event.get("group_id", ""), event["timestamp_ms"], event["sequence"]
 
 

@@ -187,6 +187,5 @@ export function health(started) {
     limits: [{ name: "memory of requests", used: 31e6, most: 134e6 }, { name: "topics", used: 840, most: 1000 }, { name: "partitions", used: 6100, most: 10_000 }, { name: "connections", used: 412, most: 10_000 }, { name: "groups of the timeline", used: 1999, most: 2000 }],
     refusals: [{ what: "connections beyond the limit", count: 3 }, { what: "failed logins", count: 1 }],
     nodes: [0, 1, 2].map((node) => ({ node, state: node === 2 ? "draining" : "serving", address: `10.0.0.${node + 1}:9092`, admin: `http://10.0.0.${node + 1}:9644`, units: { shards: 16 + node, partitions: 210, transactions: 16 }, rack: `r${node}`, version: "0.1.0", lease_left_ms: 8200 - node * 900 })),
-    workers: [{ node: 1, state: "serving", restarts: 0 }, { node: 2, state: "starting", restarts: 3 }],
   };
 }

@@ -135,11 +135,11 @@ test("an event that cannot be read ends its connection", async () => {
 });
 
 test("a stream says when what it tells is out of date, and when that is over", async () => {
-  const text = 'event: snapshot\ndata: {}\n\nevent: stale\ndata: {"told":"worker 2 is starting"}\n\nevent: fresh\ndata: {}\n\n';
+  const text = 'event: snapshot\ndata: {}\n\nevent: stale\ndata: {"told":"7 shards are not active yet"}\n\nevent: fresh\ndata: {}\n\n';
   const seen = await streamed(text);
   assert.deepEqual(seen.map((one) => [one.phase, one.trouble]), [
     ["live", null],
-    ["outdated", "worker 2 is starting"],
+    ["outdated", "7 shards are not active yet"],
     ["live", null],
     ["reconnecting", "The connection has ended."],
   ]);
@@ -248,7 +248,7 @@ test("changes of the list of groups", () => {
   const row = (group_id, lag) => ({ group_id, lag, judgement: null, type: "consumer", state: "Stable", members: 1 });
   const whole = { more: false, missing: null, other_nodes: [] };
   const snapshot = it.foldGroups(null, "snapshot", { now_ms: 0, node: null, rows: [row("a", 1), row("b", 2)], ...whole });
-  const lacks = { more: true, missing: "worker 2 is starting", other_nodes: [{ node: 2, admin: "http://two:9644" }] };
+  const lacks = { more: true, missing: "7 shards are not active yet", other_nodes: [{ node: 2, admin: "http://two:9644" }] };
   const after = it.foldGroups(snapshot, "changes", { now_ms: 0, rows: [row("b", 5), row("c", null)], gone: ["a"], ...lacks });
   assert.deepEqual([snapshot, after].map(({ more, missing, other_nodes }) => ({ more, missing, other_nodes })), [whole, lacks]);
   assert.deepEqual(after.rows.map((one) => [one.group_id, one.lag]), [["b", 5], ["c", null]]);

@@ -227,12 +227,6 @@ export interface ClusterNode {
   lease_left_ms?: number | null;
 }
 
-export interface Worker {
-  node: number | string;
-  state: string;
-  restarts: number;
-}
-
 export interface Health {
   now_ms: number;
   // Why the daemon is not ready; null: it is.
@@ -248,7 +242,6 @@ export interface Health {
   // Since the start of the daemon.
   refusals: { what: string; count: number }[];
   nodes: ClusterNode[];
-  workers: Worker[];
 }
 
 export interface Assignors {

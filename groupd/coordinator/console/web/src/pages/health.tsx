@@ -1,7 +1,7 @@
 // How the daemon is: what it serves, what it waits for, which limits are near.
 import type { JSX } from "preact";
 import { useLive } from "../data/live.ts";
-import type { ClusterNode, Health, Limit, Worker } from "../data/types.ts";
+import type { ClusterNode, Health, Limit } from "../data/types.ts";
 import { duration, exact, inUnits, plural, short } from "../format.ts";
 import { Bar, Card, ConsoleLink, Notice, OutOfDate, Tile, Waiting } from "../ui/parts.tsx";
 import { type Column, Table } from "../ui/table.tsx";
@@ -29,8 +29,7 @@ function Sections(props: { health: Health }): JSX.Element {
   const { health } = props;
   const failed = health.shards["failed"] ?? 0;
   const near = health.limits.filter((one) => one.most > 0 && one.used / one.most >= NEAR);
-  const processes = health.workers.length === 0 ? "one process" : plural(health.workers.length, "worker process", "worker processes");
-  const kind = health.nodes.length === 0 ? processes : `one of ${plural(health.nodes.length, "node")}`;
+  const kind = health.nodes.length === 0 ? "one node" : `one of ${plural(health.nodes.length, "node")}`;
   return (
     <>
       {health.not_ready !== null && <Notice tone="warning">Not ready: {health.not_ready}</Notice>}
@@ -65,7 +64,6 @@ function Sections(props: { health: Health }): JSX.Element {
         <Limits limits={health.limits} />
         <Refusals refusals={health.refusals} />
         {health.nodes.length > 0 && <Nodes nodes={health.nodes} />}
-        {health.workers.length > 0 && <Workers workers={health.workers} />}
       </div>
     </>
   );
@@ -167,27 +165,6 @@ function Nodes(props: { nodes: ClusterNode[] }): JSX.Element {
         rowKey={(row) => String(row.node)}
         initial={{ key: "node", direction: "ascending" }}
         empty="No nodes."
-      />
-    </Card>
-  );
-}
-
-const WORKER_COLUMNS: Column<Worker>[] = [
-  { key: "node", title: "Worker", width: 90, grow: true, cell: (row) => String(row.node), sort: (row) => Number(row.node) },
-  { key: "state", title: "State", width: 120, cell: (row) => row.state, sort: (row) => row.state },
-  { key: "restarts", title: "Restarts", width: 100, numeric: true, cell: (row) => exact(row.restarts), sort: (row) => row.restarts },
-];
-
-function Workers(props: { workers: Worker[] }): JSX.Element {
-  return (
-    <Card id="workers" title="Workers" aside={exact(props.workers.length)}>
-      <Table
-        label="Workers"
-        columns={WORKER_COLUMNS}
-        rows={props.workers}
-        rowKey={(row) => String(row.node)}
-        initial={{ key: "node", direction: "ascending" }}
-        empty="No workers."
       />
     </Card>
   );
