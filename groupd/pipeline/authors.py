@@ -181,7 +181,8 @@ class _Follower:
         group = self._group
         author = self._authors.of(group, topic, _raw_id(topic_id), partition)
         # A group has either one expiry base for all offsets or uses each offset's own commit time.
-        base_ms = _PROBE_MS if group is None else group.offset_expiration_base()(_PROBE_MS)
+        owner = None if group is None else group.offset_owner
+        base_ms = _PROBE_MS if owner is None else owner.offset_expiration_base()(_PROBE_MS)
         return Who(
             author.actor.value,
             author.member_id,

@@ -33,10 +33,12 @@ class GroupSummary(TypedDict):
 
 
 class PendingDeadline(TypedDict):
-    """A timer that is running. `member_id` is "" for a timer of the group as a whole."""
+    """A timer that is running. `member_id` is "" for a timer of the group as a whole, and for a
+    timer of what `of` names, a topic and a partition for example."""
 
     kind: str
     member_id: str
+    of: NotRequired[list[str | int]]
     in_ms: int
 
 

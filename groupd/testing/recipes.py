@@ -14,9 +14,7 @@ from typing import Any
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from groupd.coordinator.core.group_configs import (
-    session_timeout_ms,
-)
+from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.faults.errors import HarnessError, RequestRefused
 from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec, whole
 from groupd.protocol.errors import ErrorCode
@@ -180,10 +178,12 @@ class Recipes:
 
     def _member(self, group: str, wanted: str | None) -> str:
         check_group(self._engine, group)
-        live = self._live(group)
+        live = self._engine.group(group)
         members = sorted(live.members) if live is not None else []
         if live is not None and wanted is not None:
-            wanted = live.static_members.get(wanted, wanted)
+            identify = type_of(live).identify
+            by_instance = {identify(live, one).instance_id: one for one in members}
+            wanted = by_instance.get(wanted, wanted)
             members = [wanted] if wanted in live.members else []
         if not members:
             raise HarnessError(f"group {group} has no member {wanted or ''}".rstrip())
@@ -200,15 +200,12 @@ class Recipes:
         return classic, member_id if member_id in live.static_members.values() else None
 
     def _session_ms(self, group: str, member_id: str) -> int:
-        live = self._live(group)
-        if isinstance(live, ClassicGroup):
-            return live.members[member_id].session_timeout_ms
-        assert isinstance(live, ConsumerGroup)
-        classic = live.members[member_id].classic
-        if classic is not None:
-            return classic.session_timeout_ms
+        live = self._engine.group(group)
         state = self._engine.broker.own_shard_of(group).shard.state
-        return session_timeout_ms(state.config, state.group_configs.get(group))
+        session = None if live is None else type_of(live).session(state, live, member_id)
+        if session is None:
+            raise HarnessError(f"member {member_id} of group {group} has no session")
+        return session[1]
 
     async def _forget(self, live: Any, member_id: str) -> None:
         native = isinstance(live, ConsumerGroup) and live.members[member_id].classic is None

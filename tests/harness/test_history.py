@@ -91,7 +91,7 @@ def test_a_recording_of_a_broker_with_commits_replays(groupd_factory: Any, tmp_p
 
 def test_commits_push_no_rebalance_out() -> None:
     history = History()
-    history.add(Event(EventKind.MEMBER_JOINED, "g", "m"), 1)
+    history.add(Event("consumer", EventKind.MEMBER_JOINED, "g", "m"), 1)
     for number in range(5 * TRAFFIC_PER_GROUP):
         history.note("g", "offsets-committed", number, details={"offsets": {"orders-0": number}})
     events = history.of("g")

@@ -10,7 +10,7 @@ import pytest
 
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.coordinator.config.keys import ConfigKey
-from groupd.coordinator.core.group_configs import GROUP_CONFIGS
+from groupd.coordinator.core.group_types import group_configs
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS, FIXED_KEYS, INTERNAL_KEYS, key_type
 from groupd.coordinator.topics.topic_configs import BROKER_KEY_UNITS, TOPIC_CONFIGS
 from groupd.protocol.wire.apis import API_BY_KEY
@@ -87,7 +87,7 @@ def test_configs_of_topics(client: WireClient, topic: str) -> None:
 
 def test_configs_of_groups(client: WireClient) -> None:
     found = described(client, GROUP, uuid.uuid4().hex)
-    wanted = set(GROUP_CONFIGS.keys) - {GROUP_OFFLOAD}
+    wanted = set(group_configs().keys) - {GROUP_OFFLOAD}
     assert {name for name in found if not name.startswith((*NO_SUCH_GROUPS, "groupd."))} == {
         name for name in wanted if not name.startswith("groupd.")
     }

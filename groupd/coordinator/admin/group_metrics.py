@@ -42,9 +42,19 @@ SHARED_METERS = (
 """Metrics over all group types together."""
 
 
-def meters() -> list[Meter]:
-    """The meters shared by all group types, then those of each type."""
-    return [*SHARED_METERS, *(meter for one in GROUP_TYPES for meter in one.meters)]
+def meters() -> list[tuple[Meter, str | None]]:
+    """The meters shared by all group types (None), then those of each type, with its name."""
+    shared: list[tuple[Meter, str | None]] = [(meter, None) for meter in SHARED_METERS]
+    return shared + [(meter, one.name) for one in GROUP_TYPES for meter in one.meters]
+
+
+def event_count(
+    counts: Mapping[tuple[str, str], int], kind: EventKind, group_type: str | None = None
+) -> int:
+    """How many events of a kind there were. `group_type`: in groups of this type; None: in all."""
+    if group_type is not None:
+        return counts.get((group_type, kind.value), 0)
+    return sum(count for (_, counted), count in counts.items() if counted == kind.value)
 
 
 class GroupMetrics(Collector):
@@ -92,11 +102,13 @@ class GroupMetrics(Collector):
 
     def _meters(self) -> Iterable[Metric]:
         events, each = self._broker.event_counts, meters()
-        counts: dict[str, float] = {one.name: events[one.kind.value] for one in each}
+        counts: dict[str, float] = {
+            one.name: event_count(events, one.kind, group_type) for one, group_type in each
+        }
         counts[FLUSHES] = self._broker.writer.stats.flushes
         counts[LOOP_CPU] = thread_cpu_s() - self._cpu_start_s
         rates = self._rates.look(self._broker.clock.now().monotonic_ms, counts)
-        for one in each:
+        for one, _ in each:
             yield untyped(f"{PREFIX}{one.name}_count", f"{one.doc}.", counts[one.name])
             yield gauge(f"{PREFIX}{one.name}_rate", f"{one.doc}, a second.", rates[one.name])
         yield gauge(PREFIX + "batch_flush_rate", "Transactions a second.", rates[FLUSHES])

@@ -8,8 +8,7 @@ from typing import Any
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config.values import SOURCE_GROUP
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.group_configs import GROUP_CONFIGS, describe
-from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.group_types import group_configs, type_of
 from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.history.rebalances import rebalance_steps
 from groupd.coordinator.lag.ends import TopicPartition
@@ -166,10 +165,11 @@ def config_rows(
 ) -> list[dict[str, str | None]]:
     """The settings that are in force for a group: `name`, `value`, and `source`: group (its own),
     broker (set by a flag, a file or a client), or default."""
-    rows = []
-    for one in describe(config, overrides):
-        field = FIELDS_BY_KEY[GROUP_CONFIGS.keys[one.name].broker_key or ""]
-        of_broker = "default" if getattr(config, field.name) == field.default else "broker"
+    rows, configs = [], group_configs()
+    for one in configs.describe(config, overrides):
+        field = FIELDS_BY_KEY.get(configs.keys[one.name].broker_key or "")
+        is_default = field is None or getattr(config, field.name) == field.default
+        of_broker = "default" if is_default else "broker"
         source = "group" if one.source == SOURCE_GROUP else of_broker
         rows.append({"name": one.name, "value": one.value, "source": source})
     return rows

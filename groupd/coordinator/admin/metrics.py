@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from groupd.coordinator.admin.collectors import TransactionMetrics
 from groupd.coordinator.admin.families import gauge, total
-from groupd.coordinator.admin.group_metrics import GroupMetrics
+from groupd.coordinator.admin.group_metrics import GroupMetrics, event_count
 from groupd.coordinator.admin.rates import Beginning
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
@@ -74,7 +74,7 @@ class CoordinatorCollector(Collector):
             "groupd_events", "Facts about groups, by kind.", labels=["kind"]
         )
         for kind in EventKind:
-            events.add_metric([kind.value], counts[kind.value])
+            events.add_metric([kind.value], event_count(counts, kind))
         yield events
 
     def _sockets(self) -> Iterable[Metric]:

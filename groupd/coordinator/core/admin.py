@@ -88,6 +88,7 @@ def _delete(
     outcome.records.extend(group.tombstones())
     outcome.events.append(
         Event(
+            group.type_name,
             EventKind.GROUP_DELETED,
             group_id,
             cause="deleted by request",
@@ -121,11 +122,17 @@ def delete_some_offsets(
 ) -> Outcome:
     """A piece of DeleteGroups for a group with many offsets. Nobody may use the group until the
     DeleteGroups that follows. Raises ApiError as DeleteGroups does."""
-    _deletable(state, request.group_id)
+    group = _deletable(state, request.group_id)
     state.being_deleted.add(request.group_id)
     doomed = offsets.some_tombstones(request.group_id, request.at_most)
     outcome = Outcome(records=doomed, replies=[(context.token, None)], gate=request.group_id)
     if doomed:
-        details = {"count": len(doomed)}
-        outcome.events.append(Event(EventKind.OFFSETS_DELETED, request.group_id, details=details))
+        outcome.events.append(
+            Event(
+                group.type_name,
+                EventKind.OFFSETS_DELETED,
+                group.group_id,
+                details={"count": len(doomed)},
+            )
+        )
     return outcome

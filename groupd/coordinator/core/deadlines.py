@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from heapq import heappop, heappush
+from typing import Any
 
 from groupd.coordinator.core.slices import LISTED_MAX, smallest
 
-DeadlineKey = tuple[str, str, str]
-"""(kind, group id, member id or "")."""
+DeadlineKey = tuple[str, str, *tuple[Any, ...]]
+"""(kind, group id, and whose deadline it is in the group). The rest is a member id, or "" for the
+group as a whole, or other values that can be ordered, such as a topic id and a partition. All keys
+of one kind have the same shape, because deadlines are sorted by their keys."""
 
 OFF = -(1 << 62)
 """The time of a deadline that is not set."""

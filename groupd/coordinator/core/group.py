@@ -20,8 +20,7 @@ def commit_time(commit_timestamp_ms: int) -> int | None:
 
 
 class Group(Protocol):
-    """A group of any type. The checks raise `ApiError` with the error code of
-    docs/spec/offsets-and-log.md#3."""
+    """A group of any type."""
 
     @property
     def group_id(self) -> str: ...
@@ -37,8 +36,9 @@ class Group(Protocol):
         ...
 
     @property
-    def holds_offsets(self) -> bool:
-        """Whether offsets are committed for the group; share groups keep theirs elsewhere."""
+    def offset_owner(self) -> OffsetOwner | None:
+        """The group as owner of committed offsets; None for types whose groups have none, such as
+        share groups (KIP-932)."""
         ...
 
     @property
@@ -62,6 +62,25 @@ class Group(Protocol):
     def awaits_members(self) -> bool:
         """Whether a member was given an id (KIP-394) and has not joined with it yet."""
         ...
+
+    def check_delete(self) -> None:
+        """Raises NON_EMPTY_GROUP unless the group may be deleted now, GROUP_ID_NOT_FOUND for a dead
+        classic group."""
+        ...
+
+    def cancel_deadlines(self, deadlines: Deadlines) -> None:
+        """A group of another type takes the id: no timer of this one may run any more."""
+        ...
+
+    def tombstones(self) -> list[Record]:
+        """The group's own tombstones in the order of docs/spec/offsets-and-log.md#5.2, without
+        offsets'."""
+        ...
+
+
+class OffsetOwner(Group, Protocol):
+    """A group for which offsets are committed. The checks raise `ApiError` with the error code of
+    docs/spec/offsets-and-log.md#3."""
 
     def check_offset_commit(
         self,
@@ -95,24 +114,10 @@ class Group(Protocol):
         GROUP_ID_NOT_FOUND for a dead classic group)."""
         ...
 
-    def check_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP unless the group may be deleted now, GROUP_ID_NOT_FOUND for a dead
-        classic group."""
-        ...
-
     def is_subscribed_to(self, topic: str) -> bool:
         """docs/spec/offsets-and-log.md#3.3 "Subscribed"."""
         ...
 
     def offset_expiration_base(self) -> ExpirationBase:
         """docs/spec/offsets-and-log.md#4, the table of base times."""
-        ...
-
-    def cancel_deadlines(self, deadlines: Deadlines) -> None:
-        """A group of another type takes the id: no timer of this one may run any more."""
-        ...
-
-    def tombstones(self) -> list[Record]:
-        """The group's own tombstones in the order of docs/spec/offsets-and-log.md#5.2, without
-        offsets'."""
         ...

@@ -1,6 +1,7 @@
 """Dynamic settings of one group (resource GROUP): what may be set, checked and what counts.
 
-Pure functions. Overrides are kept as given, by Kafka name; values outside later broker bounds are
+Each group type brings its own (`GroupType.configs`); all of them may be set on any group. Pure
+functions. Overrides are kept as given, by Kafka name; values outside later broker bounds are
 clamped when read, so that changing the broker never makes a stored override an error. They take
 effect at the group's next heartbeat, and the group need not exist (docs/spec/consumer-group.md#7).
 """
@@ -8,186 +9,131 @@ effect at the group's next heartbeat, and the group need not exist (docs/spec/co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config.keys import ConfigKey, ConfigTable
-from groupd.coordinator.config.values import (
-    BOOLEAN,
-    INT,
-    SOURCE_DEFAULT,
-    SOURCE_GROUP,
-    STRING,
-    ValueRule,
-)
+from groupd.coordinator.config.values import BOOLEAN, SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterConfig, ConfigValue
-
-SESSION_TIMEOUT = "consumer.session.timeout.ms"
-HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
-ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
-ASSIGNOR_OFFLOAD = "consumer.assignor.offload.enable"
-ASSIGNOR_ORDER = "groupd.consumer.assignor.order"
-
-GROUP_CONFIGS = ConfigTable(
-    (
-        ConfigKey(
-            SESSION_TIMEOUT,
-            ValueRule(INT, 1),
-            documentation="Session timeout of the group's consumer members.",
-            broker_key="group.consumer.session.timeout.ms",
-        ),
-        ConfigKey(
-            HEARTBEAT_INTERVAL,
-            ValueRule(INT, 1),
-            documentation="Heartbeat interval that the group's members are told.",
-            broker_key="group.consumer.heartbeat.interval.ms",
-        ),
-        ConfigKey(
-            ASSIGNMENT_INTERVAL,
-            ValueRule(INT, 0),
-            documentation="Least time between two target assignments of the group.",
-            broker_key="group.consumer.assignment.interval.ms",
-        ),
-        ConfigKey(
-            ASSIGNOR_OFFLOAD,
-            ValueRule(BOOLEAN),
-            documentation="Whether targets of a large group are computed between requests.",
-            broker_key="group.consumer.assignor.offload.enable",
-        ),
-        ConfigKey(
-            ASSIGNOR_ORDER,
-            ValueRule(STRING, choices=FIELDS_BY_KEY[ASSIGNOR_ORDER].metadata["choices"]),
-            documentation="Who gets partitions that nobody has where `uniform` may choose.",
-            broker_key=ASSIGNOR_ORDER,
-        ),
-    ),
-    unknown=(ErrorCode.INVALID_CONFIG, "Unknown group config name: "),
-    invalid=ErrorCode.INVALID_CONFIG,
-)
-"""The settings of a group. Where it has no value, the broker's counts. Numbers must lie within
-bounds, which are settings of the broker, too."""
-
-_BOUNDED = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
 
 Overrides = Mapping[str, str] | None
 """A group's overrides by Kafka name; None = none."""
 
 
-def session_timeout_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective session timeout of the group's consumer members."""
-    if not overrides:
-        return config.consumer_session_timeout_ms
-    return _clamped(config, SESSION_TIMEOUT, overrides.get(SESSION_TIMEOUT))
+class GroupConfig(ConfigKey, frozen=True):
+    """A setting of groups. `low_key`, `high_key`: keys of the broker whose values bound a number,
+    inclusively. `above`: a setting of the group that must be less. `any_case`: texts are the same
+    in upper and lower case."""
+
+    low_key: str | None = None
+    high_key: str | None = None
+    above: str | None = None
+    any_case: bool = False
+
+    def number(self, config: CoordinatorConfig, overrides: Overrides) -> int:
+        """The effective value of a number, within its bounds."""
+        value = self.unbounded(config, overrides)
+        if self.low_key is not None:
+            value = max(value, _of_broker(config, self.low_key))
+        return value if self.high_key is None else min(value, _of_broker(config, self.high_key))
+
+    def unbounded(self, config: CoordinatorConfig, overrides: Overrides) -> int:
+        """The value of a number as it was set."""
+        return int(self._set(config, overrides))
+
+    def text(self, config: CoordinatorConfig, overrides: Overrides) -> str:
+        """The effective value of a setting that is no number."""
+        value = str(self._set(config, overrides))
+        return value.lower() if self.any_case or self.rule.config_type == BOOLEAN else value
+
+    def effective(self, config: CoordinatorConfig, overrides: Overrides) -> str:
+        """The effective value of any setting, as text."""
+        if self.low_key is None and self.high_key is None:
+            return self.text(config, overrides)
+        return str(self.number(config, overrides))
+
+    def check_bounds(self, config: CoordinatorConfig, value: str) -> None:
+        """Raises INVALID_CONFIG with the text of Kafka's GroupConfig."""
+        low = None if self.low_key is None else _of_broker(config, self.low_key)
+        high = None if self.high_key is None else _of_broker(config, self.high_key)
+        if (low is None or int(value) >= low) and (high is None or int(value) <= high):
+            return
+        bounds = f"in the range {low} to {high} inclusive"
+        if low is None or high is None:
+            bounds = f"at most {high}" if low is None else f"at least {low}"
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{self.name} must be {bounds}.")
+
+    def _set(self, config: CoordinatorConfig, overrides: Overrides) -> Any:
+        text = overrides.get(self.name) if overrides else None
+        if text is not None:
+            return text
+        return self.default if self.broker_key is None else _of_broker(config, self.broker_key)
 
 
-def heartbeat_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective heartbeat interval, as members are told."""
-    if not overrides:
-        return config.consumer_heartbeat_interval_ms
-    return _clamped(config, HEARTBEAT_INTERVAL, overrides.get(HEARTBEAT_INTERVAL))
+def _of_broker(config: CoordinatorConfig, key: str) -> Any:
+    return getattr(config, FIELDS_BY_KEY[key].name)
 
 
-def assignment_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective least time between two target assignments."""
-    if not overrides:
-        return config.consumer_assignment_interval_ms
-    return _clamped(config, ASSIGNMENT_INTERVAL, overrides.get(ASSIGNMENT_INTERVAL))
+class GroupConfigs(ConfigTable):
+    """The settings of groups, of all types together."""
 
+    keys: Mapping[str, GroupConfig]
 
-def offloads_assignor(config: CoordinatorConfig, overrides: Overrides) -> bool:
-    """Whether the target of a large group is computed between requests."""
-    text = overrides.get(ASSIGNOR_OFFLOAD) if overrides else None
-    return config.consumer_assignor_offload_enable if text is None else text.lower() == "true"
+    def __init__(self, configs: Iterable[GroupConfig]) -> None:
+        super().__init__(
+            configs,
+            unknown=(ErrorCode.INVALID_CONFIG, "Unknown group config name: "),
+            invalid=ErrorCode.INVALID_CONFIG,
+        )
 
+    def alter(
+        self,
+        config: CoordinatorConfig,
+        current_overrides: Mapping[str, str],
+        changes: Iterable[AlterConfig],
+    ) -> dict[str, str]:
+        """The overrides after changes that `config_keys.check_changes` has passed; all or nothing.
 
-def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
-    """Whether partitions that no member has go to the members whose heartbeat comes first."""
-    return _assignor_order(config, overrides) == "soonest"
+        Raises ApiError INVALID_CONFIG for an unknown name, a value that is malformed or out of the
+        broker's bounds, an operation meant for lists, or a session timeout not above the heartbeat
+        interval (the broker's value standing in for a missing one). To delete an unknown name is no
+        mistake, as in Kafka.
+        """
+        overrides = self.changed(
+            current_overrides,
+            map(self._in_its_case, changes),
+            lambda own, name: own.get(name, ""),
+            lambda name, value: self.keys[name].check_bounds(config, value),
+        )
+        for key in self.keys.values():
+            if key.above is not None:
+                value = key.unbounded(config, overrides)
+                if value <= self.keys[key.above].unbounded(config, overrides):
+                    text = f"{key.name} must be greater than {key.above}"
+                    raise ApiError(ErrorCode.INVALID_CONFIG, text)
+        return overrides
+
+    def _in_its_case(self, change: AlterConfig) -> AlterConfig:
+        key = self.keys.get(change.name)
+        if key is None or not key.any_case or not change.value:
+            return change
+        return replace(change, value=change.value.lower())
+
+    def describe(self, config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValue]:
+        """All settings of a group, by name; values are the effective ones."""
+        given = overrides or {}
+        return [
+            key.described(
+                key.effective(config, given), SOURCE_GROUP if name in given else SOURCE_DEFAULT
+            )
+            for name, key in sorted(self.keys.items())
+        ]
 
 
 def check_altered(group_id: str) -> None:
     """Raises ApiError INVALID_REQUEST for the empty name: there are no defaults for all groups."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-
-
-def alter(
-    config: CoordinatorConfig,
-    current_overrides: Mapping[str, str],
-    changes: Iterable[AlterConfig],
-) -> dict[str, str]:
-    """The overrides after changes that `config_keys.check_changes` has passed; all or nothing.
-
-    Raises ApiError INVALID_CONFIG for an unknown name, a value that is malformed or out of the
-    broker's bounds, an operation meant for lists, or a session timeout not above the heartbeat
-    interval (the broker's value standing in for a missing one). To delete an unknown name is no
-    mistake, as in Kafka.
-    """
-    changes = [
-        replace(change, value=change.value.lower())
-        if change.name == ASSIGNOR_ORDER and change.value
-        else change
-        for change in changes
-    ]
-    overrides = GROUP_CONFIGS.changed(
-        current_overrides,
-        changes,
-        lambda own, name: own.get(name, ""),
-        lambda name, value: _check_bounds(config, name, value),
-    )
-    _check_together(config, overrides)
-    return overrides
-
-
-def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValue]:
-    """All settings of a group, by name; values are the effective ones."""
-    given = overrides or {}
-    values: list[ConfigValue] = []
-    for name, key in sorted(GROUP_CONFIGS.keys.items()):
-        if name == ASSIGNOR_OFFLOAD:
-            text = str(offloads_assignor(config, given)).lower()
-        elif name == ASSIGNOR_ORDER:
-            text = _assignor_order(config, given)
-        else:
-            text = str(_clamped(config, name, given.get(name)))
-        values.append(key.described(text, SOURCE_GROUP if name in given else SOURCE_DEFAULT))
-    return values
-
-
-def _assignor_order(config: CoordinatorConfig, overrides: Overrides) -> str:
-    text = overrides.get(ASSIGNOR_ORDER) if overrides else None
-    return config.consumer_assignor_order if text is None else text.lower()
-
-
-def _broker(config: CoordinatorConfig, name: str, bound: str = "") -> int:
-    """The broker's value of a number, or its bound `min.` or `max.`"""
-    key = f"group.consumer.{bound}{name.removeprefix('consumer.')}"
-    value: int = getattr(config, FIELDS_BY_KEY[key].name)
-    return value
-
-
-def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
-    value = _broker(config, name) if text is None else int(text)
-    return min(max(value, _broker(config, name, "min.")), _broker(config, name, "max."))
-
-
-def _check_bounds(config: CoordinatorConfig, name: str, value: str) -> None:
-    """The text is that of Kafka's GroupConfig."""
-    if name not in _BOUNDED:
-        return
-    low, high = _broker(config, name, "min."), _broker(config, name, "max.")
-    if not low <= int(value) <= high:
-        raise _invalid(f"{name} must be in the range {low} to {high} inclusive.")
-
-
-def _check_together(config: CoordinatorConfig, overrides: Mapping[str, str]) -> None:
-    session = int(overrides.get(SESSION_TIMEOUT, _broker(config, SESSION_TIMEOUT)))
-    heartbeat = int(overrides.get(HEARTBEAT_INTERVAL, _broker(config, HEARTBEAT_INTERVAL)))
-    if session <= heartbeat:
-        raise _invalid(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_CONFIG, message)

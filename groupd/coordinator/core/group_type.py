@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group import Group, OffsetOwner
+from groupd.coordinator.core.group_configs import GroupConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
@@ -39,6 +42,23 @@ HostedHandler = Callable[[ShardState, Any, RequestContext, Any, Instant], Outcom
 Replay = Callable[[ShardState, Any, Any], None]
 """Applies one record: (state, key, value or None for a tombstone). The only writer of hard state.
 Raises ReplayError."""
+
+
+class Position(Protocol):
+    """Where a group is in a partition. `offset`: that of the first record that it has not done
+    with; `commit_timestamp_ms`: wall-clock time at which somebody has said so last."""
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def commit_timestamp_ms(self) -> int: ...
+
+
+Positions = Mapping[str, Mapping[int, Position]]
+"""Positions by topic name and partition. Others may change them while somebody reads them in
+steps."""
+
 
 Place = tuple[str | TopicId, int]
 """A partition, by topic name in types that know names, by topic id in those that know ids."""
@@ -76,7 +96,7 @@ class MemberIdentity(Struct, frozen=True):
 
 
 class Meter(Struct, frozen=True):
-    """A counter and a rate, under `name`, of the events of one kind."""
+    """A counter and a rate, under `name`, of the events of one kind in groups of the type."""
 
     name: str
     kind: EventKind
@@ -93,6 +113,10 @@ def _nothing_parked(state: ShardState) -> Outcome:
 
 def _no_metadata(state: ShardState, delta: MetadataDelta) -> None:
     pass
+
+
+def _no_session(state: ShardState, group: Any, member_id: str) -> None:
+    return None
 
 
 def _no_deadlines(state: ShardState, group: Any, now: Instant) -> Iterator[dict[str, Any]]:
@@ -117,54 +141,86 @@ class AssignorTrial(Struct, frozen=True):
     propose: Callable[[ShardState, Any, str], Steps[Proposal]]
 
 
+def committed_offsets(state: ShardState, store: OffsetStore, group: Group) -> Positions:
+    """The positions of groups that commit offsets."""
+    return store.topics(group.group_id)
+
+
 def _no_problems(group: Any) -> Iterator[str]:
     return iter(())
 
 
 class GroupType(Struct, frozen=True, kw_only=True):
-    """Functions that take a `group` are given one of this type.
+    """One group type. A function that is given a group gets one of this type, and `state` is that
+    of the group's shard. A field with a default may be left out. Keys of `requests`, `replay`,
+    `deadlines`, `tasks` and `completions`, and the names of `configs`, are the type's alone.
 
     What it is:
-        name        as ListGroups v5 spells it, e.g. "consumer"
-        group_key   class of the key whose tombstone is the end of a group
-        states      all values of `state_name()`, for the gauges
-        meters      rates of this type, under Kafka's names
+        name        The type as ListGroups v5 spells it (KIP-848), "consumer" for example; events
+                    and metrics carry it, too.
+        group_key   The class of the record key whose tombstone is the end of a group.
+        simple_group
+                    Makes a group of this id when offsets are committed for an id that nobody knows
+                    (docs/spec/offsets-and-log.md#5.2); exactly one type has it.
+        states      All values of `Group.state_name()`, for gauges (docs/spec/offsets-and-log.md#9).
+        meters      Counters and rates of the type, under Kafka's names.
+        configs     The dynamic configs of its groups (resource GROUP; KIP-848,
+                    docs/spec/consumer-group.md#10). They may be set on any group id, and what is
+                    set stands in `ShardState.group_configs`.
+        soft_state  Makes the object that the type keeps in each shard beside its groups,
+                    `ShardState.soft[name]`. Nothing of it is in the log: it is made anew with each
+                    load.
 
-    What it does; `state` is the shard's:
-        requests    request class -> its handler
-        hosted      requests of another type's protocol that groups of this type with members
-                    answer instead (online migration, docs/spec/consumer-group.md#8)
-        replay      class of a record's key -> how it is applied
-        deadlines   first part of a `DeadlineKey` -> what happens when it has passed
-        tasks       `Task.kind` -> what happens with its result (an Exception if it failed)
-        completions `Completion.owner` -> what happens once the records are durable or have failed
-        on_loaded   the log is replayed: set deadlines; an outcome with events alone
-        on_metadata topics have changed; `state.image` is the new image
-        unload      the shard is given up: an outcome with urgent replies to parked requests
+    What it does:
+        requests    Request class -> its handler. It raises ApiError before anything has changed.
+        hosted      Request class of another type -> the handler that answers instead, if the group
+                    is of this type and has members (online migration,
+                    docs/spec/consumer-group.md#8).
+        replay      Class of a record's key -> the function that applies the record, live and at
+                    load (docs/spec/offsets-and-log.md#5.2). It raises ReplayError.
+        deadlines   First part of a `DeadlineKey` -> what happens when that deadline has passed
+                    (docs/spec/consumer-group.md#7). The group may be gone by then.
+        session     (state, group, member id) -> the deadline that every sign of life of the member
+                    puts off, and for how many ms; None for a member that has none.
+        tasks       `Task.kind` -> what happens with the result, an Exception if the task failed.
+        completions `Completion.owner` -> what happens once the records of the outcome are durable
+                    (None) or have failed (AppendError).
+        on_loaded   The log is replayed: it sets the deadlines. Its outcome has nothing but events.
+        on_metadata Topics have changed: `state.image` is new, and the delta says what is new in it.
+        unload      The shard is given up: its outcome has nothing but urgent replies, to all
+                    requests that are parked.
 
     What is shown of it:
-        inspect     JSON-friendly fields of a group: at least "members" (by id, those after a
-                    given one) and "blocked" (what it waits for). Long lists may be iterators, in
-                    which None is a stop and no item; they may end at `slices.LISTED_MAX` + 1
-        awaited     deadlines for which no timer runs, as entries of "deadlines"
-        identify    who a member is
-        places      what a member owns, or may still commit for: topics and their partitions,
-                    a topic perhaps twice
-        what_if     what another assignor would do; None where no assignor of the coordinator fits
+        inspect     (state, group, now, after) -> JSON-friendly fields: at least "members" (by id,
+                    those behind the id `after`) and "blocked" (`waiting.Wait`s). What may be long
+                    is an iterator in which None is a stop and no item; it may end at
+                    `slices.LISTED_MAX` + 1 items.
+        awaited     Further entries of "deadlines", for which no timer runs.
+        identify    (group, member id) -> who the member is.
+        places      (group, member id) -> what the member owns or may still commit for, as topics
+                    with partitions; a topic may come twice.
+        positions   (state, committed offsets of the shard, group) -> where the group is in each
+                    partition; lag counts from there. Without it: its committed offsets.
+        what_if     What another assignor would do; None where no assignor of the coordinator fits.
 
     What a log says of it:
-        logged      class of a record's key -> the events it stands for, given the group before it
-                    (None if there was none), the key and the value
-        epochs      class of a record's key -> (what it is called, attribute of the value) of a
-                    number that may not fall while the group lives
-        record_problems, group_problems
-                    what `groupd log verify` is to report of a record, and of a group in the end
+        logged      Class of a record's key -> the events that the record stands for, given the
+                    group before it (None if there was none), the key and the value.
+        epochs      Class of a record's key -> (name, attribute of the value) of a number that never
+                    falls while the group lives.
+        record_problems
+                    Class of a record's key -> what `groupd log verify` reports of key and value.
+        group_problems
+                    What `groupd log verify` reports of a group at the end of the log.
     """
 
     name: str
     group_key: type[Any]
+    simple_group: Callable[[str], OffsetOwner] | None = None
     states: tuple[str, ...]
     meters: tuple[Meter, ...] = ()
+    configs: tuple[GroupConfig, ...] = ()
+    soft_state: Callable[[], Any] | None = None
 
     requests: Mapping[type, Handler]
     hosted: Mapping[type, HostedHandler] = field(default_factory=dict)
@@ -172,6 +228,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     deadlines: Mapping[str, Callable[[ShardState, DeadlineKey, Instant], Outcome]] = field(
         default_factory=dict
     )
+    session: Callable[[ShardState, Any, str], tuple[DeadlineKey, int] | None] = _no_session
     tasks: Mapping[str, Callable[[ShardState, Task, Any, Instant], Outcome]] = field(
         default_factory=dict
     )
@@ -186,6 +243,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
     identify: Callable[[Any, str], MemberIdentity]
     places: Callable[[Any, str], Iterable[Holding]]
+    positions: Callable[[ShardState, OffsetStore, Any], Positions] = committed_offsets
     what_if: AssignorTrial | None = None
 
     logged: Mapping[type, Callable[[Any, Any, Any], Iterator[LoggedEvent]]] = field(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from groupd.coordinator.core.classic_group.type import CLASSIC
 from groupd.coordinator.core.consumer_group.type import CONSUMER
 from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_configs import GroupConfigs
 from groupd.coordinator.core.group_type import GroupType
 from groupd.coordinator.core.interop.migration import hosting_classic_members
 from groupd.coordinator.core.interop.what_if import trying_assignors
@@ -21,3 +22,8 @@ def type_of(group: Group) -> GroupType:
         if group_type.name == group.type_name:
             return group_type
     raise LookupError(f"no group type {group.type_name}")
+
+
+def group_configs() -> GroupConfigs:
+    """The dynamic configs of groups (resource GROUP), of all types."""
+    return GroupConfigs(config for group_type in GROUP_TYPES for config in group_type.configs)

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_type import Position, Positions
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.slices import LISTED_MAX, Work, smallest
@@ -16,6 +17,8 @@ from groupd.coordinator.core.waiting import topic_name
 
 Partition = tuple[str, int]
 """Topic name and number."""
+
+_NOWHERE: Mapping[int, Position] = {}
 
 Owners = dict[str, dict[int, Any]]
 """Members by topic name and partition."""
@@ -31,7 +34,7 @@ def offsets_steps(
 ) -> Generator[None, None, tuple[dict[str, Any], bool] | None]:
     """The page, and whether more partitions follow; None when there is no such group.
 
-    `partitions`: those that a member owns or that an offset is committed for, by topic and number,
+    `partitions`: those that a member owns or that the group has a position in, by topic and number,
     `limit` of them at most, behind `after`; `members`: those that own some of them."""
     group = state.groups.get(group_id)
     if group is None:
@@ -40,7 +43,8 @@ def offsets_steps(
     rows: list[dict[str, Any]] = []
     members: dict[str, dict[str, Any]] = {}
     more = False
-    for place in _places(store.topics(group_id), owners, after):
+    positions = type_of(group).positions(state, store, group)
+    for place in _places(positions, owners, after):
         if place is None:
             yield
             continue
@@ -49,7 +53,8 @@ def offsets_steps(
             break
         topic, number = place
         owner = owners.get(topic, {}).get(number)
-        row = _row(store, group_id, place, owner)
+        in_transaction = store.is_pending(group_id, topic, number)
+        row = _row(positions, place, owner, in_transaction=in_transaction)
         rows.append(row)
         if owner is not None:
             member = members.setdefault(owner.member_id, _member(owner))
@@ -149,15 +154,17 @@ def _places(
                 yield None
 
 
-def _row(store: OffsetStore, group_id: str, place: Partition, owner: Any) -> dict[str, Any]:
+def _row(
+    positions: Positions, place: Partition, owner: Any, *, in_transaction: bool
+) -> dict[str, Any]:
     topic, number = place
-    stored = store.get(group_id, topic, number)
+    stored = positions.get(topic, _NOWHERE).get(number)
     return {
         "topic": topic,
         "partition": number,
         "committed_offset": None if stored is None else stored.offset,
         "last_commit_ms": None if stored is None else stored.commit_timestamp_ms,
-        "in_transaction": store.is_pending(group_id, topic, number),
+        "in_transaction": in_transaction,
         "member_id": None if owner is None else owner.member_id,
         "client_id": None if owner is None else owner.client_id,
         "client_host": None if owner is None else owner.client_host,

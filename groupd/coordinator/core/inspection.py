@@ -16,7 +16,7 @@ from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.slices import Pairs, Work
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.core.waiting import Wait, wait
+from groupd.coordinator.core.waiting import Wait, topic_name, wait
 
 
 def list_group_summaries(state: ShardState) -> list[dict[str, Any]]:
@@ -52,8 +52,9 @@ def inspect_group_lazily(
     state: ShardState, group_id: str, now: Instant, after: str | None = None
 ) -> dict[str, Any] | None:
     """The description of a group; None if there is no such group. It has the members whose ids
-    are greater than `after`, and the deadlines with the ms that are left. What may be long is
-    `Pairs`, or an iterator in which None is no item but a point where other work may run."""
+    are greater than `after`, and the deadlines with the ms that are left and, where they belong to
+    no member, `of`: a topic and a partition for example. What may be long is `Pairs`, or an
+    iterator in which None is no item but a point where other work may run."""
     group = state.groups.get(group_id)
     if group is None:
         return None
@@ -73,8 +74,14 @@ def _timers(state: ShardState, group_id: str, now: Instant) -> Iterator[dict[str
         if found is None:
             yield None
             continue
-        (kind, _, member_id), due = found
-        yield {"kind": kind, "member_id": member_id, "in_ms": due - now.monotonic_ms}
+        (kind, _, *rest), due = found
+        timer: dict[str, Any] = {"kind": kind, "member_id": "", "in_ms": due - now.monotonic_ms}
+        if len(rest) == 1:
+            timer["member_id"] = rest[0]
+        else:
+            named = (one if isinstance(one, int) else topic_name(one, state.image) for one in rest)
+            timer["of"] = list(named)
+        yield timer
 
 
 def open_transactions(store: OffsetStore, group_id: str) -> Iterator[Wait | None]:

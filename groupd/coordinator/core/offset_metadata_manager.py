@@ -1,15 +1,15 @@
 """OffsetMetadataManager: the committed and pending offsets of a shard.
 
 Ties the parts under `core/offsets` to the shard's state. Handlers return records; `replay` and
-`replay_marker` write. Offsets know groups only through the `Group` protocol.
+`replay_marker` write. Offsets know groups only through the protocols `Group` and
+`OffsetOwner`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets, some_tombstones
 from groupd.coordinator.core.offsets.expire import Sweep, forget_topics
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
@@ -29,13 +29,12 @@ SWEEP_DEADLINE: DeadlineKey = ("offsets-sweep", "", "")
 
 
 class OffsetMetadataManager:
-    """`simple_group` makes the group that the first offset record of an unknown id stands for."""
+    """The offsets of a shard, whose state is `state`."""
 
-    __slots__ = ("_simple_group", "_state", "_sweep", "resting_ms", "store")
+    __slots__ = ("_state", "_sweep", "resting_ms", "store")
 
-    def __init__(self, state: ShardState, simple_group: Callable[[str], Group]) -> None:
+    def __init__(self, state: ShardState) -> None:
         self._state = state
-        self._simple_group = simple_group
         self._sweep: Sweep | None = None
         self.store = OffsetStore()
         self.resting_ms: int | None = None
@@ -93,14 +92,14 @@ class OffsetMetadataManager:
         key, value = record.key, record.value
         assert isinstance(key, OffsetCommitKey)
         assert value is None or isinstance(value, OffsetCommitValue)
-        replay_offset(self.store, self._state.groups, self._simple_group, key, value, at)
+        replay_offset(self.store, self._state.groups, self._state.simple_group, key, value, at)
 
     def replay_many(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
         """`replay` of values of one topic outside transactions, by partition; the dict is the
         store's from here on."""
         groups = self._state.groups
         if group_id not in groups:
-            groups[group_id] = self._simple_group(group_id)
+            groups[group_id] = self._state.simple_group(group_id)
         self.store.put_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from groupd.coordinator.core import admin
-from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_type import Handler, HostedHandler
 from groupd.coordinator.core.group_types import GROUP_TYPES
@@ -52,8 +51,13 @@ class GroupCoordinatorShard:
     def __init__(self, state: ShardState) -> None:
         self.state = state
         state.migration = OnlineMigration(state)
-        self.offsets = OffsetMetadataManager(state, ClassicGroup.simple)
         self._types = tuple(GROUP_TYPES)
+        for group_type in self._types:
+            if group_type.simple_group is not None:
+                state.simple_group = group_type.simple_group
+            if group_type.soft_state is not None:
+                state.soft[group_type.name] = group_type.soft_state()
+        self.offsets = OffsetMetadataManager(state)
         self._handlers = self._request_handlers()
         self._replay = _merged(one.replay for one in self._types)
         self._deadlines = _merged(one.deadlines for one in self._types)
@@ -232,8 +236,11 @@ V = TypeVar("V")
 
 
 def _merged(tables: Iterable[Mapping[K, V]]) -> dict[K, V]:
+    """The tables of all types as one. Raises ValueError for a key that two of them have."""
     merged: dict[K, V] = {}
     for table in tables:
+        if both := merged.keys() & table.keys():
+            raise ValueError(f"two group types have {both}")
         merged.update(table)
     return merged
 

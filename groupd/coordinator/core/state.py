@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group import Group, OffsetOwner
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeats
     from groupd.coordinator.core.migration import Migration
 
 
+def _no_simple_group(group_id: str) -> OffsetOwner:
+    raise LookupError("no group type has simple groups")
+
+
 class ShardState(Struct):
-    """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
-    and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
-    whose regular expressions are being resolved; soft, as a new group has no object yet.
-    `waiting_heartbeats`: those that wait for a target, by group id; soft, for the same reason.
-    `migration`: how groups become another type; None = they do not. `groups_in_all()`: how many
-    groups all shards of the process have. `being_deleted`: groups that are deleted in pieces; soft,
-    as a group stays with the rest of its offsets if the process ends meanwhile."""
+    """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id and
+    Kafka name. `new_id()` gives a fresh UUID string (36 characters). `soft`: what group types keep
+    beside their groups, by the type's name (`GroupType.soft_state`). `migration`: how groups become
+    another type; None = they do not. `simple_group`: makes the group that an unknown id is once
+    offsets are committed for it. `groups_in_all()`: how many groups all shards of the process have.
+    `being_deleted`: groups that are deleted in pieces; soft, as a group stays with the rest of its
+    offsets if the process ends meanwhile."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -35,9 +38,9 @@ class ShardState(Struct):
     groups: dict[str, Group] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
-    regex_tasks: set[str] = field(default_factory=set)
-    waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)
+    soft: dict[str, Any] = field(default_factory=dict)
     migration: Migration | None = None
+    simple_group: Callable[[str], OffsetOwner] = _no_simple_group
     groups_in_all: Callable[[], int] = lambda: 0
     being_deleted: set[str] = field(default_factory=set)
 

@@ -249,9 +249,16 @@ class EventKind(Enum):
     OFFSETS_FORGOTTEN = "offsets-forgotten"
 
 
-class Event(Struct, frozen=True):
-    """`cause`: why, in words; `details`: kind-specific facts with JSON-friendly values."""
+CLASSIC = "classic"
+"""The type of groups whose rebalances say when they start and when they are complete. The events of
+all other types tell of epochs, targets, and members that move towards them."""
 
+
+class Event(Struct, frozen=True):
+    """`group_type`: the name of the group's `GroupType`; of a group that is converted, the new one.
+    `cause`: why, in words; `details`: kind-specific facts with JSON-friendly values."""
+
+    group_type: str
     kind: EventKind
     group_id: str
     member_id: str = ""

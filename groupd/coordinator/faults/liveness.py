@@ -12,17 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from groupd.coordinator.core.classic_group.group import SESSION as CLASSIC_SESSION
-from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group.group import (
-    SESSION,
-    ConsumerGroup,
-)
-from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.group_configs import (
-    session_timeout_ms,
-)
+from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.server.slot import Client
@@ -80,27 +70,8 @@ class Liveness:
         if runtime.state is not CoordinatorState.ACTIVE:
             return
         state = runtime.shard.state
-        session = _session(state.groups.get(group_id), member_id)
-        if session is None or session[0] not in state.deadlines:
-            return
-        deadline, own_ms = session
-        if own_ms is None:
-            own_ms = session_timeout_ms(state.config, state.group_configs.get(group_id))
-        state.deadlines.set(deadline, now_ms + own_ms)
-
-
-def _session(group: Group | None, member_id: str) -> tuple[DeadlineKey, int | None] | None:
-    """The key of a member's session deadline, and the member's own timeout in ms; timeout None =
-    the group's. None if there is no such member."""
-    if isinstance(group, ConsumerGroup):
-        member = group.members.get(member_id)
-        if member is None:
-            return None
-        timeout_ms = None if member.classic is None else member.classic.session_timeout_ms
-        return (SESSION, group.group_id, member_id), timeout_ms
-    if isinstance(group, ClassicGroup):
-        classic = group.members.get(member_id)
-        if classic is None:
-            return None
-        return (CLASSIC_SESSION, group.group_id, member_id), classic.session_timeout_ms
-    return None
+        group = state.groups.get(group_id)
+        session = None if group is None else type_of(group).session(state, group, member_id)
+        if session is not None and session[0] in state.deadlines:
+            deadline, timeout_ms = session
+            state.deadlines.set(deadline, now_ms + timeout_ms)

@@ -139,8 +139,9 @@ class GroupLedger:
     ) -> tuple[ChangeKind, str]:
         """Why an offset was removed: a tombstone does not say. An offset whose retention was over
         has expired."""
-        if before is not None and self.group is not None:
-            since_ms = self.group.offset_expiration_base()(before.commit_timestamp_ms)
+        owner = None if self.group is None else self.group.offset_owner
+        if before is not None and owner is not None:
+            since_ms = owner.offset_expiration_base()(before.commit_timestamp_ms)
             own_ms = before.expire_timestamp_ms
             if own_ms != -1:
                 over = entry.timestamp_ms >= own_ms

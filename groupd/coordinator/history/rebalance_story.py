@@ -47,12 +47,6 @@ class MemberNames:
         return f"member {member_id} (client {client_id})" if client_id else f"member {member_id}"
 
 
-def is_next_generation(details: Mapping[str, Any]) -> bool:
-    """Whether an event with these details, which bumps the epoch, tells the next generation of a
-    classic group: its rebalance has begun before."""
-    return "protocol" in details
-
-
 def causes_of(
     event: Shown, lead: Sequence[Shown], names: MemberNames, *, classic: bool
 ) -> list[str]:

@@ -17,13 +17,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from groupd.coordinator.core.slices import Steps, Work, run_through
-from groupd.coordinator.core.types import EventKind
+from groupd.coordinator.core.types import CLASSIC, EventKind
 from groupd.coordinator.history.rebalance_story import (
     NO_CLIENTS,
     MemberNames,
     RebalanceStory,
     Shown,
-    is_next_generation,
 )
 
 _SETTLED_STATES = ("Stable", "Empty", "Dead")
@@ -159,7 +158,7 @@ class _Fold:
         return self._open
 
     def _bumped(self, event: Shown) -> None:
-        if is_next_generation(event["details"]):
+        if event["group_type"] == CLASSIC:  # its rebalance has begun before
             self._current(event, classic=True).generation(event)
             return
         current = self._open

@@ -1,21 +1,22 @@
 """Looks at all groups of this process every few seconds: their lag and how they judge.
 
-A round finds out which partitions groups have committed for, asks for the ends of their logs once,
-and then works group by group, all in slices of the admin port's queue. It only reads. Members that
-have never committed are not looked at: their offsets may be kept elsewhere.
+A round finds out where groups are (`GroupType.positions`), asks for the ends of those logs once,
+and then works group by group, all in slices of the admin port's queue. It only reads. Groups
+without a position are not looked at: their offsets may be kept elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import structlog
 from msgspec import Struct, field
 
 from groupd.coordinator.config.admin_settings import AdminSettings
-from groupd.coordinator.core.offsets.store import ByPartition
+from groupd.coordinator.core.group_type import Positions
+from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
@@ -46,8 +47,6 @@ TRENDS_MAX = 20_000
 
 _COST = 8
 """What a partition counts as in `Work`: some microseconds."""
-
-Offsets = Mapping[str, ByPartition]
 
 
 class PartitionLag(Progress, gc=False):
@@ -128,9 +127,9 @@ class LagWatch:
         settings: AdminSettings,
     ) -> None:
         self.groups: dict[str, GroupLag] = {}
-        """By group id, those that have committed something."""
+        """By group id, those that have a position."""
         self.bounds: Found = {}
-        """Start and end of the logs that groups have committed for, as of the last round."""
+        """Start and end of the logs that groups have positions in, as of the last round."""
         self.trends: dict[tuple[str, TopicPartition], Trend] = {}
         """The last hour of the partitions that were behind in it, by group id and partition."""
         self.round_ms = 0.0
@@ -190,12 +189,12 @@ class LagWatch:
         await self._lookups.run(self._growth)
 
     def _wanted(self) -> Steps[tuple[dict[str, set[int]], set[str]]]:
-        """The partitions to look at, by topic, and the groups that have committed for them: those
+        """The partitions to look at, by topic, and the groups that are in them: those
         that there is room for, each as a whole."""
         wanted: dict[str, set[int]] = {}
         chosen: set[str] = set()
         room, left_out, work = self._settings.lag_partitions_max, 0, Work()
-        for group_id, topics, _ in self._offsets():
+        for group_id, topics, _ in self._positions():
             count = sum(map(len, topics.values()))
             if count <= room:
                 room -= count
@@ -209,14 +208,14 @@ class LagWatch:
         self.left_out = left_out
         return wanted, chosen
 
-    def _offsets(self) -> Iterator[tuple[str, Offsets, ShardState]]:
-        """The groups with what they have committed, and their shard. The offsets change while
-        others work."""
+    def _positions(self) -> Iterator[tuple[str, Positions, ShardState]]:
+        """The groups with their positions, and their shard. Positions change while others work."""
         for shard in list(self._broker.shards):
             if shard.state is CoordinatorState.ACTIVE:
                 store = shard.shard.offsets.store
-                for group_id in list(shard.shard.state.groups):
-                    yield group_id, store.topics(group_id), shard.shard.state
+                state = shard.shard.state
+                for group_id, group in list(state.groups.items()):
+                    yield group_id, type_of(group).positions(state, store, group), state
 
     def _grow(self, bounds: Found, now_ms: int) -> Steps[None]:
         """Take in where the logs end now. `now_ms`: monotonic."""
@@ -241,7 +240,7 @@ class LagWatch:
         present: set[str] = set()
         work = Work()
         yield from self._lookups.begin()
-        for group_id, topics, state in self._offsets():
+        for group_id, topics, state in self._positions():
             if group_id in chosen and (yield from self._group(group_id, topics, state, now)):
                 present.add(group_id)
             if work.enough(_COST * (1 + sum(map(len, topics.values())))):
@@ -256,7 +255,7 @@ class LagWatch:
                 yield
 
     def _group(
-        self, group_id: str, topics: Offsets, state: ShardState, now: Instant
+        self, group_id: str, topics: Positions, state: ShardState, now: Instant
     ) -> Steps[bool]:
         """One group. Returns whether it reads anything that exists."""
         group, work = self.groups.get(group_id) or GroupLag(), Work()

@@ -111,7 +111,7 @@ class Broker:
         self.writer = LogWriter(logs)
         self.work = LongWork() if work is None else work
         self.processing = Durations()
-        self.event_counts: Counter[str] = Counter()
+        self.event_counts: Counter[tuple[str, str]] = Counter()
         self.timeline = Timeline()
         self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
         """Called with a shard's number and the events of one input. Must not raise."""
@@ -337,7 +337,7 @@ class Broker:
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         wall_ms = self.clock.now().wall_ms
         for event in events:
-            self.event_counts[event.kind.value] += weight(event)
+            self.event_counts[event.group_type, event.kind.value] += weight(event)
             # Commits are far too many to be told one by one.
             if event.kind is not EventKind.OFFSETS_COMMITTED:
                 self.timeline.add(event, wall_ms)

@@ -20,22 +20,19 @@ from typing import Any
 import msgspec
 
 from groupd.coordinator.core.slices import chunks, smallest
-from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.core.types import CLASSIC, Event, EventKind
 from groupd.coordinator.history.rebalance_story import (
     NO_CLIENTS,
     PEOPLE,
     MemberNames,
     causes_of,
     causes_text,
-    is_next_generation,
 )
 from groupd.coordinator.plain_text import fields_text
 
 EVENTS_PER_GROUP = 100
 GROUPS_MAX = 2000
 EVENTS_MAX = 10_000
-_REBALANCES = (EventKind.GROUP_EPOCH_BUMPED, EventKind.REBALANCE_STARTED)
-"""What a rebalance begins with."""
 
 LINES_MAX = 60
 """The most lines of a timeline as text, which people read."""
@@ -44,7 +41,7 @@ LINE_MAX = 240
 
 
 class _Events:
-    """The events of one group, oldest first: as JSON, the values of `Event` after the group's id.
+    """The events of one group, oldest first: as JSON, the values of `Event` but the group's id.
     `times`: sequence number and wall ms of each, in turn. `rebalance`: sequence number, wall ms and
     event of the last rebalance's begin."""
 
@@ -76,11 +73,13 @@ class Timeline:
             del group.events[0], group.times[:2]
         else:
             self._count += 1
-        values = (event.kind, event.member_id, event.epoch, event.cause, event.details)
+        kind, group_type = event.kind, event.group_type
+        values = (group_type, kind, event.member_id, event.epoch, event.cause, event.details)
         encoded = msgspec.json.encode(values)
         group.events.append(encoded)
         group.times.extend((self._sequence, wall_ms))
-        if event.kind in _REBALANCES and not is_next_generation(dict(event.details)):
+        new_epoch = kind is EventKind.GROUP_EPOCH_BUMPED and group_type != CLASSIC
+        if new_epoch or kind is EventKind.REBALANCE_STARTED:
             group.rebalance = (self._sequence, wall_ms, encoded)
         self._sequence += 1
         while len(self._groups) > GROUPS_MAX or self._count > EVENTS_MAX:
@@ -152,10 +151,11 @@ def _cause(group: _Events, sequence: int, wall_ms: int, event: bytes) -> str:
 
 
 def _shown(sequence: int, wall_ms: int, event: bytes) -> dict[str, Any]:
-    kind, member_id, epoch, cause, details = msgspec.json.decode(event)
+    group_type, kind, member_id, epoch, cause, details = msgspec.json.decode(event)
     return {
         "sequence": sequence,
         "timestamp_ms": wall_ms,
+        "group_type": group_type,
         "event": kind,
         "member_id": member_id,
         "epoch": epoch,

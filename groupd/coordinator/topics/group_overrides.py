@@ -1,5 +1,5 @@
 """The configs of groups (resource GROUP) that clients have set. Which keys there are and what their
-values may be is decided by `coordinator.core.group_configs`."""
+values may be is decided by the group types and `coordinator.core.group_configs`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.keys import Wanted, changes_to
 from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
-from groupd.coordinator.core import group_configs
+from groupd.coordinator.core.group_configs import check_altered
+from groupd.coordinator.core.group_types import group_configs
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.broker_keys import INTERNAL_KEYS
 from groupd.coordinator.topics.overrides import Overrides
@@ -37,6 +38,7 @@ class GroupOverrides(Overrides):
             "groups with configs (groupd.max.group.configs)",
         )
         self._broker = broker
+        self._configs = group_configs()
 
     def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
         """Keys with their effective values, and where these come from; internal ones only if the
@@ -46,10 +48,10 @@ class GroupOverrides(Overrides):
         overrides = self.of(name)
         described = (
             self._with_synonyms(value, value.name in overrides)
-            for value in group_configs.describe(self._broker.config, overrides)
+            for value in self._configs.describe(self._broker.config, overrides)
             if wanted is None or value.name in wanted
         )
-        keys = group_configs.GROUP_CONFIGS.keys
+        keys = self._configs.keys
         return [
             one
             for one in described
@@ -57,16 +59,15 @@ class GroupOverrides(Overrides):
         ]
 
     def _with_synonyms(self, value: ConfigValue, own: bool) -> ConfigValue:
-        broker_key = group_configs.GROUP_CONFIGS.keys[value.name].broker_key
-        assert broker_key is not None
-        synonyms = self._broker.synonyms(broker_key)
+        broker_key = self._configs.keys[value.name].broker_key
+        synonyms = () if broker_key is None else self._broker.synonyms(broker_key)
         if own:
             synonyms = (ConfigSynonym(value.name, value.value, SOURCE_GROUP), *synonyms)
-        source = synonyms[0].source
+        source = synonyms[0].source if synonyms else SOURCE_DEFAULT
         return replace(value, source=source, is_default=not own, synonyms=synonyms)
 
     def check_altered(self, name: str) -> None:
-        group_configs.check_altered(name)
+        check_altered(name)
 
     def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
-        return group_configs.alter(self._broker.config, current, changes_to(asked, current))
+        return self._configs.alter(self._broker.config, current, changes_to(asked, current))

@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
-from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.core.types import CLASSIC, Event, EventKind
 from groupd.coordinator.tracing.limits import SpanPlaces, TraceLimits, TraceRate
 from groupd.coordinator.tracing.rebalance import OpenRebalance
 from groupd.coordinator.tracing.spans import Ids, Span
-
-CONSUMER, CLASSIC = "consumer", "classic"
 
 COMPLETED = "completed"
 EMPTY = "empty"
@@ -91,12 +89,12 @@ class Folding:
     # Steps, one for each kind of event ----------------------------------------------------
 
     def _bumped(self, event: Event) -> None:
-        if "protocol" in event.details:
+        if event.group_type == CLASSIC:
             self._joined(event)
             return
         rebalance = self._open.get(event.group_id)
-        if rebalance is None or rebalance.group_type != CONSUMER or rebalance.target_epoch >= 0:
-            rebalance = self._begin(event, CONSUMER, "target")
+        if rebalance is None or not rebalance.awaits_target(event):
+            rebalance = self._begin(event, "target")
         else:
             rebalance.epoch = event.epoch
         rebalance.note(event, rebalance.at(self._now_ns))
@@ -107,8 +105,8 @@ class Folding:
     def _joined(self, event: Event) -> None:
         """The join phase of a classic group is over."""
         rebalance = self._open.get(event.group_id)
-        if rebalance is None or rebalance.group_type != CLASSIC:
-            rebalance = self._begin(event, CLASSIC, "join")
+        if rebalance is None or rebalance.group_type != event.group_type:
+            rebalance = self._begin(event, "join")
         at_ns = rebalance.at(self._now_ns)
         rebalance.epoch = event.epoch
         rebalance.members = event.details["members"]
@@ -119,7 +117,7 @@ class Folding:
             self._close(event.group_id, EMPTY)
 
     def _started(self, event: Event) -> None:
-        self._begin(event, CLASSIC, "join")
+        self._begin(event, "join")
 
     def _completed(self, event: Event) -> None:
         rebalance = self._open.get(event.group_id)
@@ -130,9 +128,9 @@ class Folding:
 
     def _targeted(self, event: Event) -> None:
         rebalance = self._open.get(event.group_id)
-        if rebalance is None or rebalance.group_type != CONSUMER or rebalance.target_epoch >= 0:
+        if rebalance is None or not rebalance.awaits_target(event):
             # Its beginning was not seen, or it was computed for an epoch that others have passed.
-            rebalance = self._begin(event, CONSUMER, "target")
+            rebalance = self._begin(event, "target")
         rebalance.targeted(event, rebalance.at(self._now_ns))
 
     def _revoking(self, event: Event) -> None:
@@ -180,7 +178,7 @@ class Folding:
 
     # Rebalances ---------------------------------------------------------------------------
 
-    def _begin(self, event: Event, group_type: str, phase: str) -> OpenRebalance:
+    def _begin(self, event: Event, phase: str) -> OpenRebalance:
         """A new rebalance; the one that is open is superseded by it."""
         group_id = event.group_id
         before = self._open.get(group_id)
@@ -188,7 +186,7 @@ class Folding:
         self._traces_left_out += not sampled
         begin_ns = self._now_ns if before is None else before.at(self._now_ns)
         rebalance = OpenRebalance(
-            event, group_type, begin_ns, self._ids, self._limits, self._places, sampled=sampled
+            event, begin_ns, self._ids, self._limits, self._places, sampled=sampled
         )
         rebalance.begin_phase(phase, begin_ns)
         for earlier in self._earlier:
@@ -218,7 +216,7 @@ class Folding:
         rebalance.settle(rebalance.at(self._now_ns))
         if rebalance.converted:
             self._close(group_id, CONVERTED)
-        elif rebalance.group_type == CONSUMER and rebalance.is_complete:
+        elif rebalance.group_type != CLASSIC and rebalance.is_complete:
             self._close(group_id, COMPLETED)
 
     def _close(self, group_id: str, outcome: str, following: OpenRebalance | None = None) -> None:

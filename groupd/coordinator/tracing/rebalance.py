@@ -14,7 +14,7 @@ from heapq import heappush, heappushpop
 
 from msgspec import Struct, field
 
-from groupd.coordinator.core.types import Event
+from groupd.coordinator.core.types import CLASSIC, Event
 from groupd.coordinator.tracing.limits import SpanPlaces, TraceLimits
 from groupd.coordinator.tracing.spans import Ids, Link, Note, Span, Value
 
@@ -32,13 +32,12 @@ class OpenSpan(Struct):
 
 
 class OpenRebalance:
-    """`group_type`: "consumer" or "classic". `target_epoch`: -1 as long as there is no target.
-    `members`: how many must reach it. `sampled`: whether its trace goes out."""
+    """`group_type`: that of the event with which it begins. `target_epoch`: -1 as long as there is
+    no target. `members`: how many must reach it. `sampled`: whether its trace goes out."""
 
     def __init__(
         self,
         event: Event,
-        group_type: str,
         begin_ns: int,
         ids: Ids,
         limits: TraceLimits,
@@ -47,7 +46,7 @@ class OpenRebalance:
         sampled: bool,
     ) -> None:
         self.group_id = event.group_id
-        self.group_type = group_type
+        self.group_type = event.group_type
         self.sampled = sampled
         self.epoch = event.epoch
         self.target_epoch = -1
@@ -80,6 +79,10 @@ class OpenRebalance:
     def is_complete(self) -> bool:
         """Whether every member of a consumer group has its target of the newest epoch."""
         return self.target_epoch == self.epoch and len(self._done) >= self.members
+
+    def awaits_target(self, event: Event) -> bool:
+        """Whether it has no target yet and is one of the group's type at the time of `event`."""
+        return self.group_type == event.group_type and self.target_epoch < 0
 
     def at(self, now_ns: int) -> int:
         """The time of what happens now. A clock that was set back must not turn spans round."""
@@ -187,7 +190,7 @@ class OpenRebalance:
         """A span of a member of which nothing was heard: since the group waits for it."""
         if self.target_epoch >= 0:
             self._begin(member_id, ASSIGN, self._target_ns)
-        elif self._phase is not None and self.group_type == "classic":
+        elif self._phase is not None and self.group_type == CLASSIC:
             name = "rejoin" if self._phase.name == "join" else "sync"
             self._begin(member_id, name, self._phase.begin_ns)
 

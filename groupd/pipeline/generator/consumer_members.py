@@ -13,6 +13,7 @@ from groupd.coordinator.core.consumer_group.group import (
     ConsumerGroup,
 )
 from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
@@ -126,7 +127,7 @@ class ConsumerMembers:
         group = self._shard.state.groups.get(self._plan.name)
         if not isinstance(group, ConsumerGroup):
             return True
-        if self._shard.state.regex_tasks:
+        if soft_of(self._shard.state).regex_tasks:
             return False
         members = (group.members[client.member_id] for client in clients)
         return group.group_epoch == group.assignment_epoch and all(

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.config.keys import check_changes
-from groupd.coordinator.core import group_configs
 from groupd.coordinator.core.assignors.api import (
     Assignment,
     GroupSpec,
@@ -19,6 +18,8 @@ from groupd.coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.group_configs import check_altered
+from groupd.coordinator.core.group_types import group_configs
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
@@ -164,10 +165,10 @@ class CoreBackend:
             )
             code, message = 0, None
             try:
-                group_configs.check_altered(group)
+                check_altered(group)
                 check_changes(changes)
                 current = self.broker.group_configs.get(group, {})
-                changed = group_configs.alter(self._config, current, changes)
+                changed = group_configs().alter(self._config, current, changes)
             except ApiError as error:
                 code, message = int(error.code), error.message
             else:

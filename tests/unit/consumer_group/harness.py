@@ -19,8 +19,9 @@ from groupd.coordinator.core.consumer_group import (
     subscription,
     timers,
 )
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import TYPE_NAME, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
@@ -140,6 +141,7 @@ class Shard:
             image=MetadataImage(topics, version=1),
         )
         self.state.migration = OnlineMigration(self.state)
+        self.state.soft[TYPE_NAME] = SoftState()
         self.log: list[Record] = []
         self.now = Instant(1_000, 1_700_000_000_000)
         self.outcome = Outcome()
@@ -320,6 +322,7 @@ def replayed(shard: Shard) -> ShardState:
         assignors=shard.state.assignors,
         image=shard.state.image,
         group_configs=shard.state.group_configs,
+        soft={TYPE_NAME: SoftState()},
     )
     for record in shard.log:
         apply(fresh, record)

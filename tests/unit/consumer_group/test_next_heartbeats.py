@@ -11,6 +11,7 @@ from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.consumer_group import target_limits
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
 from groupd.coordinator.core.consumer_group.next_heartbeats import LAST, NOW, expected
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.types import Outcome
 from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import FOO, GROUP, parts, topic
@@ -196,7 +197,7 @@ def test_waiting_members_come_first_and_get_their_partitions_in_the_answer(large
     assert shard.gained() == "cd"
     told = [parts(shard.replies[token].assignment) for token in asked]
     assert sorted(len(its[FOO]) for its in told if its) == [3, 3]
-    assert shard.state.waiting_heartbeats == {}
+    assert soft_of(shard.state).waiting_heartbeats == {}
 
 
 def test_after_the_waiting_member_comes_the_one_that_is_due_next() -> None:

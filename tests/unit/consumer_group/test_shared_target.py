@@ -8,6 +8,7 @@ import pytest
 
 from groupd.coordinator.core.classic_group import lookup
 from groupd.coordinator.core.consumer_group import shared_target, target_limits
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.types import EventKind, Outcome
 from groupd.protocol.errors import ErrorCode
@@ -71,7 +72,7 @@ def test_members_that_come_at_once_share_one_target() -> None:
     (outcome,) = shard.expired
     assert shape(outcome.records) == ["R7", "R7", "R7", "R6", "R8", "R8", "R8"]
     assert shard.group.state_name() == "Stable"
-    assert shard.state.waiting_heartbeats == {}
+    assert soft_of(shard.state).waiting_heartbeats == {}
 
 
 def test_the_first_member_alone_does_not_wait_as_long_as_many() -> None:
@@ -141,7 +142,7 @@ def test_without_a_wait_targets_are_computed_at_once() -> None:
     shard = WaitingShard(consumer_target_linger_ms=0)
     ((_, reply),) = shard.send(0, "m1").replies
     assert parts(reply.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
-    assert shard.state.waiting_heartbeats == {}
+    assert soft_of(shard.state).waiting_heartbeats == {}
 
 
 def test_within_the_assignment_interval_no_heartbeat_waits() -> None:
@@ -184,7 +185,7 @@ def test_an_assignor_that_fails_fails_all_and_is_asked_again_by_the_next() -> No
     (outcome,) = shard.expired
     assert outcome.records == []
     assert [event.kind for event in outcome.events] == [EventKind.ASSIGNOR_FAILED]
-    assert shard.state.waiting_heartbeats == {}
+    assert soft_of(shard.state).waiting_heartbeats == {}
     assignor.fails, assignor.target = None, {"m1": {FOO: (0, 1, 2, 3, 4, 5)}}
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
@@ -229,7 +230,7 @@ def test_a_shard_that_is_given_up_refuses_waiting_heartbeats(
     outcome = shard.shard.unload()
     assert [token for token, _ in outcome.urgent] == [1, 2]
     assert {reply.error for _, reply in outcome.urgent} == {ErrorCode.NOT_COORDINATOR}
-    assert shard.state.waiting_heartbeats == {}
+    assert soft_of(shard.state).waiting_heartbeats == {}
 
 
 def test_members_with_waiting_heartbeats_have_their_session() -> None:
@@ -306,7 +307,7 @@ def test_in_a_large_group_heartbeats_wait_until_the_target_is_installed() -> Non
     replies = shard.answers()
     assert [parts(reply.assignment) for reply in replies] == [{FOO: [0, 2, 4]}, {FOO: [1, 3, 5]}]
     assert {reply.heartbeat_interval_ms for reply in replies} == {5000}
-    assert shard.state.waiting_heartbeats == {}
+    assert soft_of(shard.state).waiting_heartbeats == {}
 
 
 def test_members_that_come_while_it_is_computed_get_the_next() -> None:
@@ -326,7 +327,7 @@ def test_members_that_come_while_it_is_computed_get_the_next() -> None:
     shard.turns()
     (second,) = shard.answers()
     assert (second.member_id, second.member_epoch) == ("m2", 3)
-    assert shard.state.waiting_heartbeats == {}
+    assert soft_of(shard.state).waiting_heartbeats == {}
 
 
 def test_within_the_interval_after_it_the_others_go_on_without() -> None:
@@ -369,4 +370,4 @@ def test_after_a_failure_in_a_large_group_no_heartbeat_waits() -> None:
     assert reply.error is ErrorCode.NONE
     shard.advance(RETRY_MS)
     assert shard.send(1, "m1").replies == []
-    assert shard.state.waiting_heartbeats.keys() == {GROUP}
+    assert soft_of(shard.state).waiting_heartbeats.keys() == {GROUP}

@@ -8,30 +8,31 @@ import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.consumer_group import fence
-from groupd.coordinator.core.consumer_group.member import MemberState
-from groupd.coordinator.core.group_configs import (
+from groupd.coordinator.core.consumer_group.configs import (
     ASSIGNMENT_INTERVAL,
     ASSIGNOR_OFFLOAD,
     ASSIGNOR_ORDER,
+    CONFIGS,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
-    alter,
     assignment_interval_ms,
-    describe,
 )
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.group_configs import GroupConfigs
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterConfig
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
 CONFIG = CoordinatorConfig()
+TABLE = GroupConfigs(CONFIGS)
 SET, DELETE, APPEND = 0, 1, 2
 
 
 def change(
     config: CoordinatorConfig, current: dict[str, str], changes: list[tuple[str, int, Any]]
 ) -> dict[str, str]:
-    return alter(config, current, [AlterConfig(*each) for each in changes])
+    return TABLE.alter(config, current, [AlterConfig(*each) for each in changes])
 
 
 def joined() -> Shard:
@@ -163,7 +164,7 @@ def test_alter_is_incremental_and_leaves_its_input_alone() -> None:
 
 
 def test_described_values_are_the_effective_ones() -> None:
-    found = {one.name: one for one in describe(CONFIG, {SESSION_TIMEOUT: "70000"})}
+    found = {one.name: one for one in TABLE.describe(CONFIG, {SESSION_TIMEOUT: "70000"})}
     assert sorted(found) == sorted(
         [
             SESSION_TIMEOUT,

@@ -68,7 +68,7 @@ def test_one_ring_of_the_timer_handles_a_few_and_a_heartbeat_may_come_between() 
         return due != key(1)
 
     serving = SimpleNamespace(
-        shard=cast(GroupCoordinatorShard, shard), state=CoordinatorState.ACTIVE
+        machine=cast(GroupCoordinatorShard, shard), state=CoordinatorState.ACTIVE
     )
     timer = ShardDeadlines(clock, serving, expire)
     for number in range(2 * EXPIRED_AT_ONCE):

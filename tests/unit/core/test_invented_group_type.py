@@ -6,12 +6,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.exposition import generate_latest
 
+from groupd.coordinator.admin.group_pages import config_rows
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
@@ -21,30 +26,62 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext, Task
+from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import LoggedGroupEvent
 from groupd.coordinator.history.ledger import GroupLedger
+from groupd.coordinator.history.rebalances import rebalances
 from groupd.coordinator.history.stream import GroupStream
 from groupd.coordinator.logtools.dump import json_line, text_line
 from groupd.coordinator.logtools.entries import entries_of
 from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.record_json import record_of
 from groupd.coordinator.logtools.replay_checks import ReplayChecks
+from groupd.coordinator.runtime.timeline import Timeline
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.classic_group import JoinGroupRequest, JoinProtocol
+from groupd.protocol.messages.classic_group import HeartbeatRequest, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.groups import (
     DeleteGroupsRequest,
     ListedGroup,
 )
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    CommitTopic,
+    FetchedGroup,
+    FetchTopic,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchGroup,
+    TxnOffsetCommitRequest,
+)
+from groupd.protocol.messages.topics import (
+    RESOURCE_GROUP,
+    AlterConfig,
+    AlterResource,
+    ConfigResource,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
+from groupd.storage.memory import MemoryStore
 from tests.unit.admin.registry import registry_of
-from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
+from tests.unit.core.raffle.group import (
+    DRAW,
+    PRIZES_ID,
+    RESERVED,
+    RaffleKey,
+    RaffleValue,
+    TicketKey,
+)
 from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
-from tests.unit.runtime.harness import Bench
+from tests.unit.lag.test_watch import Bench as LagBench
+from tests.unit.runtime.harness import Bench, settle
+from tests.unit.topics.conftest import Cluster
+from tests.unit.tracing.traced import MS, Traces
 
 NOW = Instant(1_000, 1_700_000_000_000)
 
@@ -97,6 +134,20 @@ def test_its_timer_runs_also_after_a_load(log: LoggedShard) -> None:
         assert [record.key.member_id for record in outcome.records] == ["m1", "m2"]  # type: ignore[union-attr]
 
 
+def test_its_deadlines_have_keys_of_its_own(log: LoggedShard) -> None:
+    for number in range(3, 12):
+        log.request(BuyTicket("r", f"m{number}"))
+    shard, state = replayed(log), log.shard.state
+    shard.on_loaded(NOW)
+    due = shard.pop_due(NOW.monotonic_ms + 10**7)
+    fired = [key for key in due if key[0] == RESERVED]
+    assert [key[2:] for key in fired] == [(PRIZES_ID, number) for number in range(1, 12)]
+    (lapsed,) = shard.expire(fired[9], NOW).records
+    assert lapsed.key == TicketKey("r", "m10")
+    state.groups["r"].cancel_deadlines(state.deadlines)
+    assert [one for one in state.deadlines.of_group("r") if one] == []
+
+
 def test_its_tasks_metadata_and_parked_requests_reach_it(log: LoggedShard) -> None:
     done = log.shard.task_done(Task("raffle-shuffle", "r", lambda: 2), 2, NOW)
     assert [record.value for record in done.records] == [RaffleValue(3)]
@@ -110,15 +161,35 @@ def test_it_is_inspected(log: LoggedShard) -> None:
     shown = inspection.inspect_group(state, "r", log.now)
     assert shown is not None
     assert (shown["type"], shown["state"], shown["epoch"]) == ("raffle", "Open", 2)
-    assert [one["kind"] for one in shown["deadlines"]] == [DRAW]
+    prizes = PRIZES_ID.hex()
+    assert [(one["kind"], one.get("of")) for one in shown["deadlines"]] == [
+        (DRAW, None),
+        (RESERVED, [prizes, 1]),
+        (RESERVED, [prizes, 2]),
+    ]
     assert inspection.list_group_summaries(state) == [
         {"group_id": "r", "type": "raffle", "state": "Open"}
     ]
     store = log.shard.offsets.store
     found = run_through(offsets_steps(state, store, "r", log.now))
     assert found is not None
-    owners = [(one["topic"], one["partition"], one["member_id"]) for one in found[0]["partitions"]]
-    assert owners == [("prizes", 1, "m1"), ("prizes", 2, "m2")]
+    shown = [
+        (one["topic"], one["partition"], one["member_id"], one["committed_offset"])
+        for one in found[0]["partitions"]
+    ]
+    assert shown == [("prizes", 1, "m1", 1), ("prizes", 2, "m2", 2)]
+
+
+def test_its_soft_state_lasts_until_the_shard_is_loaded_again(log: LoggedShard) -> None:
+    def shuffling(shard: GroupCoordinatorShard) -> bool:
+        shown = inspection.inspect_group(shard.state, "r", NOW)
+        assert shown is not None
+        return bool(shown["shuffling"])
+
+    assert shuffling(log.shard)
+    assert not shuffling(replayed(log))
+    log.shard.task_done(Task("raffle-shuffle", "r", lambda: 2), 2, NOW)
+    assert not shuffling(log.shard)
 
 
 async def test_it_is_measured(log: LoggedShard) -> None:
@@ -132,6 +203,12 @@ async def test_it_is_measured(log: LoggedShard) -> None:
     assert f'{prefix}raffle_group_count{{state="Open"}} 1.0' in lines
     assert f'{prefix}raffle_group_count{{state="Empty"}} 0.0' in lines
     assert f"{prefix}raffle_draw_rate 0.0" in lines
+    bench.clock.advance(60_000)
+    await settle()
+    lines = generate_latest(registry_of(bench.broker)).decode()
+    assert f"{prefix}raffle_draw_count 1.0" in lines
+    assert f"{prefix}group_completed_rebalance_count 0.0" in lines, "a rate of classic groups"
+    assert 'groupd_events_total{kind="rebalance-completed"} 1.0' in lines
     await bench.broker.close()
 
 
@@ -146,6 +223,105 @@ def test_it_has_a_history(log: LoggedShard) -> None:
     authors.group_changed(ledger.group, RaffleKey("r"))
     author = authors.of(ledger.group, "prizes", b"p" * 16, 2)
     assert (author.member_id, author.epoch) == ("m2", 2)
+
+
+def test_its_events_say_that_they_are_of_its_type(log: LoggedShard) -> None:
+    shard, timeline, traces = log.shard, Timeline(), Traces()
+    bought = shard.handle(RequestContext(7, 9), BuyTicket("r", "m3"), NOW)
+    for event in bought.events:
+        timeline.add(event, 5)
+    traces.take(bought.events, MS)
+    (story,) = rebalances(timeline.of("r"))
+    assert (story["cause"], story["epoch"]) == ("member m3 joined; a ticket was sold", 3)
+    assert timeline.last_rebalance("r") == {"timestamp_ms": 5, "cause": story["cause"]}
+    drawn = shard.expire((DRAW, "r", ""), NOW)
+    traces.take(drawn.events, MS)
+    assert [one.attributes["groupd.group.type"] for one in traces.roots] == ["raffle"]
+    log.write(drawn.records)
+    deleted = shard.handle(RequestContext(7, 2), DeleteGroupsRequest(("r",)), NOW)
+    assert {one.group_type for one in deleted.events} == {"raffle"}
+
+
+def test_it_has_no_committed_offsets(log: LoggedShard) -> None:
+    topics = (CommitTopic("prizes", (CommitPartition(1, 5),)),)
+    for commit in (
+        OffsetCommitRequest("r", topics),
+        OffsetCommitRequest("r", topics, generation_or_epoch=2, member_id="m1"),
+        TxnOffsetCommitRequest("tid", "r", 1, 0, topics),
+    ):
+        reply = log.request(commit)
+        assert reply.topics[0].partitions[0].error is ErrorCode.GROUP_ID_NOT_FOUND
+    named = (FetchTopic("prizes", (1,)),)
+    fetched = log.request(OffsetFetchGroup("r", named, member_id="m1", member_epoch=99))
+    assert fetched.error is ErrorCode.NONE
+    assert fetched.topics[0].partitions[0].offset == -1
+    assert log.request(OffsetFetchGroup("r", None)) == FetchedGroup("r")
+    deleted = log.request(OffsetDeleteRequest("r", named))
+    assert deleted.error is ErrorCode.GROUP_ID_NOT_FOUND
+    log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
+    log.sweep(10**12)
+    assert "r" in log.shard.state.groups, "a sweep of offsets passes it by, empty as it is"
+
+
+async def test_its_config_is_described_altered_and_read(log: LoggedShard) -> None:
+    name = "raffle.draw.delay.ms"
+    resource = AlterResource(RESOURCE_GROUP, "r", (AlterConfig(name, 0, "5000"),))
+    asked = DescribeConfigsRequest(
+        (ConfigResource(RESOURCE_GROUP, "r", (name,)),), include_synonyms=True
+    )
+    cluster = await Cluster(MemoryStore()).start()
+    overrides = cluster.plane.group_overrides
+
+    async def described() -> tuple[str, int, int]:
+        (found,) = (await cluster.ask(asked)).results[0].configs
+        return found.value, found.source, len(found.synonyms)
+
+    assert await described() == ("60000", SOURCE_DEFAULT, 0)
+    reply = await cluster.ask(IncrementalAlterConfigsRequest((resource,)))
+    assert reply.results[0].error is ErrorCode.NONE
+    assert await described() == ("5000", SOURCE_GROUP, 1)
+    bad = AlterResource(RESOURCE_GROUP, "r", (AlterConfig(name, 0, "0"),))
+    reply = await cluster.ask(IncrementalAlterConfigsRequest((bad,)))
+    assert reply.results[0].error is ErrorCode.INVALID_CONFIG
+    assert {"name": name, "value": "5000", "source": "group"} in config_rows(
+        log.shard.state.config, overrides.of("r")
+    )
+    log.shard.set_group_configs("r", overrides.of("r"))
+    log.request(BuyTicket("r", "m3"))
+    assert log.shard.state.deadlines.due((DRAW, "r", "")) == log.now_ms - 1000 + 5000
+
+
+def test_it_answers_a_request_of_another_type_while_it_has_members(log: LoggedShard) -> None:
+    def heartbeat(member_id: str) -> ErrorCode:
+        code: ErrorCode = log.request(HeartbeatRequest("r", 1, member_id)).error
+        return code
+
+    assert [heartbeat("m1"), heartbeat("m9")] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
+    assert heartbeat("m1") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_its_members_are_kept_alive_while_a_test_moves_the_clock(log: LoggedShard) -> None:
+    def with_raffle(shard: GroupCoordinatorShard) -> None:
+        shard.state.groups.update(log.shard.state.groups)
+
+    bench = await Bench(change=with_raffle).start()
+    deadlines = bench.broker.own_shard_of("r").shard.state.deadlines
+    liveness = Liveness(lambda: bench.broker)
+    liveness.heard(BuyTicket("r", "m1"), SimpleNamespace(closed=False))  # type: ignore[arg-type]
+    liveness.heard(BuyTicket("r", "nobody"), SimpleNamespace(closed=False))  # type: ignore[arg-type]
+    liveness.renew(500_000)
+    assert deadlines.due((DRAW, "r", "")) == 560_000
+    await bench.broker.close()
+
+
+async def test_its_lag_counts_from_its_own_positions(log: LoggedShard) -> None:
+    bench = LagBench()
+    bench.groups.update(log.shard.state.groups)  # type: ignore[arg-type]
+    bench.logs.bounds = {("prizes", 1): (0, 10), ("prizes", 2): (0, 10)}
+    await bench.rounds(2)
+    lags = {place: one.lag for place, one in bench.watch.groups["r"].partitions()}
+    assert lags == {("prizes", 1): 9, ("prizes", 2): 8}
 
 
 def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:
@@ -177,6 +353,16 @@ def test_other_types_keep_out_of_it(log: LoggedShard) -> None:
     heartbeat = ConsumerGroupHeartbeatRequest("r", "m", 0, rebalance_timeout_ms=1000)
     with pytest.raises(Exception, match="is not a consumer group"):
         log.shard.handle(context, heartbeat, NOW)
+
+
+def test_two_types_cannot_have_the_same_deadline() -> None:
+    twin = replace(RAFFLE, name="twin", requests={}, replay={}, tasks={})
+    GROUP_TYPES.append(twin)
+    try:
+        with pytest.raises(ValueError, match=DRAW):
+            GroupCoordinatorShard(ShardState(CoordinatorConfig(), lambda: "id", {}))
+    finally:
+        GROUP_TYPES.remove(twin)
 
 
 def test_it_is_deleted_when_it_is_empty(log: LoggedShard) -> None:

@@ -174,7 +174,7 @@ def test_topics_that_change_are_a_cause(two: ToldShard) -> None:
 
 def test_bumps_before_the_next_target_belong_together() -> None:
     def event(kind: EventKind, member: str, epoch: int, cause: str = "", **more: Any) -> Event:
-        return Event(kind, "g", member, epoch, cause, more)
+        return Event("consumer", kind, "g", member, epoch, cause, more)
 
     timeline = Timeline()
     for at, member in enumerate(("a", "b"), start=1):
@@ -189,7 +189,9 @@ def test_bumps_before_the_next_target_belong_together() -> None:
 
 def test_members_of_before_the_first_event_have_their_client_id_from_the_caller() -> None:
     timeline = Timeline()
-    timeline.add(Event(EventKind.PARTITIONS_ASSIGNED, "g", "m", 3, "free", {"partitions": {}}), 1)
+    timeline.add(
+        Event("consumer", EventKind.PARTITIONS_ASSIGNED, "g", "m", 3, "free", {"partitions": {}}), 1
+    )
     (story,) = rebalances(timeline.of("g"), clients={"m": "app"})
     assert story["steps"][0]["client_id"] == "app"
     assert story["steps"][0]["text"] == "is assigned nothing"
@@ -222,7 +224,7 @@ def test_a_classic_group_that_loses_everybody() -> None:
 def test_nothing_happened() -> None:
     assert rebalances([]) == []
     timeline = Timeline()
-    timeline.add(Event(EventKind.OFFSETS_DELETED, "g", details={"count": 1}), 1)
+    timeline.add(Event("consumer", EventKind.OFFSETS_DELETED, "g", details={"count": 1}), 1)
     assert rebalances(timeline.of("g")) == []
 
 
@@ -230,7 +232,9 @@ def test_thousands_of_partitions_are_counted_and_some_are_named() -> None:
     timeline = Timeline()
     numbers = {"partitions": {"t": list(range(20_000)), "u": [1]}}
     for member in ("a", "b"):
-        timeline.add(Event(EventKind.PARTITIONS_ASSIGNED, "g", member, 3, "free", numbers), 1)
+        timeline.add(
+            Event("consumer", EventKind.PARTITIONS_ASSIGNED, "g", member, 3, "free", numbers), 1
+        )
     steps = rebalance_steps(timeline.of("g"), state="Stable")
     assert sum(1 for _ in steps) == 2, "other work may run after each of them"
     (story,) = rebalances(timeline.of("g"), state="Stable")

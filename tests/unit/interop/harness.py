@@ -133,6 +133,9 @@ class Bench:
             self._deliver(outcome.replies)
         self._deliver(outcome.urgent)
         self.events += outcome.events
+        for event in outcome.events:
+            if event.kind is EventKind.GROUP_CONVERTED:
+                assert event.group_type == event.details["to"]
         if outcome.records and not self.hold:
             self.commit()
 

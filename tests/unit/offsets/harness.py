@@ -45,7 +45,7 @@ def commit_time(timestamp_ms: int) -> int | None:
 
 @dataclass
 class ScriptedGroup:
-    """Implements `Group`: verdicts are given by the test, calls are kept for it to look at."""
+    """Implements `OffsetOwner`: verdicts come from the test, which may look at the calls."""
 
     group_id: str
     type_name: str = "classic"
@@ -65,8 +65,8 @@ class ScriptedGroup:
     epoch: int = 0
 
     @property
-    def holds_offsets(self) -> bool:
-        return self.type_name != "share"
+    def offset_owner(self) -> ScriptedGroup | None:
+        return None if self.type_name == "share" else self
 
     def state_name(self) -> str:
         return self.state
@@ -149,7 +149,8 @@ class Shard:
             assignors={},
             image=MetadataImage([TopicImage(T1_ID, "t1", 10), TopicImage(T2_ID, "t2", 2)]),
         )
-        self.offsets = OffsetMetadataManager(self.state, ScriptedGroup)
+        self.state.simple_group = ScriptedGroup
+        self.offsets = OffsetMetadataManager(self.state)
         self.now = Instant(1000, 100 * DAY_MS)
         self.end = 0
         self.allows = allow_all

@@ -16,7 +16,9 @@ from tests.unit.runtime.harness import Bench, commit, settle
 
 
 def event(group: str, epoch: int = 0) -> Event:
-    return Event(EventKind.GROUP_EPOCH_BUMPED, group, epoch=epoch, cause="test", details={"n": 1})
+    return Event(
+        "consumer", EventKind.GROUP_EPOCH_BUMPED, group, epoch=epoch, cause="test", details={"n": 1}
+    )
 
 
 def test_events_of_a_group_are_kept_in_order_and_shown_as_plain_data() -> None:
@@ -28,6 +30,7 @@ def test_events_of_a_group_are_kept_in_order_and_shown_as_plain_data() -> None:
         {
             "sequence": sequence,
             "timestamp_ms": wall_ms,
+            "group_type": "consumer",
             "event": "group-epoch-bumped",
             "member_id": "",
             "epoch": epoch,
@@ -39,9 +42,9 @@ def test_events_of_a_group_are_kept_in_order_and_shown_as_plain_data() -> None:
     assert events.of("nobody") == []
 
 
-def member(kind: EventKind, member_id: str, cause: str = "") -> Event:
+def member(kind: EventKind, member_id: str, cause: str = "", group_type: str = "consumer") -> Event:
     details = {"client_id": f"client-{member_id}"}
-    return Event(kind, "a", member_id, cause=cause, details=details)
+    return Event(group_type, kind, "a", member_id, cause=cause, details=details)
 
 
 def test_the_last_rebalance_names_the_clients_that_came_and_went() -> None:
@@ -51,23 +54,31 @@ def test_the_last_rebalance_names_the_clients_that_came_and_went() -> None:
     events.add(member(EventKind.MEMBER_FENCED, "m1", "no heartbeat"), wall_ms=10)
     events.add(member(EventKind.MEMBER_LEFT, "m2"), wall_ms=10)
     cause = "2 of 3 members removed: no heartbeat"
-    events.add(Event(EventKind.GROUP_EPOCH_BUMPED, "a", epoch=3, cause=cause), wall_ms=10)
+    events.add(
+        Event("consumer", EventKind.GROUP_EPOCH_BUMPED, "a", epoch=3, cause=cause), wall_ms=10
+    )
     told = (
         "member m1 (client client-m1) was fenced: no heartbeat; member m2 (client client-m2) left"
     )
     assert events.last_rebalance("a") == {"timestamp_ms": 10, "cause": told}
     cause = "2 partitions were added"
-    events.add(Event(EventKind.GROUP_EPOCH_BUMPED, "a", epoch=4, cause=cause), wall_ms=10)
+    events.add(
+        Event("consumer", EventKind.GROUP_EPOCH_BUMPED, "a", epoch=4, cause=cause), wall_ms=10
+    )
     assert events.last_rebalance("a") == {"timestamp_ms": 10, "cause": cause}
 
 
 def test_the_next_generation_of_a_classic_group_is_the_end_of_its_rebalance() -> None:
     events = Timeline()
-    events.add(member(EventKind.MEMBER_JOINED, "m1", "new member"), wall_ms=10)
-    events.add(Event(EventKind.REBALANCE_STARTED, "a", cause="member m1 joined"), wall_ms=10)
-    completed = {"members": 1, "protocol": "range"}
+    events.add(member(EventKind.MEMBER_JOINED, "m1", "new member", "classic"), wall_ms=10)
+    events.add(
+        Event("classic", EventKind.REBALANCE_STARTED, "a", cause="member m1 joined"), wall_ms=10
+    )
+    completed = {"members": 1}
     cause = "join phase completed"
-    bumped = Event(EventKind.GROUP_EPOCH_BUMPED, "a", epoch=1, cause=cause, details=completed)
+    bumped = Event(
+        "classic", EventKind.GROUP_EPOCH_BUMPED, "a", epoch=1, cause=cause, details=completed
+    )
     events.add(bumped, wall_ms=11)
     told = "member m1 (client client-m1) joined"
     assert events.last_rebalance("a") == {"timestamp_ms": 10, "cause": told}

@@ -119,7 +119,7 @@ def consumer_group() -> ConsumerGroup:
 )
 def test_who_may_move_offsets(member: str, epoch: int, what: str | None) -> None:
     invariants = checker(consumer_group())
-    invariants.on_events(0, [Event(EventKind.OFFSETS_COMMITTED, "g", member, epoch)])
+    invariants.on_events(0, [Event("consumer", EventKind.OFFSETS_COMMITTED, "g", member, epoch)])
     assert len(invariants.violations) == (what is not None)
     assert what is None or what in invariants.violations[0]
 
@@ -127,14 +127,14 @@ def test_who_may_move_offsets(member: str, epoch: int, what: str | None) -> None
 def test_a_transaction_may_move_offsets_of_a_group_in_use() -> None:
     invariants = checker(consumer_group())
     details = {"count": 1, "transactional": True}
-    invariants.on_events(0, [Event(EventKind.OFFSETS_COMMITTED, "g", details=details)])
+    invariants.on_events(0, [Event("consumer", EventKind.OFFSETS_COMMITTED, "g", details=details)])
     assert invariants.violations == []
 
 
 def test_owners_in_memory_are_looked_at_after_every_event() -> None:
     group = consumer_group()
     invariants = checker(group)
-    event = Event(EventKind.MEMBER_JOINED, "g", "a", 3)
+    event = Event("consumer", EventKind.MEMBER_JOINED, "g", "a", 3)
     invariants.on_events(0, [event])
     assert invariants.violations == []
     group.members["b"] = ConsumerGroupMember(

@@ -66,15 +66,29 @@ def test_a_group_that_becomes_empty_is_done() -> None:
 def test_a_conversion_without_a_rebalance_ends_what_is_open() -> None:
     traces = Traces()
     traces.take(begun(2, 2), MS)
-    traces.take([event(EventKind.GROUP_CONVERTED, epoch=2, cause="no member is left")], 2 * MS)
+    traces.take(
+        [
+            event(
+                EventKind.GROUP_CONVERTED, epoch=2, cause="no member is left", group_type="classic"
+            )
+        ],
+        2 * MS,
+    )
     assert traces.outcomes() == ["converted"]
 
 
 def test_a_conversion_with_a_rebalance_is_superseded_by_it() -> None:
     traces = Traces()
     traces.take(begun(2, 2), MS)
-    converted = event(EventKind.GROUP_CONVERTED, epoch=2, cause="no member is left")
-    started = event(EventKind.REBALANCE_STARTED, epoch=2, cause="the group was a consumer group")
+    converted = event(
+        EventKind.GROUP_CONVERTED, epoch=2, cause="no member is left", group_type="classic"
+    )
+    started = event(
+        EventKind.REBALANCE_STARTED,
+        epoch=2,
+        cause="the group was a consumer group",
+        group_type="classic",
+    )
     traces.take([converted, started], 2 * MS)
     assert traces.outcomes() == ["superseded"]
     traces.take(begun(3, 2), 3 * MS)

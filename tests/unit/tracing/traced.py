@@ -107,7 +107,7 @@ def event(
     kind: EventKind, member: str = "", epoch: int = -1, cause: str = "", **details: Any
 ) -> Event:
     group = details.pop("group", GROUP)
-    return Event(kind, group, member, epoch, cause, details)
+    return Event(details.pop("group_type", "consumer"), kind, group, member, epoch, cause, details)
 
 
 def begun(epoch: int, members: int, group: str = GROUP) -> list[Event]:

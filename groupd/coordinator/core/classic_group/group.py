@@ -23,13 +23,13 @@ from groupd.coordinator.core.classic_group.subscription import (
 )
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
-from groupd.coordinator.core.types import Instant, RequestToken
+from groupd.coordinator.core.types import CLASSIC, Instant, RequestToken
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import JoinProtocol
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import GroupMetadataKey, Record
 
-TYPE_NAME = "classic"
+TYPE_NAME = CLASSIC
 
 SESSION = "classic-session"
 """Deadline kind: the session of a member or pending id."""
@@ -302,7 +302,10 @@ class ClassicGroup:
     # coordinator.core.group.Group
 
     type_name = TYPE_NAME
-    holds_offsets = True
+
+    @property
+    def offset_owner(self) -> ClassicGroup:
+        return self
 
     @property
     def epoch(self) -> int:
@@ -387,14 +390,10 @@ class ClassicGroup:
             return commit_time if since == UNKNOWN_TIMESTAMP_MS else lambda _: since
         if self.state is State.STABLE and self.subscribed_topics is not None:
             return commit_time
-        return _never
+        return lambda _: None
 
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
         deadlines.cancel_group(self.group_id)
 
     def tombstones(self) -> list[Record]:
         return [Record(GroupMetadataKey(self.group_id))]
-
-
-def _never(_: int) -> int | None:
-    return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup
+from groupd.coordinator.core.classic_group.group import SESSION, TYPE_NAME, ClassicGroup
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.departures import identity
 from groupd.coordinator.core.group import Group
@@ -103,8 +103,9 @@ class GroupOperation:
         self.event(kind, member.member_id, cause, **who)
 
     def event(self, kind: EventKind, member_id: str = "", cause: str = "", **details: Any) -> None:
+        group = self.group
         self.outcome.events.append(
-            Event(kind, self.group.group_id, member_id, self.group.generation, cause, details)
+            Event(TYPE_NAME, kind, group.group_id, member_id, group.generation, cause, details)
         )
 
     def _arm(self, kind: str, delay_ms: int) -> None:

@@ -48,6 +48,16 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     return op.outcome
 
 
+def session(
+    state: ShardState, group: ClassicGroup, member_id: str
+) -> tuple[DeadlineKey, int] | None:
+    """The session of a member; ids that are only given out have none to be kept alive."""
+    member = group.members.get(member_id)
+    if member is None:
+        return None
+    return (SESSION, group.group_id, member_id), member.session_timeout_ms
+
+
 def _session(op: GroupOperation, member_id: str) -> None:
     group = op.group
     if member_id in group.pending_members:

@@ -14,7 +14,7 @@ from groupd.coordinator.core.classic_group import (
     timers,
 )
 from groupd.coordinator.core.classic_group.appended import appended
-from groupd.coordinator.core.classic_group.group import SESSION, TYPE_NAME
+from groupd.coordinator.core.classic_group.group import SESSION, TYPE_NAME, ClassicGroup
 from groupd.coordinator.core.classic_group.operation import JOIN, OWNER, SYNC
 from groupd.coordinator.core.group_type import GroupType, Meter
 from groupd.coordinator.core.queries import DescribeClassicGroup
@@ -30,6 +30,7 @@ from groupd.protocol.records.schema import GroupMetadataKey
 CLASSIC = GroupType(
     name=TYPE_NAME,
     group_key=GroupMetadataKey,
+    simple_group=ClassicGroup.simple,
     states=("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty"),
     meters=(
         Meter(
@@ -50,6 +51,7 @@ CLASSIC = GroupType(
     completions={OWNER: appended},
     on_loaded=timers.on_loaded,
     unload=timers.unload,
+    session=timers.session,
     inspect=inspect.inspect,
     identify=inspect.identify,
     places=inspect.places,

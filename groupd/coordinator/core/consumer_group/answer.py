@@ -4,6 +4,10 @@ which are soft state, and the reply."""
 from __future__ import annotations
 
 from groupd.coordinator.core.consumer_group.acknowledgement import must_send_again
+from groupd.coordinator.core.consumer_group.configs import (
+    heartbeat_interval_ms,
+    session_timeout_ms,
+)
 from groupd.coordinator.core.consumer_group.deferred_target import come_back_ms, is_requested
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
@@ -18,10 +22,6 @@ from groupd.coordinator.core.consumer_group.member import (
 from groupd.coordinator.core.consumer_group.timers import (
     cancel_rebalance,
     schedule_rebalance,
-)
-from groupd.coordinator.core.group_configs import (
-    heartbeat_interval_ms,
-    session_timeout_ms,
 )
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext

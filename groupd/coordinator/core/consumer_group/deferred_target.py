@@ -24,6 +24,9 @@ from groupd.coordinator.core.consumer_group import (
     records,
     target_limits,
 )
+from groupd.coordinator.core.consumer_group.configs import (
+    offloads_assignor,
+)
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
@@ -34,9 +37,6 @@ from groupd.coordinator.core.consumer_group.target_assignment import (
 )
 from groupd.coordinator.core.consumer_group.target_state import TargetComputation
 from groupd.coordinator.core.errors import AssignorFailed
-from groupd.coordinator.core.group_configs import (
-    offloads_assignor,
-)
 from groupd.coordinator.core.slices import at_once
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, Task

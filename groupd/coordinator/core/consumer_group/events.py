@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+from groupd.coordinator.core.consumer_group.group import TYPE_NAME
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
@@ -15,9 +17,12 @@ from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.types import Event, EventKind
 
+event = partial(Event, TYPE_NAME)
+"""Makes an event of a consumer group."""
+
 
 def assignor_failed(group_id: str, member_id: str, failure: AssignorFailed) -> Event:
-    return Event(
+    return event(
         EventKind.ASSIGNOR_FAILED,
         group_id,
         member_id,
@@ -30,7 +35,7 @@ def target_installed(
     group_id: str, epoch: int, assignor: str, *, moved: int, members: int
 ) -> Event:
     """`moved`: members whose target changes, out of `members`."""
-    return Event(
+    return event(
         EventKind.TARGET_INSTALLED,
         group_id,
         epoch=epoch,
@@ -40,7 +45,7 @@ def target_installed(
 
 
 def epoch_bumped(group_id: str, epoch: int, causes: list[str], member_id: str = "") -> Event:
-    return Event(EventKind.GROUP_EPOCH_BUMPED, group_id, member_id, epoch, "; ".join(causes))
+    return event(EventKind.GROUP_EPOCH_BUMPED, group_id, member_id, epoch, "; ".join(causes))
 
 
 def member_arrived(
@@ -49,12 +54,12 @@ def member_arrived(
     """A member that is new, or takes a static member's place."""
     details = identity(member.client_id, member.client_host, member.instance_id)
     if replaced is None:
-        return Event(
+        return event(
             EventKind.MEMBER_JOINED, group_id, member.member_id, cause="new member", details=details
         )
     cause = f"takes the place of {replaced.member_id} as instance {replaced.instance_id}"
     details["replaces"] = replaced.member_id
-    return Event(
+    return event(
         EventKind.MEMBER_REPLACED, group_id, member.member_id, cause=cause, details=details
     )
 
@@ -74,12 +79,12 @@ def member_removed(
     }
     who = identity(member.client_id, member.client_host, member.instance_id)
     details = {**who, "freed": _named(freed, image)}
-    return Event(kind, group_id, member.member_id, member.member_epoch, cause, details)
+    return event(kind, group_id, member.member_id, member.member_epoch, cause, details)
 
 
 def member_away(group_id: str, member: ConsumerGroupMember) -> Event:
     """A static member that left and is expected back."""
-    return Event(
+    return event(
         EventKind.MEMBER_LEFT,
         group_id,
         member.member_id,
@@ -97,7 +102,7 @@ def reconciled(
     waits = after.state == MemberState.UNRELEASED_PARTITIONS
 
     def add(kind: EventKind, cause: str, **details: object) -> None:
-        happened.append(Event(kind, group_id, after.member_id, after.member_epoch, cause, details))
+        happened.append(event(kind, group_id, after.member_id, after.member_epoch, cause, details))
 
     revoking = _difference(after.pending_revocation, before.pending_revocation)
     if revoking:

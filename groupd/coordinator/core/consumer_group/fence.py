@@ -22,7 +22,7 @@ from groupd.coordinator.core.consumer_group.timers import (
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.departures import SESSION_EXPIRED
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
+from groupd.coordinator.core.types import EventKind, Instant, Outcome
 
 NO_CAUSES: Mapping[str, str] = {}
 
@@ -101,7 +101,7 @@ def _bump(
     new_hash = metadata_hash(group, state.image, change)
     outcome.records.append(records.group_epoch(group.group_id, epoch, new_hash))
     outcome.events.append(
-        Event(
+        events.event(
             EventKind.GROUP_EPOCH_BUMPED,
             group.group_id,
             epoch=epoch,

@@ -129,7 +129,10 @@ class ConsumerGroup:
 
     type_name = TYPE_NAME
     protocol_type = "consumer"
-    holds_offsets = True
+
+    @property
+    def offset_owner(self) -> ConsumerGroup:
+        return self
 
     @property
     def epoch(self) -> int:

@@ -15,6 +15,9 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import events, records, shared_target
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
+from groupd.coordinator.core.consumer_group.configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.consumer_group.fence import fence_members
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
@@ -38,12 +41,9 @@ from groupd.coordinator.core.consumer_group.subscription import is_refresh_due
 from groupd.coordinator.core.consumer_group.target_plan import Way, assign, plan_target
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
 from groupd.coordinator.core.errors import AssignorFailed
-from groupd.coordinator.core.group_configs import (
-    session_timeout_ms,
-)
 from groupd.coordinator.core.migration import JoinedGroup
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
+from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
@@ -92,7 +92,7 @@ def _regular(
             outcome.steady = ConsumerHeartbeatLease(state, group, session, timeout_ms)
         return outcome
     if joined.is_new:
-        outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))
+        outcome.events.append(events.event(EventKind.GROUP_CREATED, group.group_id))
 
     # 1. The member's subscription and the group epoch.
     cause = ""

@@ -10,6 +10,9 @@ from typing import Any
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import deferred_target
+from groupd.coordinator.core.consumer_group.configs import (
+    assignment_interval_ms,
+)
 from groupd.coordinator.core.consumer_group.group import (
     JOIN,
     NO_TARGET,
@@ -25,15 +28,13 @@ from groupd.coordinator.core.consumer_group.member import (
     MemberState,
 )
 from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     is_refresh_due,
     metadata_hash,
 )
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
-from groupd.coordinator.core.group_configs import (
-    assignment_interval_ms,
-)
 from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import LISTED_MAX, Pairs, Work, smallest
@@ -199,7 +200,7 @@ class _Deadlines:
 
 def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[Wait]:
     group_id = group.group_id
-    waiting = state.waiting_heartbeats.get(group_id)
+    waiting = soft_of(state).waiting_heartbeats.get(group_id)
     if waiting is not None:
         left_ms = due_in(state.deadlines, (PATIENCE, group_id, ""), now)
         count = len(waiting.by_member)
@@ -223,7 +224,7 @@ def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[W
 
 
 def _topics(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[Wait]:
-    if group.group_id in state.regex_tasks:
+    if group.group_id in soft_of(state).regex_tasks:
         yield wait("regular expressions are being resolved")
     else:
         unresolved = [one for one in group.regex_subscribers if group.regexes.get(one) is None]

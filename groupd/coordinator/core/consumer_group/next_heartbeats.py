@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from groupd.coordinator.core.consumer_group.configs import (
+    assigns_soonest,
+    heartbeat_interval_ms,
+    session_timeout_ms,
+)
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     ConsumerGroup,
 )
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.target_limits import LATE_SHARE
-from groupd.coordinator.core.group_configs import (
-    assigns_soonest,
-    heartbeat_interval_ms,
-    session_timeout_ms,
-)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 
@@ -58,13 +59,13 @@ def expected(
     timeout_ms = session_timeout_ms(state.config, overrides)
     interval_ms = heartbeat_interval_ms(state.config, overrides)
     silent_ms = now.monotonic_ms - interval_ms - interval_ms // LATE_SHARE
-    deadlines = state.deadlines
+    deadlines, heartbeats = state.deadlines, soft_of(state).waiting_heartbeats
 
     def expected_ms(member_id: str) -> int:
         member = group.members.get(member_id)
         if member is not None and member.state == MemberState.UNREVOKED_PARTITIONS:
             return LAST
-        waiting = state.waiting_heartbeats.get(group_id)
+        waiting = heartbeats.get(group_id)
         if member_id == asking_id if waiting is None else member_id in waiting.by_member:
             return NOW
         if member is None or member.member_epoch == LEAVE_STATIC_EPOCH:

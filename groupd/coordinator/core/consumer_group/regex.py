@@ -13,9 +13,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     metadata_hash,
@@ -26,7 +27,6 @@ from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
 from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
-    Event,
     EventKind,
     Instant,
     Operation,
@@ -106,13 +106,13 @@ def task_if_due(
     now: Instant,
 ) -> Task | None:
     """The resolution to start now, if any; `member` in its new form. The caller notes it in
-    `state.regex_tasks`."""
+    `SoftState.regex_tasks`."""
     if not group.regex_subscribers and not change.is_new:
         return None
     refreshed_at_ms = group.regexes.refreshed_at_ms
     # A time in the future says that the clock was set back, not that it is too early.
     is_early = refreshed_at_ms <= now.wall_ms <= refreshed_at_ms + MIN_REFRESH_INTERVAL_MS
-    if group.group_id in state.regex_tasks or is_early:
+    if group.group_id in soft_of(state).regex_tasks or is_early:
         return None
     count = len(group.regex_subscribers) - bool(change.dropped) + change.is_new
     if not count:
@@ -175,13 +175,13 @@ def _matching(
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
     """Take in what a task found; `result` is an exception if it failed, and a later heartbeat
     tries again. Expressions that no member uses any more are skipped."""
-    state.regex_tasks.discard(task.group_id)
+    soft_of(state).regex_tasks.discard(task.group_id)
     group = state.groups.get(task.group_id)
     if not isinstance(group, ConsumerGroup):
         return Outcome()
     if isinstance(result, BaseException):
         cause = f"{type(result).__name__}: {result}"
-        return Outcome(events=[Event(EventKind.REGEX_FAILED, task.group_id, cause=cause)])
+        return Outcome(events=[events.event(EventKind.REGEX_FAILED, task.group_id, cause=cause)])
     resolution: Resolution = result
     outcome = Outcome(gate=task.group_id)
     change = TopicsChange()
@@ -198,7 +198,7 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
             moved.append(pattern)
         outcome.records.append(records.regex(task.group_id, pattern, resolution[pattern]))
         outcome.events.append(
-            Event(
+            events.event(
                 EventKind.REGEX_RESOLVED,
                 task.group_id,
                 cause="topics changed" if before != after else "topics unchanged",
@@ -236,6 +236,6 @@ def _bump_if_needed(
     cause = f"topics of {', '.join(moved)} changed" if moved else "topic metadata changed"
     outcome.records.append(records.group_epoch(group.group_id, epoch, new_hash))
     outcome.events.append(
-        Event(EventKind.GROUP_EPOCH_BUMPED, group.group_id, epoch=epoch, cause=cause)
+        events.event(EventKind.GROUP_EPOCH_BUMPED, group.group_id, epoch=epoch, cause=cause)
     )
     schedule_refresh(group, epoch, now)

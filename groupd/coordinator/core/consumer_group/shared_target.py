@@ -19,6 +19,9 @@ from typing import Any
 
 from groupd.coordinator.core.consumer_group import deferred_target, events, target_limits
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
+from groupd.coordinator.core.consumer_group.configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.consumer_group.group import (
     ANSWER,
     PATIENCE,
@@ -34,6 +37,7 @@ from groupd.coordinator.core.consumer_group.lookup import (
 )
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_member
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.consumer_group.target_assignment import (
     InstalledTarget,
@@ -44,9 +48,6 @@ from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat
 from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.errors import AssignorFailed
-from groupd.coordinator.core.group_configs import (
-    session_timeout_ms,
-)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -68,9 +69,10 @@ def wait(
     a new group has no object in the state yet."""
     # The group's own id and not the request's: the deadline keeps it in memory.
     group_id, member_id, now_ms = group.group_id, step.updated.member_id, now.monotonic_ms
-    heartbeats = state.waiting_heartbeats.get(group_id)
+    of_all = soft_of(state).waiting_heartbeats
+    heartbeats = of_all.get(group_id)
     if heartbeats is None:
-        heartbeats = state.waiting_heartbeats[group_id] = WaitingHeartbeats()
+        heartbeats = of_all[group_id] = WaitingHeartbeats()
     _schedule_target(state, heartbeats, group, bool(step.epoch.causes), now_ms)
     known = heartbeats.by_member.get(member_id)
     if known is None:
@@ -99,7 +101,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     members long enough. PATIENCE: one of them has waited long enough. ANSWER: the next ones are to
     be answered."""
     kind, group_id, _ = key
-    heartbeats = state.waiting_heartbeats.get(group_id)
+    heartbeats = soft_of(state).waiting_heartbeats.get(group_id)
     if heartbeats is None:
         return Outcome()
     outcome = Outcome(gate=group_id)
@@ -118,7 +120,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     if heartbeats.ready:
         state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
     elif not heartbeats.waiting and (TARGET, group_id, "") not in state.deadlines:
-        del state.waiting_heartbeats[group_id]
+        del soft_of(state).waiting_heartbeats[group_id]
     return outcome
 
 
@@ -132,7 +134,7 @@ def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outco
 def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
     """Once the last slice is done and its records are in the state, answer the heartbeats whose
     target is there; the others ask for the next one. Soft state."""
-    heartbeats = state.waiting_heartbeats.get(group_id)
+    heartbeats = soft_of(state).waiting_heartbeats.get(group_id)
     group = state.groups.get(group_id)
     if heartbeats is None or not isinstance(group, ConsumerGroup):
         return
@@ -153,12 +155,12 @@ def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
 def unload(state: ShardState) -> Outcome:
     """This coordinator gives the shard up: waiting heartbeats are answered NOT_COORDINATOR."""
     outcome = Outcome()
-    for group_id in sorted(state.waiting_heartbeats):
-        heartbeats = state.waiting_heartbeats[group_id]
+    of_all = soft_of(state).waiting_heartbeats
+    for _, heartbeats in sorted(of_all.items()):
         for heartbeat in (*heartbeats.ready, *heartbeats.waiting):
             reply = ConsumerGroupHeartbeatReply(error=ErrorCode.NOT_COORDINATOR)
             outcome.urgent += [(token, reply) for token in heartbeat.tokens()]
-    state.waiting_heartbeats.clear()
+    of_all.clear()
     return outcome
 
 

@@ -28,14 +28,14 @@ from groupd.coordinator.core.consumer_group import (
     records,
     target_limits,
 )
+from groupd.coordinator.core.consumer_group.configs import (
+    assignment_interval_ms,
+)
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import effective_subscription
 from groupd.coordinator.core.consumer_group.target_checks import check_steps
 from groupd.coordinator.core.errors import AssignorFailed
-from groupd.coordinator.core.group_configs import (
-    assignment_interval_ms,
-)
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState

@@ -6,12 +6,12 @@ nothing; expiry fences like a leave and is an ordinary outcome with records.
 
 from __future__ import annotations
 
-from groupd.coordinator.core.consumer_group.group import KINDS, REBALANCE, SESSION, ConsumerGroup
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.group_configs import (
+from groupd.coordinator.core.consumer_group.configs import (
     session_timeout_ms,
 )
+from groupd.coordinator.core.consumer_group.group import KINDS, REBALANCE, SESSION, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 
@@ -36,6 +36,20 @@ def restart(state: ShardState, group: ConsumerGroup, now: Instant) -> None:
         state.deadlines.set((SESSION, group.group_id, member.member_id), at_ms)
         if member.state == MemberState.UNREVOKED_PARTITIONS:
             schedule_rebalance(state, group, member, now)
+
+
+def session(
+    state: ShardState, group: ConsumerGroup, member_id: str
+) -> tuple[DeadlineKey, int] | None:
+    """A member on the classic protocol has a timeout of its own, all others that of the group."""
+    member = group.members.get(member_id)
+    if member is None:
+        return None
+    if member.classic is not None:
+        timeout_ms = member.classic.session_timeout_ms
+    else:
+        timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
+    return (SESSION, group.group_id, member_id), timeout_ms
 
 
 def schedule_rebalance(

@@ -16,12 +16,14 @@ from groupd.coordinator.core.consumer_group import (
     timers,
     what_if,
 )
+from groupd.coordinator.core.consumer_group.configs import CONFIGS
 from groupd.coordinator.core.consumer_group.group import (
     REBALANCE,
     SESSION,
     SHARED_TARGET_KINDS,
     TYPE_NAME,
 )
+from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.group_type import GroupType, Meter
 from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.types import EventKind
@@ -36,6 +38,8 @@ from groupd.protocol.records.schema import (
 CONSUMER = GroupType(
     name=TYPE_NAME,
     group_key=ConsumerGroupMetadataKey,
+    configs=CONFIGS,
+    soft_state=SoftState,
     states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
     meters=(
         Meter(
@@ -58,6 +62,7 @@ CONSUMER = GroupType(
     on_loaded=timers.on_loaded,
     on_metadata=subscription.on_metadata,
     unload=shared_target.unload,
+    session=timers.session,
     inspect=inspect.inspect,
     awaited=inspect.awaited,
     identify=inspect.identify,

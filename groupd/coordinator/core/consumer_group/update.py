@@ -13,6 +13,7 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.lookup import Resolved
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
 from groupd.coordinator.core.consumer_group.regex import RegexChange
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     is_refresh_due,
@@ -175,7 +176,7 @@ class MemberUpdate(Struct, frozen=True):
         if self.epoch.refreshed:
             schedule_refresh(group, self.epoch.epoch, now)
         if self.task is not None:
-            state.regex_tasks.add(group.group_id)
+            soft_of(state).regex_tasks.add(group.group_id)
             outcome.tasks.append(self.task)
 
 

@@ -147,6 +147,7 @@ def install(
     outcome.completion = Completion(OWNER, Downgraded(classic, group))
     outcome.events.append(
         Event(
+            classic.type_name,
             EventKind.GROUP_CONVERTED,
             group.group_id,
             epoch=classic.generation,

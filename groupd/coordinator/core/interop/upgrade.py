@@ -28,7 +28,7 @@ from groupd.coordinator.core.classic_group.subscription import (
     MalformedSubscription,
     parse_subscription,
 )
-from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     ConsumerGroup,
@@ -76,7 +76,7 @@ class Upgrade(Struct, frozen=True):
 
     def event(self) -> Event:
         """Tells of the conversion."""
-        return Event(
+        return events.event(
             EventKind.GROUP_CONVERTED,
             self.group.group_id,
             epoch=self.group.group_epoch,

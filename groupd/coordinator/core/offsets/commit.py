@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.offsets.admission import check_group
+from groupd.coordinator.core.group import OffsetOwner
+from groupd.coordinator.core.offsets.admission import check_group, owner_of
 from groupd.coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
@@ -44,8 +44,7 @@ def commit_offsets(
             epochs_known=context.api_version >= _FIRST_VERSION_WITH_EPOCHS,
         )
         too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
-        if group is not None:
-            check_group(group, request, context.api_version, too_long, transactional=False)
+        check_group(group, request, context.api_version, too_long, transactional=False)
     except ApiError as error:
         reply = refuse_commit(request, error.code)
         return Outcome(replies=[(token, reply)], gate=request.group_id)
@@ -54,13 +53,12 @@ def commit_offsets(
         expire_at = now.wall_ms + request.retention_time_ms
     records = _records(request, too_long, now, expire_at)
     reply = OffsetCommitReply(_results(request.topics, too_long))
-    if group is not None:
-        group.on_offset_commit(request.member_id, request.group_instance_id, now, state.deadlines)
+    group.on_offset_commit(request.member_id, request.group_instance_id, now, state.deadlines)
     return Outcome(
         records=records,
         replies=[(token, reply)],
         gate=request.group_id,
-        events=_events(request, records),
+        events=_events(group, request, records),
     )
 
 
@@ -77,8 +75,7 @@ def commit_txn_offsets(
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         group = _group_of(state, request, epochs_known=epochs_known)
         too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
-        if group is not None:
-            check_group(group, request, version, too_long, transactional=True)
+        check_group(group, request, version, too_long, transactional=True)
     except ApiError as error:
         code = error.code
         if code is ErrorCode.STALE_MEMBER_EPOCH and not epochs_known:
@@ -91,7 +88,7 @@ def commit_txn_offsets(
         records=records,
         replies=[(token, TxnOffsetCommitReply(topics))],
         gate=request.group_id,
-        events=_events(request, records, transactional=True),
+        events=_events(group, request, records, transactional=True),
         transaction=(request.producer_id, request.producer_epoch),
     )
 
@@ -99,8 +96,9 @@ def commit_txn_offsets(
 Request = OffsetCommitRequest | TxnOffsetCommitRequest
 
 
-def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Group | None:
-    """The group; None if it is unknown, and then the first record makes it a simple group."""
+def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> OffsetOwner:
+    """The group. Raises GROUP_ID_NOT_FOUND for one without committed offsets. An
+    unknown one is the simple group that its first record will make."""
     group = state.groups.get(request.group_id)
     if group is None and request.generation_or_epoch >= 0:
         raise ApiError(
@@ -108,7 +106,8 @@ def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Gro
         )
     if group is None:
         state.check_room()
-    return group
+        return state.simple_group(request.group_id)
+    return owner_of(group)
 
 
 def _is_too_long(metadata: str, units_max: int) -> bool:
@@ -189,7 +188,7 @@ def _accepted(partition: int) -> PartitionError:
 
 
 def _events(
-    request: Request, records: Sequence[Record], *, transactional: bool = False
+    group: OffsetOwner, request: Request, records: Sequence[Record], *, transactional: bool = False
 ) -> list[Event]:
     if not records:
         return []
@@ -198,10 +197,12 @@ def _events(
         details["transactional"] = True
     return [
         Event(
+            group.type_name,
             EventKind.OFFSETS_COMMITTED,
             request.group_id,
             request.member_id,
             request.generation_or_epoch,
-            details=details,
+            "",
+            details,
         )
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.offsets.admission import owner_of
 from groupd.coordinator.core.offsets.store import OffsetStore, TopicPartition
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Outcome, RequestContext
@@ -50,7 +50,9 @@ def delete_offsets(
     others succeed, with a tombstone where there is something to delete."""
     group_id = request.group_id
     try:
-        group = _group_of(state, group_id)
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        group = owner_of(state.groups.get(group_id))
         group.check_offset_delete()
     except ApiError as error:
         reply = OffsetDeleteReply(error.code)
@@ -73,19 +75,11 @@ def delete_offsets(
     records = [tombstone(group_id, *place) for place in doomed]
     events = []
     if records:
-        events = [Event(EventKind.OFFSETS_DELETED, group_id, details={"count": len(records)})]
+        details = {"count": len(records)}
+        events = [Event(group.type_name, EventKind.OFFSETS_DELETED, group_id, details=details)]
     return Outcome(
         records=records,
         replies=[(context.token, OffsetDeleteReply(topics=tuple(results)))],
         gate=group_id,
         events=events,
     )
-
-
-def _group_of(state: ShardState, group_id: str) -> Group:
-    if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = state.groups.get(group_id)
-    if group is None or not group.holds_offsets:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    return group

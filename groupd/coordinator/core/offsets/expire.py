@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from groupd.coordinator.core.group import ExpirationBase, Group
+from groupd.coordinator.core.group import ExpirationBase, OffsetOwner
 from groupd.coordinator.core.offsets.delete import tombstone
 from groupd.coordinator.core.offsets.store import (
     OffsetStore,
@@ -56,8 +56,9 @@ class Sweep:
         retention_ms = state.config.offsets_retention_minutes * _MS_PER_MINUTE
         room = SLICE_OFFSETS
         while room > 0 and not self.done:
-            group = state.groups.get(self._group())
-            if group is None or not group.holds_offsets:
+            found = state.groups.get(self._group())
+            group = None if found is None else found.offset_owner
+            if group is None:
                 self._step()
                 continue
             cursor = self._cursor or _Cursor(store, group.group_id)
@@ -66,14 +67,20 @@ class Sweep:
                 group, store, now.wall_ms, retention_ms, cursor, room
             )
             room -= 1 + looked_at + (EXPIRED_COST - 1) * len(expired)
-            _bury(outcome, group.group_id, expired)
+            _bury(outcome, group, expired)
             if not ended:
                 self._cursor = cursor
                 continue
             if not _has_more(store, group.group_id, len(expired)) and _may_vanish(group):
                 outcome.records.extend(group.tombstones())
-                cause = "empty, without offsets"
-                outcome.events.append(Event(EventKind.GROUP_DELETED, group.group_id, cause=cause))
+                outcome.events.append(
+                    Event(
+                        group.type_name,
+                        EventKind.GROUP_DELETED,
+                        group.group_id,
+                        cause="empty, without offsets",
+                    )
+                )
             self._step()
         return outcome
 
@@ -103,9 +110,9 @@ class _Cursor:
         self._topic = ""
         self._rest: Iterator[int] = iter(())
         self._unseen: TopicPartition | None = None
-        self._group: Group | None = None
+        self._group: OffsetOwner | None = None
 
-    def group_is(self, group: Group) -> None:
+    def group_is(self, group: OffsetOwner) -> None:
         """Tells the cursor the group when a slice begins: a member may have subscribed since the
         last one."""
         self._group = group
@@ -133,11 +140,14 @@ class _Cursor:
                 self._rest = ascending(self._store.topics(self._group_id).get(topic, {}))
 
 
-def _bury(outcome: Outcome, group_id: str, expired: list[TopicPartition]) -> None:
+def _bury(outcome: Outcome, group: OffsetOwner, expired: list[TopicPartition]) -> None:
+    group_id = group.group_id
     outcome.records.extend(tombstone(group_id, *place) for place in expired)
     if expired:
         details = {"count": len(expired)}
-        outcome.events.append(Event(EventKind.OFFSETS_EXPIRED, group_id, details=details))
+        outcome.events.append(
+            Event(group.type_name, EventKind.OFFSETS_EXPIRED, group_id, details=details)
+        )
 
 
 def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
@@ -153,7 +163,7 @@ def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
     return False
 
 
-def _may_vanish(group: Group) -> bool:
+def _may_vanish(group: OffsetOwner) -> bool:
     if group.awaits_members():
         return False
     try:
@@ -164,7 +174,7 @@ def _may_vanish(group: Group) -> bool:
 
 
 def _expired(
-    group: Group,
+    group: OffsetOwner,
     store: OffsetStore,
     now_ms: int,
     retention_ms: int,
@@ -218,9 +228,8 @@ def forget_topics(
             outcome.records.extend(tombstone(group_id, *place) for place in places)
             details = {"count": len(places)}
             cause = "topic deleted"
-            outcome.events.append(
-                Event(EventKind.OFFSETS_FORGOTTEN, group_id, cause=cause, details=details)
-            )
+            kind, type_name = EventKind.OFFSETS_FORGOTTEN, state.groups[group_id].type_name
+            outcome.events.append(Event(type_name, kind, group_id, cause=cause, details=details))
     return outcome
 
 

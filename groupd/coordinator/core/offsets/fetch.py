@@ -32,20 +32,20 @@ MANY = 20
 
 
 def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGroup) -> FetchedGroup:
-    """An unknown group, and a share group, have no offsets; that is no error. Errors of the
-    group's own check stand at group level. Topics of a fetch-all come sorted, without ids. The
-    offsets are those of this moment, even where they are read later."""
+    """An unknown group, and one of a type without committed offsets, have no offsets; that is no
+    error. Errors of the group's own check stand at group level. Topics of a fetch-all come sorted,
+    without ids. The offsets are those of this moment, even where they are read later."""
     group_id = request.group_id
     group = state.groups.get(group_id)
-    known = group is not None and group.holds_offsets
-    if group is not None and known:
+    owner = None if group is None else group.offset_owner
+    if owner is not None:
         try:
-            group.check_offset_fetch(request.member_id, request.member_epoch)
+            owner.check_offset_fetch(request.member_id, request.member_epoch)
         except ApiError as error:
             return FetchedGroup(group_id, error=error.code)
     reader = _Reader(store, group_id, stable=request.require_stable)
     if request.topics is None:
-        return FetchedGroup(group_id, reader.everything(request.only) if known else ())
+        return FetchedGroup(group_id, reader.everything(request.only) if owner is not None else ())
     return FetchedGroup(
         group_id,
         tuple(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from msgspec import Struct
 
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Instant
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import Record
 
 TYPE_NAME = "raffle"
 DRAW = "raffle-draw"
 """The deadline of a raffle: the draw."""
+RESERVED = "raffle-reserved"
+"""The deadline of a prize, by topic id and partition: the ticket with its number lapses."""
+PRIZES_ID = b"p" * 16
 
 
 class RaffleKey(Struct, frozen=True):
@@ -57,7 +55,7 @@ class Raffle:
 
     type_name = TYPE_NAME
     protocol_type = TYPE_NAME
-    holds_offsets = False
+    offset_owner = None
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -73,42 +71,12 @@ class Raffle:
     def awaits_members(self) -> bool:
         return False
 
-    def check_offset_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation_or_epoch: int,
-        topics: Sequence[CommitTopic],
-        *,
-        api_version: int,
-        transactional: bool,
-        skip_partition: Callable[[str, int], bool],
-    ) -> None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-
-    def on_offset_commit(
-        self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
-    ) -> None:
-        """Never called: no commit passes the check."""
-
-    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-
-    def check_offset_delete(self) -> None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-
     def check_delete(self) -> None:
         if self.members:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return False
-
-    def offset_expiration_base(self) -> ExpirationBase:
-        return commit_time
-
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
-        deadlines.cancel((DRAW, self.group_id, ""))
+        deadlines.cancel_group(self.group_id)
 
     def tombstones(self) -> list[Record]:
         return [Record(RaffleKey(self.group_id))]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from groupd.coordinator.config.values import INT, ValueRule
 from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group_configs import GroupConfig
 from groupd.coordinator.core.group_type import (
     GroupType,
     Holding,
@@ -17,12 +20,17 @@ from groupd.coordinator.core.group_type import (
     Meter,
 )
 from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext, Task
 from groupd.coordinator.core.waiting import due_in, wait
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatReply, HeartbeatRequest
 from groupd.protocol.records.schema import Record
 from tests.unit.core.raffle.group import (
     DRAW,
+    PRIZES_ID,
+    RESERVED,
     TYPE_NAME,
     Raffle,
     RaffleKey,
@@ -34,7 +42,17 @@ from tests.unit.core.raffle.group import (
     replay_ticket,
 )
 
-DRAW_MS = 60_000
+RESERVED_MS = 1_000_000
+
+DRAW_DELAY = GroupConfig(
+    "raffle.draw.delay.ms",
+    ValueRule(INT, 1),
+    default="60000",
+    documentation="How long after the last ticket the draw is.",
+)
+
+event = partial(Event, TYPE_NAME)
+"""Makes an event of a raffle."""
 
 
 class BuyTicket(Struct, frozen=True):
@@ -50,11 +68,29 @@ class DescribeRaffle(Struct, frozen=True):
     group_id: str
 
 
+def arm_draw(state: ShardState, group_id: str, now: Instant) -> None:
+    delay_ms = DRAW_DELAY.number(state.config, state.group_configs.get(group_id))
+    state.deadlines.set((DRAW, group_id, ""), now.monotonic_ms + delay_ms)
+
+
+def reserve(state: ShardState, group_id: str, number: int, now: Instant) -> None:
+    key = (RESERVED, group_id, PRIZES_ID, number)
+    state.deadlines.set(key, now.monotonic_ms + RESERVED_MS)
+
+
+class Shuffles(Struct):
+    """Soft state: the raffles whose tickets are being shuffled."""
+
+    under_way: set[str] = field(default_factory=set)
+
+
 def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Instant) -> Outcome:
     group = state.groups.get(request.group_id) or Raffle(request.group_id)
     assert isinstance(group, Raffle)
     epoch = group.epoch + 1
-    state.deadlines.set((DRAW, request.group_id, ""), now.monotonic_ms + DRAW_MS)
+    state.soft[TYPE_NAME].under_way.add(request.group_id)
+    arm_draw(state, request.group_id, now)
+    reserve(state, request.group_id, epoch, now)
     return Outcome(
         records=[
             Record(
@@ -65,9 +101,27 @@ def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Ins
         ],
         replies=[(context.token, epoch)],
         gate=request.group_id,
-        events=[Event(EventKind.MEMBER_JOINED, request.group_id, request.member_id, epoch)],
+        events=[
+            event(EventKind.MEMBER_JOINED, request.group_id, request.member_id, epoch),
+            # A detail of the same name as in the events of classic groups.
+            event(
+                EventKind.GROUP_EPOCH_BUMPED,
+                request.group_id,
+                epoch=epoch,
+                cause="a ticket was sold",
+                details={"protocol": "paper"},
+            ),
+        ],
         tasks=[Task("raffle-shuffle", request.group_id, lambda: epoch)],
     )
+
+
+def lapse(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
+    """A prize was reserved for long enough."""
+    _, group_id, _, number = key
+    members = raffle_of(state, group_id).members.values()
+    late = [one.member_id for one in members if one.number == number]
+    return Outcome(records=[Record(TicketKey(group_id, member_id)) for member_id in late])
 
 
 def describe(
@@ -78,23 +132,39 @@ def describe(
     return Outcome(replies=[(context.token, shown)], gate=request.group_id)
 
 
+def is_present(
+    state: ShardState,
+    group: Raffle,
+    context: RequestContext,
+    request: HeartbeatRequest,
+    now: Instant,
+) -> Outcome:
+    """The Heartbeat of the classic protocol, from somebody with a ticket."""
+    known = request.member_id in group.members
+    code = ErrorCode.NONE if known else ErrorCode.UNKNOWN_MEMBER_ID
+    return Outcome(replies=[(context.token, HeartbeatReply(code))], gate=group.group_id)
+
+
 def draw(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     """Draws: all tickets go."""
     group = raffle_of(state, key[1])
     return Outcome(
         records=[Record(TicketKey(group.group_id, member_id)) for member_id in group.members],
-        events=[Event(EventKind.REBALANCE_COMPLETED, group.group_id)],
+        events=[event(EventKind.REBALANCE_COMPLETED, group.group_id)],
     )
 
 
 def shuffled(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
+    state.soft[TYPE_NAME].under_way.discard(task.group_id)
     return Outcome(records=[Record(RaffleKey(task.group_id), RaffleValue(result + 1))])
 
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
     for group in state.groups.values():
         if isinstance(group, Raffle):
-            state.deadlines.set((DRAW, group.group_id, ""), now.monotonic_ms + DRAW_MS)
+            arm_draw(state, group.group_id, now)
+            for ticket in group.members.values():
+                reserve(state, group.group_id, ticket.number, now)
     return Outcome()
 
 
@@ -116,6 +186,7 @@ def inspect(
         "epoch": group.epoch,
         "members": [{"member_id": one.member_id} for one in group.members.values()],
         "blocked": [wait("the draw is still to come", "", left_ms)],
+        "shuffling": group.group_id in state.soft[TYPE_NAME].under_way,
     }
 
 
@@ -127,6 +198,26 @@ def identify(group: Raffle, member_id: str) -> MemberIdentity:
 def places(group: Raffle, member_id: str) -> list[Holding]:
     """The number is a partition of the topic "prizes"."""
     return [("prizes", [group.members[member_id].number])]
+
+
+class Sold(Struct, frozen=True):
+    """A position: as far in a prize's partition as its number says."""
+
+    offset: int
+    commit_timestamp_ms: int
+
+
+def positions(state: ShardState, store: OffsetStore, group: Raffle) -> dict[str, dict[int, Sold]]:
+    numbers = (ticket.number for ticket in group.members.values())
+    return {"prizes": {number: Sold(number, 1000) for number in numbers}}
+
+
+def session(state: ShardState, group: Raffle, member_id: str) -> tuple[DeadlineKey, int] | None:
+    """Whoever has a ticket and is heard of puts the draw off."""
+    if member_id not in group.members:
+        return None
+    delay_ms = DRAW_DELAY.number(state.config, state.group_configs.get(group.group_id))
+    return (DRAW, group.group_id, ""), delay_ms
 
 
 def bought(before: Any, key: TicketKey, value: TicketValue | None) -> Iterator[LoggedEvent]:
@@ -142,11 +233,15 @@ def problems(group: Raffle) -> Iterator[str]:
 RAFFLE = GroupType(
     name=TYPE_NAME,
     group_key=RaffleKey,
+    configs=(DRAW_DELAY,),
+    soft_state=Shuffles,
     states=("Empty", "Open"),
     meters=(Meter("raffle_draw", EventKind.REBALANCE_COMPLETED, "Draws of raffles"),),
     requests={BuyTicket: buy, DescribeRaffle: describe},
+    hosted={HeartbeatRequest: is_present},
     replay={RaffleKey: replay_raffle, TicketKey: replay_ticket},
-    deadlines={DRAW: draw},
+    deadlines={DRAW: draw, RESERVED: lapse},
+    session=session,
     tasks={"raffle-shuffle": shuffled},
     on_loaded=on_loaded,
     on_metadata=on_metadata,
@@ -154,6 +249,7 @@ RAFFLE = GroupType(
     inspect=inspect,
     identify=identify,
     places=places,
+    positions=positions,
     logged={TicketKey: bought},
     epochs={RaffleKey: ("raffle epoch", "epoch")},
     group_problems=problems,
