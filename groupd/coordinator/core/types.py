@@ -296,22 +296,28 @@ class Steady(Protocol):
 
 
 class Outcome(Struct):
-    """What an input leads to.
+    """What an input leads to. Each field says when it may be acted on.
 
-    `records`: atomic, in order. `replay`: apply the records to memory at once (False where the
-    handler has already changed a classic group itself). `replies` wait until the records are
-    durable; without records, until the pending records of group `gate` are ("*" = of the whole
-    shard, None = do not wait). `urgent`: replies that wait for nothing (answers to other,
-    parked requests that rest on no new record).
-    `transaction`: (producer id, epoch) when the records belong into a transactional batch of that
-    producer.
+    records     At once: they are applied to memory and put into the journal, in this order and
+                together. With `atomic` False they may end up in several batches: there may be more
+                of them than fit into one, and each stands for itself. Records that do not fit are
+                refused, and then nothing of the outcome happens but `urgent` and `completion`.
+    transaction (producer id, epoch) if the records belong into a transactional batch.
+    replies     Once the records are durable; without records, once those are that the group `gate`
+                has pending. `gate` "*": those of the whole shard; None: at once. If the records are
+                lost, the requests are refused instead.
+    urgent      At once: answers to other, parked requests that rest on no new record.
+    events      Once the records are applied. They are facts for people and counters; nothing waits
+                for them.
+    tasks       Once the records are applied. The result is an input (`task_done`).
+    completion  Once the records are durable or lost: then it is an input (`appended`).
+    steady      Only without records: the same request has the same reply while the lease holds.
     """
 
     records: list[Record] = field(default_factory=list)
     replies: list[tuple[RequestToken, Any]] = field(default_factory=list)
     urgent: list[tuple[RequestToken, Any]] = field(default_factory=list)
     gate: str | None = None
-    replay: bool = True
     atomic: bool = True
     events: list[Event] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)

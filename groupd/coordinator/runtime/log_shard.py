@@ -225,8 +225,8 @@ class LogShard(Generic[M]):
             return
         if outcome.urgent:
             answer_all(outcome.urgent)
-        # A handler that has not changed memory itself has done nothing if nothing was written.
-        if written or not outcome.replay:
+        # Nothing has happened if nothing was written.
+        if written:
             if outcome.events:
                 self._parts.on_events(self.partition, outcome.events)
             for task in outcome.tasks:
@@ -255,11 +255,10 @@ class LogShard(Generic[M]):
         last = len(parts) - 1
         for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
             try:
-                if outcome.replay:
-                    offset = self._journal.next_offset
-                    self.machine.replay_all(part, count(offset), outcome.transaction)
-                    if outcome.transaction is not None:
-                        self.in_transaction(outcome.transaction, offset, len(part))
+                offset = self._journal.next_offset
+                self.machine.replay_all(part, count(offset), outcome.transaction)
+                if outcome.transaction is not None:
+                    self.in_transaction(outcome.transaction, offset, len(part))
                 self._journal.accept(
                     raw,
                     outcome.replies if index == last else (),

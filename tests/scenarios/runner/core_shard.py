@@ -160,10 +160,7 @@ class CoreShard:
         if outcome.records:
             if outcome.transaction is not None:
                 self._writers |= dict.fromkeys(map(id, outcome.records), outcome.transaction[0])
-            if outcome.replay:
-                self._replay(outcome.records)
-            else:
-                self.log += outcome.records
+            self._replay(outcome.records)
             self.written += outcome.records
             self._pending.append(
                 _Append(outcome.records, list(outcome.replies), outcome.completion)

@@ -284,6 +284,7 @@ def test_a_heartbeat_of_a_group_that_has_become_a_classic_one_is_answered() -> N
     group, creation = lookup.find_or_create(shard.state, GROUP, "", shard.now)
     assert creation is not None
     assert creation.previous is not None
+    shard.state.groups[GROUP] = group  # as the replay of its record does
     shard.advance(target_limits.PATIENCE_MS)
     (reply,) = shard.answers()
     assert reply.error is ErrorCode.GROUP_ID_NOT_FOUND

@@ -123,9 +123,8 @@ class Bench:
             self._refuse(outcome, token)
             return
         if outcome.records:
-            if outcome.replay:
-                for record in outcome.records:
-                    self.shard.replay(record, AppliedAt(len(self.log)))
+            for record in outcome.records:
+                self.shard.replay(record, AppliedAt(len(self.log)))
             self.pending.append((outcome, outcome.records))
         elif outcome.gate is not None and self.pending:
             self.pending[-1][0].replies.extend(outcome.replies)

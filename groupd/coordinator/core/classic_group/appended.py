@@ -31,8 +31,12 @@ def appended(
     assert completion.owner == OWNER
     done: GroupCreated | LeaderSynced | StaticReplaced = completion.data
     group = done.group
-    if state.groups.get(group.group_id) is not group or group.state is State.DEAD:
-        return Outcome(replay=False)
+    # A group whose record was refused has never been there.
+    present = state.groups.get(group.group_id)
+    if isinstance(done, GroupCreated) and error is not None and present is done.previous:
+        present = group
+    if present is not group or group.state is State.DEAD:
+        return Outcome()
     op = GroupOperation(state, group, now)
     if isinstance(done, LeaderSynced):
         sync.finish(op, done, error)
@@ -51,8 +55,8 @@ def _uncreate(op: GroupOperation, done: GroupCreated, error: AppendError) -> Non
         op.answer_sync(member, SyncGroupReply(error.code))
     cancel_timers(op.state, group)
     group.transition(State.DEAD, op.now.wall_ms)
-    if done.previous is None:
-        del groups[group.group_id]
-    else:
+    if done.previous is not None:
         groups[group.group_id] = done.previous
+    else:
+        groups.pop(group.group_id, None)
     op.event(EventKind.GROUP_DELETED, cause=f"its record was not written: {error.code.name}")

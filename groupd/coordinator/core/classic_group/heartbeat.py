@@ -25,8 +25,8 @@ def handle(
         code = _beat(state, request, now)
     except ApiError as error:
         reply = answers.heartbeat_failure(request, error)
-        return Outcome(replay=False, replies=[(context.token, reply)])
-    outcome = Outcome(replay=False, replies=[(context.token, answers.heartbeat(code))])
+        return Outcome(replies=[(context.token, reply)])
+    outcome = Outcome(replies=[(context.token, answers.heartbeat(code))])
     outcome.steady = ClassicHeartbeatLease.of(state, request)
     return outcome
 

@@ -31,12 +31,12 @@ def handle(
     """Never raises ApiError: every answer, also an error, is in the outcome."""
     if refuses_classic_join(state, request.group_id):
         reply = JoinGroupReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        return Outcome(replay=False, replies=[(context.token, reply)])
+        return Outcome(replies=[(context.token, reply)])
     try:
         group, creation = find_or_create(state, request.group_id, request.member_id, now)
     except ApiError as error:
         reply = answers.join_refusal(request, error)
-        return Outcome(replay=False, replies=[(context.token, reply)])
+        return Outcome(replies=[(context.token, reply)])
     op = GroupOperation(state, group, now)
     try:
         answer = _decide(op, context, request)
@@ -49,7 +49,8 @@ def handle(
         waiting.append((context.token, answer))
     if creation is not None:
         op.event(EventKind.GROUP_CREATED, cause="JoinGroup")
-        outcome.records.extend(creation.records)
+        outcome.records.extend(creation.tombstones)
+        op.write(creation.record)
         outcome.completion = Completion(OWNER, GroupCreated(group, creation.previous))
     return outcome
 

@@ -30,11 +30,11 @@ def handle(
         group = require_classic(state, request.group_id)
     except ApiError as error:
         reply = LeaveGroupReply(members=tuple(_left(e, error.code) for e in request.members))
-        return Outcome(replay=False, replies=[(context.token, reply)])
+        return Outcome(replies=[(context.token, reply)])
     if group.state is State.DEAD:
         dead = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         reply = answers.leave_failure(request, dead)
-        return Outcome(replay=False, replies=[(context.token, reply)])
+        return Outcome(replies=[(context.token, reply)])
     op = GroupOperation(state, group, now)
     left = tuple(_left(entry, _leave(op, context, entry)) for entry in request.members)
     gone = [entry.member_id for entry in left if entry.error is ErrorCode.NONE]

@@ -21,11 +21,13 @@ from groupd.protocol.records.schema import Record
 
 
 class Creation(Struct, frozen=True):
-    """A group made for a Join: `previous` is the empty consumer group it replaces, if any."""
+    """A group made for a Join, which is in the shard once its `record` is replayed: `previous` is
+    the empty consumer group that it replaces, if any, and `tombstones` are the end of that."""
 
     group: ClassicGroup
     previous: Group | None
-    records: tuple[Record, ...]
+    tombstones: tuple[Record, ...]
+    record: Record
 
 
 def require_classic(state: ShardState, group_id: str) -> ClassicGroup:
@@ -61,5 +63,4 @@ def find_or_create(
     if found is not None:
         tombstones = tuple(found.tombstones())
         found.cancel_deadlines(state.deadlines)
-    state.groups[group_id] = group
-    return group, Creation(group, found, (*tombstones, group_record(group)))
+    return group, Creation(group, found, tombstones, group_record(group))

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from groupd.coordinator.core.classic_group.changed_groups import changed_groups
 from groupd.coordinator.core.classic_group.group import SESSION, TYPE_NAME, ClassicGroup
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.departures import identity
@@ -20,6 +21,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestToken
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.protocol.records.schema import Record
 
 JOIN = "classic-join"
 SYNC = "classic-sync"
@@ -37,7 +39,12 @@ class GroupOperation:
         self.state = state
         self.group = group
         self.now = now
-        self.outcome = Outcome(replay=False)
+        self.outcome = Outcome()
+
+    def write(self, record: Record) -> None:
+        """`record` says what the group is by now, or will be once it is durable."""
+        self.outcome.records.append(record)
+        changed_groups(self.state).note(record, self.group)
 
     def arm_session(self, member_id: str, timeout_ms: int) -> None:
         arm_session(self.state, self.group, member_id, timeout_ms, self.now)

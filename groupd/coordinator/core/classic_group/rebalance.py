@@ -124,7 +124,7 @@ def complete_join(op: GroupOperation) -> None:
         protocol=group.protocol_name or "",
     )
     if not group.members:
-        op.outcome.records.append(group_record(group))
+        op.write(group_record(group))
         return
     _start_sync_phase(op)
 

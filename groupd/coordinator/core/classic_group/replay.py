@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from groupd.coordinator.core.classic_group.changed_groups import changed_groups
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.classic_group.operation import cancel_timers
@@ -62,8 +63,13 @@ def group_metadata(
     state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None
 ) -> None:
     """Apply a GroupMetadata record. A value replaces whatever has the id, a tombstone removes it
-    (of any type). Timers of a classic group that goes are cancelled."""
+    (of any type). Timers of a classic group that goes are cancelled. The record of a handler that
+    has changed the group itself finds that group (`changed_groups`)."""
     group_id = key.group
+    changed = None if value is None else changed_groups(state).take(value)
+    if changed is not None:
+        state.groups[group_id] = changed
+        return
     before = state.groups.pop(group_id, None)
     if isinstance(before, ClassicGroup):
         cancel_timers(state, before)

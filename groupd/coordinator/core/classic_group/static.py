@@ -53,7 +53,7 @@ def replace(
     elif group.state is State.STABLE and group.vote() == group.protocol_name:
         # The new process may subscribe to other topics; a reload would see that as well.
         group.refresh_subscription()
-        op.outcome.records.append(group_record(group))
+        op.write(group_record(group))
         member.unwritten += (before,)
         done = StaticReplaced(group, member, context.token, context.api_version)
         op.outcome.completion = Completion(OWNER, done)

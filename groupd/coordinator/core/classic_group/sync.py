@@ -39,7 +39,7 @@ def handle(
         member = _check(group, request)
     except ApiError as error:
         reply = answers.sync_failure(request, error)
-        return Outcome(replay=False, replies=[(context.token, reply)])
+        return Outcome(replies=[(context.token, reply)])
     op = GroupOperation(state, group, now)
     op.synced(member.member_id)
     if group.state is State.STABLE:
@@ -78,7 +78,7 @@ def _assign(op: GroupOperation, request: SyncGroupRequest) -> None:
     sent = {entry.member_id: entry.assignment for entry in request.assignments}
     assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
     group.assigning_generation = group.generation
-    op.outcome.records.append(group_record(group, assignments))
+    op.write(group_record(group, assignments))
     done = LeaderSynced(group, group.generation, assignments)
     op.outcome.completion = Completion(OWNER, done)
 

@@ -37,7 +37,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     group = state.groups.get(group_id)
     stale = key in state.deadlines
     if stale or not isinstance(group, ClassicGroup) or group.state is State.DEAD:
-        return Outcome(replay=False)
+        return Outcome()
     op = GroupOperation(state, group, now)
     if kind == SESSION:
         _session(op, member_id)
@@ -101,7 +101,7 @@ def on_loaded(state: ShardState, now: Instant) -> Outcome:
     """All records are replayed: every member gets a full session; a group that is larger than
     `group.max.size` rebalances, which lets only that many join again. So does one whose members
     have no leader: it came from a consumer group and had not finished its first rebalance."""
-    outcome = Outcome(replay=False)
+    outcome = Outcome()
     for group in _classic_groups(state):
         op = GroupOperation(state, group, now)
         for member in group.members.values():
@@ -118,7 +118,7 @@ def unload(state: ShardState) -> Outcome:
     """The shard goes elsewhere: parked requests are told NOT_COORDINATOR, timers stop and every
     group is Dead for callbacks that come late."""
     gone = ErrorCode.NOT_COORDINATOR
-    outcome = Outcome(replay=False)
+    outcome = Outcome()
     for group in _classic_groups(state):
         for member in group.sorted_members():
             if (token := group.take_join(member)) is not None:

@@ -14,6 +14,7 @@ from groupd.coordinator.core.classic_group import (
     timers,
 )
 from groupd.coordinator.core.classic_group.appended import appended
+from groupd.coordinator.core.classic_group.changed_groups import ChangedGroups
 from groupd.coordinator.core.classic_group.group import SESSION, TYPE_NAME, ClassicGroup
 from groupd.coordinator.core.classic_group.operation import JOIN, OWNER, SYNC
 from groupd.coordinator.core.group_type import GroupType, Meter
@@ -31,6 +32,7 @@ CLASSIC = GroupType(
     name=TYPE_NAME,
     group_key=GroupMetadataKey,
     simple_group=ClassicGroup.simple,
+    soft_state=ChangedGroups,
     states=("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty"),
     meters=(
         Meter(

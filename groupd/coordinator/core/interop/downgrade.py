@@ -20,6 +20,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.classic_group import appended as classic_appended
 from groupd.coordinator.core.classic_group import rebalance
+from groupd.coordinator.core.classic_group.changed_groups import changed_groups
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.classic_group.operation import OWNER as CLASSIC_OWNER
@@ -141,9 +142,10 @@ def install(
     leader_id = classic.leader_id
     if rebalances:
         classic.leader_id = None
-    outcome.records += [*tombstones, group_record(classic)]
+    record = group_record(classic)
+    outcome.records += [*tombstones, record]
+    changed_groups(state).note(record, classic)
     classic.leader_id = leader_id
-    outcome.replay = False
     outcome.completion = Completion(OWNER, Downgraded(classic, group))
     outcome.events.append(
         Event(
@@ -157,7 +159,6 @@ def install(
     )
     for member_id in group.members:
         cancel_member(state.deadlines, group.group_id, member_id)
-    state.groups[group.group_id] = classic
     op = GroupOperation(state, classic, now)
     for member in classic.members.values():
         op.arm_member(member)
