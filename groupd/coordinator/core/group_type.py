@@ -28,6 +28,7 @@ from groupd.coordinator.core.types import (
     EventKind,
     Instant,
     Outcome,
+    OutsideCall,
     RequestContext,
     Task,
 )
@@ -153,7 +154,8 @@ def _no_problems(group: Any) -> Iterator[str]:
 class GroupType(Struct, frozen=True, kw_only=True):
     """One group type. A function that is given a group gets one of this type, and `state` is that
     of the group's shard. A field with a default may be left out. Keys of `requests`, `replay`,
-    `deadlines`, `tasks` and `completions`, and the names of `configs`, are the type's alone.
+    `deadlines`, `tasks`, `answers` and `completions`, and the names of `configs`, are the type's
+    alone.
 
     What it is:
         name        The type as ListGroups v5 spells it (KIP-848), "consumer" for example; events
@@ -183,6 +185,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
         session     (state, group, member id) -> the deadline that every sign of life of the member
                     puts off, and for how many ms; None for a member that has none.
         tasks       `Task.kind` -> what happens with the result, an Exception if the task failed.
+        answers     `OutsideCall.whom` -> what happens with the answer, an Exception if the call
+                    failed.
         completions `Completion.owner` -> what happens once the records of the outcome are durable
                     (None) or have failed (AppendError).
         on_loaded   The log is replayed: it sets the deadlines. Its outcome has nothing but events.
@@ -230,6 +234,9 @@ class GroupType(Struct, frozen=True, kw_only=True):
     )
     session: Callable[[ShardState, Any, str], tuple[DeadlineKey, int] | None] = _no_session
     tasks: Mapping[str, Callable[[ShardState, Task, Any, Instant], Outcome]] = field(
+        default_factory=dict
+    )
+    answers: Mapping[str, Callable[[ShardState, OutsideCall, Any, Instant], Outcome]] = field(
         default_factory=dict
     )
     completions: Mapping[

@@ -28,6 +28,7 @@ from groupd.coordinator.core.types import (
     Completion,
     Instant,
     Outcome,
+    OutsideCall,
     RequestContext,
     Task,
 )
@@ -63,6 +64,7 @@ class GroupCoordinatorShard:
         self._deadlines = _merged(one.deadlines for one in self._types)
         self._tasks = _merged(one.tasks for one in self._types)
         self._completions = _merged(one.completions for one in self._types)
+        self._answers = _merged(one.answers for one in self._types)
 
     # Inputs -------------------------------------------------------------------------------
 
@@ -85,6 +87,10 @@ class GroupCoordinatorShard:
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """`result` is an Exception when the task failed."""
         return self._tasks[task.kind](self.state, task, result, now)
+
+    def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
+        """`answer` is an Exception when the call failed."""
+        return self._answers[call.whom](self.state, call, answer, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
         """A new image: groups refresh at their next heartbeat, offsets of deleted topics go."""

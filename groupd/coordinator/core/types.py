@@ -276,6 +276,16 @@ class Completion(Struct, frozen=True):
     data: Any = None
 
 
+class OutsideCall(Struct, frozen=True):
+    """A question to somebody outside of the shard: another coordinator, the topics. `whom`: who
+    answers; `data` is for the handler of the answer."""
+
+    whom: str
+    group_id: str
+    request: Any
+    data: Any = None
+
+
 class Task(Struct, frozen=True):
     """Slow pure work: the shell goes through `steps()`, between other requests, and feeds the
     result to `shard.task_done(task, result, now)`; `result` is an Exception when a step raised."""
@@ -310,6 +320,8 @@ class Outcome(Struct):
     events      Once the records are applied. They are facts for people and counters; nothing waits
                 for them.
     tasks       Once the records are applied. The result is an input (`task_done`).
+    calls       As `replies`; if the records are lost nobody is asked. The answer, or the Exception
+                that came instead, is an input (`answered`), unless the shard was loaded anew.
     completion  Once the records are durable or lost: then it is an input (`appended`).
     steady      Only without records: the same request has the same reply while the lease holds.
     """
@@ -321,6 +333,7 @@ class Outcome(Struct):
     atomic: bool = True
     events: list[Event] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
+    calls: list[OutsideCall] = field(default_factory=list)
     completion: Completion | None = None
     steady: Steady | None = None
     transaction: tuple[int, int] | None = None

@@ -131,6 +131,7 @@ class Broker:
         self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
         self._deleted: deque[tuple[str, bytes]] = deque(maxlen=DELETED_TOPICS_MAX)
         self._around = self._surroundings()
+        self.calls = self._around.parts.calls
         partitions = range(config.offsets_topic_num_partitions)
         self.shards: list[ShardRuntime] = []
         """The shards of this process, by partition. The list itself stays the same."""
@@ -139,9 +140,7 @@ class Broker:
         if ownership is None:
             for partition in partitions:
                 self.take(partition)
-        self.expiry = ProducerExpiry(
-            config, clock, lambda: [shard.producers for shard in self.shards]
-        )
+        self.expiry = ProducerExpiry(config, clock, lambda: [one.producers for one in self.shards])
 
     def take(self, partition: int, owned: OwnedUnit | None = None) -> ShardRuntime:
         """A shard that this process serves from now on; it is not loaded yet."""
@@ -210,6 +209,7 @@ class Broker:
         self.started = False
         await self.expiry.close()
         self._held_back.close()
+        self.calls.close()
         for shard in self.shards:
             shard.close()
         for shard in self.shards:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from groupd.coordinator.core.types import Completion
+from groupd.coordinator.core.types import Completion, OutsideCall
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.waiting import Replies, Waiter
 from groupd.protocol.records.batch import TRANSACTIONAL
@@ -64,6 +64,7 @@ class JournalBatch(Struct):
     size_bytes: int = BATCH_OVERHEAD_BYTES
     replies: list[tuple[Waiter, Any]] = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
+    calls: list[OutsideCall] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
     producer: tuple[int, int] | None = None
     """(id, epoch) of the producer whose transaction the batch belongs to."""
@@ -165,8 +166,8 @@ class Journal:
         self.next_offset += 1
         self._gate(batch, groups)
 
-    def park(self, gate: str, replies: Replies) -> bool:
-        """Let `replies` wait for the pending records of `gate`; False if there are none."""
+    def park(self, gate: str, replies: Replies, calls: Sequence[OutsideCall] = ()) -> bool:
+        """Let these wait for the pending records of `gate`; False if there are none."""
         if gate == WHOLE_SHARD:
             pending = self._open or self._in_flight
             batch = pending[-1] if pending else None
@@ -175,6 +176,7 @@ class Journal:
         if batch is None:
             return False
         batch.replies += replies
+        batch.calls += calls
         return True
 
     def take(self, wall_ms: int) -> list[TakenBatch]:

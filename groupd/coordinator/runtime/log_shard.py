@@ -28,12 +28,14 @@ from groupd.coordinator.core.types import (
     AppendError,
     Completion,
     Outcome,
+    OutsideCall,
     RequestContext,
     Task,
 )
 from groupd.coordinator.runtime.clock import Alarm, elapsed_ns
 from groupd.coordinator.runtime.journal import (
     BATCH_OVERHEAD_BYTES,
+    WHOLE_SHARD,
     EncodedWrite,
     Journal,
     RecordsTooLarge,
@@ -42,7 +44,7 @@ from groupd.coordinator.runtime.machine import LoadedMachine, M
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
-from groupd.coordinator.runtime.waiting import Replies, Waiter, answer_all, refuse
+from groupd.coordinator.runtime.waiting import Waiter, answer_all, refuse
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import Append, LogError
 
@@ -56,8 +58,7 @@ this time. So what a lone consumer's first heartbeat and its target lead to is o
 class LogShard(Generic[M]):
     """Also a `writer.Source`. A subclass says how the machine is made from its log (`read_log`)."""
 
-    kind = "shard"
-    """In messages."""
+    kind = "shard"  # in messages
 
     def __init__(
         self,
@@ -124,8 +125,7 @@ class LogShard(Generic[M]):
         """The shard has been loaded."""
 
     async def load_first(self, opened: Any = None) -> None:
-        """The load at the start; if it fails it is tried again later. `opened`: the log, if it is
-        open already."""
+        """The load at the start; if it fails it is tried again later. `opened`: see `read_log`."""
         await self._reload.load_first(partial(self.load, opened))
 
     def close(self) -> None:
@@ -158,8 +158,7 @@ class LogShard(Generic[M]):
         return waiter
 
     def drop(self) -> None:
-        """Refuse everything at once, also what waits to become durable: another node may have the
-        shard."""
+        """Refuse everything at once, also what is not durable: another node may have the shard."""
         self.close()
         self._lose_writes(ErrorCode.NOT_COORDINATOR)
 
@@ -182,7 +181,8 @@ class LogShard(Generic[M]):
         except ApiError as error:
             # A refusal too may rest on what is not durable yet: a group that is just going.
             reply = waiter.failure(request, error.code, error.message)
-            self._answer_gated(getattr(request, "group_id", None), [(waiter, reply)])
+            gate = getattr(request, "group_id", None)
+            self._answer_gated(Outcome(replies=[(waiter, reply)], gate=gate))
         except Exception:
             # A bug of ours: nothing was written; the input is what a developer needs.
             log.exception("request failed", shard=self.partition, request=request)
@@ -216,8 +216,8 @@ class LogShard(Generic[M]):
         if outcome.records:
             written = self._write(outcome, waiter)
         else:
-            if outcome.replies:
-                self._answer_gated(outcome.gate, outcome.replies)
+            if outcome.replies or outcome.calls:
+                self._answer_gated(outcome)
             if outcome.completion is not None:
                 self._complete(outcome.completion, None)
         if self.state is not CoordinatorState.ACTIVE:
@@ -225,8 +225,7 @@ class LogShard(Generic[M]):
             return
         if outcome.urgent:
             answer_all(outcome.urgent)
-        # Nothing has happened if nothing was written.
-        if written:
+        if written:  # otherwise nothing has happened
             if outcome.events:
                 self._parts.on_events(self.partition, outcome.events)
             for task in outcome.tasks:
@@ -272,11 +271,12 @@ class LogShard(Generic[M]):
                 self._fail(ErrorCode.NOT_COORDINATOR)
                 self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
                 return False
-        if outcome.replies or outcome.completion is not None:
+        if outcome.calls:
+            self._journal.park(WHOLE_SHARD, (), outcome.calls)
+        answers = outcome.replies or outcome.calls or outcome.completion is not None
+        if answers or waiter is None:
             self._writer.mark(self)
             self._commit_timeout.arm()
-        elif waiter is None:
-            self._writer.mark(self)
         else:
             self._unhurried.at_latest(now_ms + LINGER_MS)
         return True
@@ -301,13 +301,24 @@ class LogShard(Generic[M]):
     def _complete(self, completion: Completion, error: AppendError | None) -> None:
         self.input(partial(self.machine.appended, completion, error, self.clock.now()))
 
-    def _answer_gated(self, gate: str | None, replies: Replies) -> None:
-        """Answer once the pending records of `gate` are durable; at once if there are none."""
-        if gate is None or not self._journal.park(gate, replies):
+    def _answer_gated(self, outcome: Outcome) -> None:
+        """Answer, and ask, once the pending records of its gate are durable, or at once."""
+        gate, replies, calls = outcome.gate, outcome.replies, outcome.calls
+        if gate is None or not self._journal.park(gate, replies, calls):
             answer_all(replies)
+            if calls:
+                self._ask(calls)
         else:
             self._writer.mark(self)
             self._commit_timeout.arm()
+
+    def _ask(self, calls: Sequence[OutsideCall]) -> None:
+        for call in calls:
+            self._parts.calls.ask(call, partial(self._answered, self.machine, call))
+
+    def _answered(self, machine: M, call: OutsideCall, answer: Any) -> None:
+        if machine is self.machine:
+            self.input(lambda: machine.answered(call, answer, self.clock.now()))
 
     def _task_done(self, machine: M, task: Task, result: Any) -> None:
         if machine is self.machine:
@@ -339,6 +350,8 @@ class LogShard(Generic[M]):
         self.on_durable()
         for batch in settled:
             answer_all(batch.replies)
+            if batch.calls:
+                self._ask(batch.calls)
             for completion in batch.completions:
                 self._complete(completion, None)
         self._parts.on_progress(self.partition)
@@ -372,12 +385,10 @@ class LogShard(Generic[M]):
 
     def _lose_writes(self, code: ErrorCode) -> None:
         """What is not durable yet never will be: refuse the requests that wait for it."""
-        now = self.clock.now()
+        now, error = self.clock.now(), AppendError(code)
         for batch in self._journal.failed():
             for completion in batch.completions:
-                self._last_answers(
-                    partial(self.machine.appended, completion, AppendError(code), now)
-                )
+                self._last_answers(partial(self.machine.appended, completion, error, now))
             refuse(batch.replies, code)
         self._tell_written()
 

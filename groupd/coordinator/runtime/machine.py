@@ -13,6 +13,7 @@ from groupd.coordinator.core.types import (
     Completion,
     Instant,
     Outcome,
+    OutsideCall,
     RequestContext,
     Task,
 )
@@ -33,6 +34,10 @@ class Machine(Protocol):
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """The result of a task, or the Exception that ended it."""
+        ...
+
+    def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
+        """The answer to a call, or the Exception that came instead."""
         ...
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:

@@ -14,6 +14,7 @@ from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.outside_calls import OutsideCalls
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.runtime.writer import LogWriter
@@ -52,7 +53,7 @@ class RuntimeParts(Struct, frozen=True):
     """What all shards of a kind share. `on_progress(number)`: the high watermark of a shard has
     moved, or its state has changed. `may_answer()`: whether this node may answer from memory now.
     `on_events(number, events)`: facts that a machine tells. `processing`: how long requests took;
-    `work`: where tasks run."""
+    `work`: where tasks run; `calls`: whom a machine may ask."""
 
     writer: LogWriter
     clock: Clock
@@ -61,6 +62,7 @@ class RuntimeParts(Struct, frozen=True):
     on_events: Callable[[int, list[Event]], None] = _no_events
     processing: Durations = field(default_factory=Durations)
     work: LongWork = field(default_factory=LongWork)
+    calls: OutsideCalls = field(default_factory=OutsideCalls)
 
 
 class ShardSurroundings(Struct, frozen=True):

@@ -15,6 +15,7 @@ from groupd.coordinator.core.types import (
     Completion,
     Instant,
     Outcome,
+    OutsideCall,
     RequestContext,
     RequestToken,
     Task,
@@ -74,6 +75,9 @@ class TransactionMachine:
         return Outcome()
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
+        return Outcome()
+
+    def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
         return Outcome()
 
     def unload(self) -> Outcome:

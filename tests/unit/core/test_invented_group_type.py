@@ -4,6 +4,7 @@ without a change anywhere else."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from groupd.coordinator.core.queries import ListSomeGroups
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext, Task
+from groupd.coordinator.core.types import AppliedAt, Instant, OutsideCall, RequestContext, Task
 from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import LoggedGroupEvent
@@ -37,7 +38,9 @@ from groupd.coordinator.logtools.entries import entries_of
 from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.record_json import record_of
 from groupd.coordinator.logtools.replay_checks import ReplayChecks
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import Timeline
+from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatRequest, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
@@ -65,6 +68,7 @@ from groupd.protocol.messages.topics import (
 )
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
+from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore
 from tests.unit.admin.registry import registry_of
 from tests.unit.core.raffle.group import (
@@ -76,7 +80,7 @@ from tests.unit.core.raffle.group import (
     TicketKey,
 )
 from tests.unit.core.raffle.records import RECORDS
-from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
+from tests.unit.core.raffle.type import JURY, RAFFLE, BuyTicket, ClaimPrize, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
 from tests.unit.lag.test_watch import Bench as LagBench
 from tests.unit.runtime.harness import Bench, settle
@@ -209,6 +213,66 @@ async def test_it_is_measured(log: LoggedShard) -> None:
     assert f"{prefix}raffle_draw_count 1.0" in lines
     assert f"{prefix}group_completed_rebalance_count 0.0" in lines, "a rate of classic groups"
     assert 'groupd_events_total{kind="rebalance-completed"} 1.0' in lines
+    await bench.broker.close()
+
+
+async def ask_shard(bench: Bench, request: Any) -> list[Any]:
+    """The replies so far; a request of this type has no API and no route."""
+    replies: list[Any] = []
+    waiter = Callback(request, lambda *failed: failed[1], replies.append)
+    bench.broker.waiting.add(waiter)
+    bench.shard.handle(RequestContext(waiter, 0, "client"), request)
+    await settle()
+    return replies
+
+
+async def test_it_asks_somebody_else_once_its_records_are_durable() -> None:
+    bench = await Bench().start()
+    asked: list[tuple[Any, int]] = []
+    verdict: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def jury(call: OutsideCall) -> str:
+        asked.append((call.request, bench.shard.durable_offset))
+        return await verdict
+
+    assert await ask_shard(bench, BuyTicket("r", "m1")) == [1]
+    assert await ask_shard(bench, ClaimPrize("r", "m1")) == [None], "there is no jury yet"
+    bench.broker.calls.add(JURY, jury)
+    replies = await ask_shard(bench, ClaimPrize("r", "m1"))
+    assert replies == [], "the claim waits for the jury"
+    assert asked == [("m1", bench.shard.durable_offset)]
+    assert await ask_shard(bench, DescribeRaffle("r")) == [{"m1": 1}], "others do not"
+    verdict.set_result("a cow")
+    await settle()
+    assert replies == ["a cow"]
+    assert await ask_shard(bench, DescribeRaffle("r")) == [{}]
+    await bench.broker.close()
+
+
+@pytest.mark.parametrize("when", ["before it asks", "before the answer"])
+async def test_a_shard_that_is_loaded_anew_hears_no_answer(when: str) -> None:
+    bench = await Bench().start()
+    asked: list[str] = []
+    verdict: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def jury(call: OutsideCall) -> str:
+        asked.append(call.request)
+        return await verdict
+
+    bench.broker.calls.add(JURY, jury)
+    assert await ask_shard(bench, BuyTicket("r", "m1")) == [1]
+    if when == "before it asks":
+        bench.store.fail_next_append(LogUnavailable("scripted"))
+    await ask_shard(bench, ClaimPrize("r", "m1"))
+    assert asked == ([] if when == "before it asks" else ["m1"])
+    if when == "before the answer":
+        bench.store.fail_next_append(LogUnavailable("scripted"))
+        await ask_shard(bench, BuyTicket("r", "m2"))
+    verdict.set_result("a cow")
+    bench.clock.advance(1000)
+    await settle()
+    assert bench.shard.state is CoordinatorState.ACTIVE
+    assert await ask_shard(bench, DescribeRaffle("r")) == [{"m1": 1}]
     await bench.broker.close()
 
 

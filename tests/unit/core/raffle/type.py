@@ -22,7 +22,15 @@ from groupd.coordinator.core.group_type import (
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext, Task
+from groupd.coordinator.core.types import (
+    Event,
+    EventKind,
+    Instant,
+    Outcome,
+    OutsideCall,
+    RequestContext,
+    Task,
+)
 from groupd.coordinator.core.waiting import due_in, wait
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, HeartbeatRequest
@@ -51,12 +59,23 @@ DRAW_DELAY = GroupConfig(
     documentation="How long after the last ticket the draw is.",
 )
 
+JURY = "raffle-jury"
+"""Whom a raffle asks what a ticket has won."""
+
 event = partial(Event, TYPE_NAME)
 """Makes an event of a raffle."""
 
 
 class BuyTicket(Struct, frozen=True):
     """The request by which a member joins; answered with its number."""
+
+    group_id: str
+    member_id: str
+
+
+class ClaimPrize(Struct, frozen=True):
+    """Answered with the prize, once the jury has said what it is; the ticket is gone then. None:
+    there is no jury."""
 
     group_id: str
     member_id: str
@@ -113,6 +132,23 @@ def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Ins
             ),
         ],
         tasks=[Task("raffle-shuffle", request.group_id, lambda: epoch)],
+    )
+
+
+def claim(state: ShardState, context: RequestContext, request: ClaimPrize, now: Instant) -> Outcome:
+    """Counts the claim, and asks the jury once that is durable."""
+    epoch = raffle_of(state, request.group_id).epoch + 1
+    return Outcome(
+        records=[Record(RaffleKey(request.group_id), RaffleValue(epoch))],
+        calls=[OutsideCall(JURY, request.group_id, request.member_id, context.token)],
+    )
+
+
+def judged(state: ShardState, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
+    if isinstance(answer, Exception):
+        return Outcome(replies=[(call.data, None)], gate=call.group_id)
+    return Outcome(
+        records=[Record(TicketKey(call.group_id, call.request))], replies=[(call.data, answer)]
     )
 
 
@@ -237,12 +273,13 @@ RAFFLE = GroupType(
     soft_state=Shuffles,
     states=("Empty", "Open"),
     meters=(Meter("raffle_draw", EventKind.REBALANCE_COMPLETED, "Draws of raffles"),),
-    requests={BuyTicket: buy, DescribeRaffle: describe},
+    requests={BuyTicket: buy, ClaimPrize: claim, DescribeRaffle: describe},
     hosted={HeartbeatRequest: is_present},
     replay={RaffleKey: replay_raffle, TicketKey: replay_ticket},
     deadlines={DRAW: draw, RESERVED: lapse},
     session=session,
     tasks={"raffle-shuffle": shuffled},
+    answers={JURY: judged},
     on_loaded=on_loaded,
     on_metadata=on_metadata,
     unload=unload,
