@@ -145,8 +145,8 @@ class Arena:
             row.after, row.back_s = back_to(pids, int(row.before * BACK_WITHIN), BACK_S)
 
     def _changes(self, before: dict[str, object]) -> list[str]:
-        """What has changed in the cluster. A node that was fenced shows it only after a while, so
-        this waits a little."""
+        """What has changed in the cluster. It waits a little, because a node that was fenced does
+        not notice it at once."""
         began = time.monotonic()
         while True:
             now = self._running.leases()

@@ -62,7 +62,7 @@ WAYS: dict[str, tuple[Ask, Ask]] = {
 
 @pytest.fixture(params=list(KINDS))
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What is stopped; further nodes need a database."""
+    """The daemon to be stopped. With further nodes it needs a database."""
     if request.param == "workers":
         server: PostgresServer = request.getfixturevalue("postgres")
         monkeypatch.setenv("GROUPD_STORE", server.url(server.emptied_database()))

@@ -16,6 +16,7 @@ an error while one request is answered does not keep the others from their answe
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -55,7 +56,7 @@ LINGER_MS = 50
 this time. So what a lone consumer's first heartbeat and its target lead to is one group commit."""
 
 
-class LogShard(Generic[M]):
+class LogShard(ABC, Generic[M]):
     """Also a `writer.Source`. A subclass says how the machine is made from its log (`read_log`)."""
 
     kind = "shard"  # in messages
@@ -94,10 +95,9 @@ class LogShard(Generic[M]):
 
     # Loading ------------------------------------------------------------------------------
 
+    @abstractmethod
     async def read_log(self, opened: Any) -> LoadedMachine[M]:
-        """A machine made from the log. `opened`: the log, if it is open already. Raises LoadFailed
-        or LogError."""
-        raise NotImplementedError
+        """A machine made from the log, which may be open already. Raises LoadFailed or LogError."""
 
     async def load(self, opened: Any = None) -> None:
         """Read the log, rebuild the machine, start its timers. Raises LoadFailed or LogError."""
@@ -281,12 +281,12 @@ class LogShard(Generic[M]):
             self._unhurried.at_latest(now_ms + LINGER_MS)
         return True
 
+    @abstractmethod
     def encode(self, records: Sequence[Any]) -> EncodedWrite:
         """The records as bytes; raises before anything is changed."""
-        raise NotImplementedError
 
     def in_transaction(self, producer: tuple[int, int], offset: int, records: int) -> None:
-        """So many records from `offset` on belong to a transaction of `producer`, (id, epoch)."""
+        """`producer`, (id, epoch), has written these records in a transaction, from `offset` on."""
 
     def _write_open(self) -> None:
         """Write what is in the journal, also if nobody waits for it."""

@@ -23,7 +23,7 @@ REST_S = 0.05
 """The interval while the loop has nothing to do. The clock of groups counts up to 100 ms."""
 
 REST_AFTER = 25
-"""So many rings in which nothing has come make it rest."""
+"""After this many rings in a row in which nothing has come, the loop rests."""
 
 BUCKET_NS = 10_000_000_000
 BUCKETS = 6

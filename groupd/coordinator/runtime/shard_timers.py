@@ -25,7 +25,7 @@ EXPIRE_RETRY_MS = 500
 
 
 class Timed(Protocol):
-    """What has deadlines: see `log_shard.Machine`."""
+    """The deadlines of a machine (`machine.Machine`)."""
 
     def next_deadline(self) -> int | None: ...
 

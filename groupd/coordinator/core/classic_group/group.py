@@ -1,7 +1,8 @@
 """ClassicGroup: the members of a classic group, their votes and the group's state.
 
 Rules. Handlers of this package change the object directly and then write a record (Kafka does the
-same; `Outcome.replay` is False for them); replay builds a fresh object at load. The group keeps
+same); the replay of that record finds the changed object (`changed_groups`), and a load builds a
+fresh one. The group keeps
 counts (parked Joins, supporters of a protocol) so that no request costs a walk over all members:
 members, protocols and parked tokens are therefore only changed through its methods.
 

@@ -4,10 +4,11 @@
 (b) A static member on the classic protocol takes the place of the only one on the consumer
     protocol: `replacing` and `install`.
 
-As with every change to a classic group, the handler puts the ClassicGroup into the state itself
-and the records follow (`Outcome.replay` False): what is parked and timed in it, and the protocols
-that its record does not hold, exist only in the object. Until the records are durable the consumer
-group is kept aside; `appended` puts it back if they could not be written.
+As with every change to a classic group, the handler makes the ClassicGroup itself and the records
+say so afterwards: what is parked and timed in it, and the protocols that its record does not hold,
+exist only in the object. The replay of the records ends the consumer group and puts that object in
+its place (`changed_groups`). If they are refused, the consumer group stays, and `appended` gives
+its members fresh sessions.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def positions(state: ShardState, store: OffsetStore, group: Raffle) -> dict[str,
 
 
 def session(state: ShardState, group: Raffle, member_id: str) -> tuple[DeadlineKey, int] | None:
-    """Whoever has a ticket and is heard of puts the draw off."""
+    """A sign of life of a member with a ticket puts the draw off."""
     if member_id not in group.members:
         return None
     delay_ms = DRAW_DELAY.number(state.config, state.group_configs.get(group.group_id))
