@@ -6,7 +6,7 @@ C1 owns p0 and p1, C2 owns p2 and p3, C3 joins. `steps()` gives the facts, which
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,9 +79,14 @@ class Cluster:
         )
         now = Instant(self.now_ms, WALL_MS + self.now_ms)
         outcome = self.shard.handle(RequestContext(0, 1, member.lower()), request, now)
-        for record in outcome.records:
-            self.shard.replay(record, AppliedAt(self.written))
-            self.written += 1
+        self._replay(outcome.records)
+        # Without a linger the target of a heartbeat that waits for one is due at once.
+        for key in self.shard.pop_due(self.now_ms):
+            more = self.shard.expire(key, now)
+            self._replay(more.records)
+            outcome.records += more.records
+            outcome.replies += more.replies
+            outcome.events += more.events
         ((_, reply),) = outcome.replies
         self.epochs[member] = reply.member_epoch
         if reply.assignment is not None:
@@ -90,6 +95,11 @@ class Cluster:
         assert shown is not None
         records, events = tuple(outcome.records), tuple(outcome.events)
         return Step(self.now_ms, member, epoch, owns, reply, records, events, shown)
+
+    def _replay(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.shard.replay(record, AppliedAt(self.written))
+            self.written += 1
 
 
 def topic_partitions(numbers: tuple[int, ...]) -> tuple[TopicPartitions, ...]:

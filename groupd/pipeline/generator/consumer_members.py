@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.consumer_group.group import (
+    ANSWER,
     SESSION,
+    TARGET,
     ConsumerGroup,
 )
 from groupd.coordinator.core.consumer_group.member import MemberState
@@ -18,7 +21,7 @@ from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
+from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, Task
 from groupd.pipeline.generator.names import client_host, member_uuid
 from groupd.pipeline.generator.script import (
     Act,
@@ -136,8 +139,7 @@ class ConsumerMembers:
         )
 
     def _beat(self, client: _Client, at_ms: int) -> ScriptStep:
-        outcome = self._send(client, client.epoch, at_ms)
-        ((_, reply),) = outcome.replies
+        step, (reply,) = self._done(self._send(client, client.epoch, at_ms), at_ms)
         assert isinstance(reply, ConsumerGroupHeartbeatReply)
         client.epoch = reply.member_epoch
         client.next_ms = at_ms + HEARTBEAT_MS
@@ -146,7 +148,7 @@ class ConsumerMembers:
             # Closing lost partitions and opening new ones takes a moment; then the member reports
             # it.
             client.next_ms = at_ms + self._rng.randrange(80, 2500)
-        return self._step(outcome, at_ms)
+        return step
 
     def _send(self, client: _Client, epoch: int, at_ms: int) -> Outcome:
         joins = epoch == 0
@@ -171,11 +173,32 @@ class ConsumerMembers:
         return RequestContext(0, 1, f"{self._plan.name}-{number}", client_host(number))
 
     def _step(self, outcome: Outcome, at_ms: int) -> ScriptStep:
-        records = list(self._replayed(outcome))
-        for task in outcome.tasks:
-            done = self._shard.task_done(task, run_through(task.steps()), _at(at_ms))
-            records += self._replayed(done)
-        return ScriptStep(at_ms, tuple(records), self._owners())
+        return self._done(outcome, at_ms)[0]
+
+    def _done(self, outcome: Outcome, at_ms: int) -> tuple[ScriptStep, list[Any]]:
+        """All that an outcome leads to at its own time, and the replies."""
+        records: list[EncodedRecord] = []
+        replies: list[Any] = []
+        tasks: list[Task] = []
+        more: Outcome | None = outcome
+        while more is not None:
+            records += self._replayed(more)
+            replies += [reply for _, reply in more.replies]
+            tasks += more.tasks
+            more = self._next(tasks, at_ms)
+        return ScriptStep(at_ms, tuple(records), self._owners()), replies
+
+    def _next(self, tasks: list[Task], at_ms: int) -> Outcome | None:
+        """What the first of `tasks` leads to, or a target that is due: without a linger it is due
+        at once. None: nothing is left to do."""
+        if tasks:
+            task = tasks.pop(0)
+            return self._shard.task_done(task, run_through(task.steps()), _at(at_ms))
+        for kind in (TARGET, ANSWER):
+            key = (kind, self._plan.name, "")
+            if self._shard.state.deadlines.cancel(key):
+                return self._shard.expire(key, _at(at_ms))
+        return None
 
     def _replayed(self, outcome: Outcome) -> Iterator[EncodedRecord]:
         for record in outcome.records:

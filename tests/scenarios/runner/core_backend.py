@@ -3,6 +3,7 @@ virtual time, scripted appends. No sockets, no tasks, no store."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
 from typing import Any, cast
@@ -18,6 +19,7 @@ from groupd.coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.group_configs import check_altered
 from groupd.coordinator.core.group_types import group_configs
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
@@ -42,6 +44,12 @@ from tests.support.kio_entities import message_class, read_response, request_byt
 
 TRANSACTION_APIS = ("InitProducerId", "AddOffsetsToTxn", "WriteTxnMarkers")
 SINGLE_SHARD = {"offsets.topic.num.partitions": "1"}
+
+
+class PluggedAssignor(UniformAssignor):
+    """For `config: group.consumer.assignors=...`: an assignor that is not built in."""
+
+    name = "plugged"
 
 
 class ScriptedAssignor:
@@ -69,11 +77,13 @@ class CoreBackend:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.names = Names()
         config = with_settings(CoordinatorConfig(), {**settings, **SINGLE_SHARD})
-        self._config = config
         self._assignors = {
             name: ScriptedAssignor(real)
             for name, real in load_assignors(config.consumer_assignors).items()
         }
+        self._config = config = dataclasses.replace(
+            config, consumer_assignors=tuple(self._assignors)
+        )
         self._ids = itertools.count(1)
         self._topic_numbers = itertools.count(1)
         self._denied: set[tuple[Operation, Resource, str]] = set()

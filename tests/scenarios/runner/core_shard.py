@@ -105,7 +105,7 @@ class CoreShard:
         except Exception:  # noqa: BLE001 - the shell's answer to a bug or a failing assignor
             context.token.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            self._settle(outcome)
+            self._commit_together(outcome)
 
     def on_metadata(self, delta: MetadataDelta, _: Instant) -> None:
         self._settle(self.shard.on_metadata(delta, self.now))
@@ -118,9 +118,12 @@ class CoreShard:
         until = self.now_ms + ms
         while (at_ms := self.shard.next_deadline()) is not None and at_ms <= until:
             self.now_ms = max(self.now_ms, at_ms)
-            for key in self.shard.pop_due(self.now_ms):
-                self._settle(self.shard.expire(key, self.now))
+            self._expire_due()
         self.now_ms = until
+
+    def _expire_due(self) -> None:
+        for key in self.shard.pop_due(self.now_ms):
+            self._settle(self.shard.expire(key, self.now))
 
     def inject(self, record: Record) -> None:
         """Puts a record into the log as if an older or another coordinator had written it."""
@@ -154,6 +157,24 @@ class CoreShard:
         return sorted((key, at_ms - self.now_ms) for key, at_ms in found)
 
     # Outcomes -----------------------------------------------------------------------------
+
+    def _commit_together(self, outcome: Outcome) -> None:
+        """A request, and what is due at once because of it: one append, as group commit has it."""
+        held, self.hold_appends = self.hold_appends, True
+        before = len(self._pending)
+        self._settle(outcome)
+        self._expire_due()
+        self.hold_appends = held
+        if len(self._pending) == before:
+            return
+        first, *others = self._pending[before:]
+        for other in others:
+            assert other.completion is None
+            first.records = first.records + other.records
+            first.replies += other.replies
+        del self._pending[before + 1 :]
+        if not held:
+            self.end_append(self.next_append_fails)
 
     def _settle(self, outcome: Outcome) -> None:
         self.events += outcome.events

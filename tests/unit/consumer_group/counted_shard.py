@@ -29,6 +29,11 @@ class CountedShard(Shard):
         super().apply(outcome)
         self.tasks += outcome.tasks
 
+    def reload(self) -> None:
+        self.tasks.clear()
+        super().reload()
+        self.shard = GroupCoordinatorShard(self.state)
+
     def turn(self) -> None:
         task = self.tasks.pop(0)
         self.apply(self.shard.task_done(task, run_through(task.steps()), self.now))

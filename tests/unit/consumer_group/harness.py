@@ -16,13 +16,21 @@ from groupd.coordinator.core.consumer_group import (
     heartbeat,
     records,
     regex,
+    shared_target,
     subscription,
     timers,
 )
-from groupd.coordinator.core.consumer_group.group import TYPE_NAME, ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    ANSWER,
+    PATIENCE,
+    TARGET,
+    TYPE_NAME,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
@@ -66,6 +74,13 @@ NUMBERS = {
     ConsumerGroupTargetMemberKey: "7",
     ConsumerGroupCurrentMemberKey: "8",
     ConsumerGroupRegexKey: "16",
+}
+SHORT = {
+    "regex": "subscribed_topic_regex",
+    "instance": "instance_id",
+    "rack": "rack_id",
+    "assignor": "server_assignor",
+    "timeout": "rebalance_timeout_ms",
 }
 Names = Mapping[bytes, Any]
 
@@ -179,23 +194,18 @@ class Shard:
         return heartbeat.handle(self.state, self.context(client_id=client_id), request, self.now)
 
     def beat(self, epoch: int, member: str = "m1", **fields: Any) -> ConsumerGroupHeartbeatReply:
-        """Sends one heartbeat and applies it; `regex` and `instance` are short for the long
-        names."""
-        renamed = {
-            {
-                "regex": "subscribed_topic_regex",
-                "instance": "instance_id",
-                "rack": "rack_id",
-                "assignor": "server_assignor",
-                "timeout": "rebalance_timeout_ms",
-            }.get(name, name): value
-            for name, value in fields.items()
-        }
-        self.apply(self.handle(epoch, member, **renamed))
+        """Sends one heartbeat and applies it; the names of `fields` may be those of `SHORT`."""
+        self.send(epoch, member, **fields)
         ((token, reply),) = self.outcome.replies
         assert token == TOKEN
         assert isinstance(reply, ConsumerGroupHeartbeatReply)
         return reply
+
+    def send(self, epoch: int, member: str = "m1", **fields: Any) -> Outcome:
+        """The same as `beat`, but the reply may come later. Returns the outcome."""
+        long = {SHORT.get(name, name): value for name, value in fields.items()}
+        self.apply(self.handle(epoch, member, **long))
+        return self.outcome
 
     def refused(self, epoch: int, member: str = "m1", **fields: Any) -> ErrorCode:
         """The code of a heartbeat that must fail and leave no trace."""
@@ -208,9 +218,30 @@ class Shard:
         raise AssertionError(f"accepted: {self.outcome}")
 
     def apply(self, outcome: Outcome) -> None:
+        """Appends and replays an outcome. Without a linger its target follows at once: what that
+        leads to is added to the outcome."""
         self.outcome = outcome
         for record in outcome.records:
             self.replay(record)
+        if not self.state.config.consumer_target_linger_ms:
+            while (key := self._due_target()) is not None:
+                self._add(shared_target.expire(self.state, key, self.now))
+
+    def _due_target(self) -> DeadlineKey | None:
+        deadlines = self.state.deadlines
+        for key, at_ms in deadlines.items():
+            if key[0] in (TARGET, ANSWER) and at_ms <= self.now.monotonic_ms:
+                deadlines.cancel(key)
+                return key
+        return None
+
+    def _add(self, more: Outcome) -> None:
+        for record in more.records:
+            self.replay(record)
+        self.outcome.records += more.records
+        self.outcome.replies += more.replies
+        self.outcome.events += more.events
+        self.outcome.tasks += more.tasks
 
     def replay(self, record: Record) -> None:
         if isinstance(record.key, GroupMetadataKey):
@@ -228,7 +259,8 @@ class Shard:
         """Fires everything that is due by now; the outcomes, applied."""
         outcomes = []
         for key in self.state.deadlines.pop_due(self.now.monotonic_ms):
-            self.apply(fence.expire(self.state, key, self.now))
+            shared = key[0] in (TARGET, ANSWER, PATIENCE)
+            self.apply((shared_target if shared else fence).expire(self.state, key, self.now))
             outcomes.append(self.outcome)
         return outcomes
 

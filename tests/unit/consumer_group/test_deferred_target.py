@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.coordinator.core.consumer_group import deferred_target, regex, target_limits
+from groupd.coordinator.core.consumer_group import target_limits
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS, STALE_MS
-from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.core.types import EventKind, Outcome, Task
+from groupd.coordinator.core.types import EventKind, Outcome, RequestToken
+from groupd.protocol.errors import ApiError, ErrorCode
+from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import (
     BAR,
     FOO,
@@ -25,30 +26,25 @@ from tests.unit.consumer_group.harness import (
     parts,
     topic,
 )
-from tests.unit.consumer_group.test_invariants import ConsumerGroupMachine
+from tests.unit.consumer_group.test_invariants import INSTANCES, Client, ConsumerGroupMachine
 
 
-class DeferringShard(Shard):
-    """A shard for which every group is large; its tasks wait in `tasks` until `turn`."""
+class DeferringShard(CountedShard):
+    """A shard for which every group is large. `replies`: those that have come, by request."""
 
     def __init__(self, *topics: Any, **settings: Any) -> None:
         super().__init__(*topics, consumer_assignor_offload_min_size=0, **settings)
-        self.tasks: list[Task] = []
+        self.replies: dict[RequestToken, Any] = {}
 
     def apply(self, outcome: Outcome) -> None:
         super().apply(outcome)
-        self.tasks += outcome.tasks
-
-    def turn(self) -> Outcome:
-        task = self.tasks.pop(0)
-        kind = deferred_target if task.kind == deferred_target.TASK_KIND else regex
-        self.apply(kind.complete(self.state, task, run_through(task.steps()), self.now))
-        return self.outcome
+        self.replies.update(self.outcome.replies)
 
     def turns(self) -> list[Outcome]:
         outcomes = []
         while self.tasks:
-            outcomes.append(self.turn())
+            self.turn()
+            outcomes.append(self.outcome)
         return outcomes
 
 
@@ -67,23 +63,22 @@ def targets(shard: Shard) -> dict[str, Any]:
     return {member: dict(target) for member, target in shard.group.targets.items()}
 
 
-def test_a_joiner_is_answered_at_once_and_told_to_come_back_soon(shard: DeferringShard) -> None:
-    reply = shard.beat(0, "m1")
-    assert parts(reply.assignment) == {}
-    assert reply.heartbeat_interval_ms == target_limits.COME_BACK_MS
+def test_a_joiner_is_answered_once_the_target_is_installed(shard: DeferringShard) -> None:
+    shard.send(0, "m1")
     assert "R6" not in shard.shape()
+    assert not shard.replies
     shard.turns()
     assert targets(shard) == {"m1": {FOO: (0, 1, 2, 3, 4, 5)}}
-    reply = shard.beat(reply.member_epoch, "m1")
+    reply = shard.replies[shard.tokens]
     assert parts(reply.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
     assert reply.heartbeat_interval_ms == 5000
 
 
 def test_members_that_join_meanwhile_get_the_next_target(shard: DeferringShard) -> None:
-    shard.beat(0, "m1")
+    shard.send(0, "m1")
     shard.turn()
-    shard.beat(0, "m2")
-    shard.beat(0, "m3")
+    shard.send(0, "m2")
+    shard.send(0, "m3")
     events = [e for o in shard.turns() for e in o.events if e.kind is EventKind.TARGET_INSTALLED]
     assert [event.epoch for event in events] == [2, 4]
     assert {len(target[FOO]) for target in targets(shard).values()} == {2}
@@ -91,9 +86,9 @@ def test_members_that_join_meanwhile_get_the_next_target(shard: DeferringShard) 
 
 
 def test_a_computation_is_one_at_a_time(shard: DeferringShard) -> None:
-    shard.beat(0, "m1")
+    shard.send(0, "m1")
     shard.turn()
-    shard.beat(0, "m2")
+    shard.send(0, "m2")
     assert [task.kind for task in shard.outcome.tasks] == []
 
 
@@ -102,7 +97,7 @@ def test_targets_shrink_before_others_grow() -> None:
     shard.put_member("m1")
     shard.put_member("m2")
     shard.settle(10, m1={FOO: (0, 1, 2)}, m2={FOO: (3, 4, 5)})
-    shard.beat(0, "m3")
+    shard.send(0, "m3")
     written: list[Any] = [one.value for o in shard.turns() for one in o.records]
     # The even spread wants m1 0,3; m2 1,4; m3 2,5: first what stays with each, then the rest.
     numbers = [[list(topic.partitions) for topic in value.topics] for value in written[:5]]
@@ -112,21 +107,20 @@ def test_targets_shrink_before_others_grow() -> None:
 def test_a_static_member_replaced_meanwhile_gets_the_target_of_its_instance(
     shard: DeferringShard,
 ) -> None:
-    first = shard.beat(0, "m1", instance="i")
+    shard.send(0, "m1", instance="i")
     shard.turn()
     shard.turn()
-    shard.beat(-2, "m1", instance="i")
-    assert first.member_epoch
-    shard.beat(0, "m2", instance="i")
+    shard.send(-2, "m1", instance="i")
+    shard.send(0, "m2", instance="i")
     shard.turns()
     assert targets(shard) == {"m2": {FOO: (0, 1, 2, 3, 4, 5)}}
 
 
 def test_a_member_that_left_meanwhile_gets_no_target(shard: DeferringShard) -> None:
-    shard.beat(0, "m1")
-    shard.beat(0, "m2")
+    shard.send(0, "m1")
+    shard.send(0, "m2")
     shard.turn()
-    shard.beat(-1, "m1")
+    shard.send(-1, "m1")
     shard.turns()
     assert list(targets(shard)) == ["m2"]
 
@@ -134,26 +128,33 @@ def test_a_member_that_left_meanwhile_gets_no_target(shard: DeferringShard) -> N
 def test_a_failure_is_reported_once_and_the_assignor_called_again_later() -> None:
     assignor = Scripted(fails=ValueError("no"))
     shard = DeferringShard(topic("foo", FOO, 6), assignor=assignor)
-    reply = shard.beat(0, "m1")
-    (event,) = [event for o in shard.turns() for event in o.events]
-    assert (event.kind, event.cause) == (EventKind.ASSIGNOR_FAILED, "ValueError: no")
-    shard.beat(reply.member_epoch, "m1")
+    shard.send(0, "m1")
+    (cause,) = [
+        event.cause
+        for outcome in shard.turns()
+        for event in outcome.events
+        if event.kind is EventKind.ASSIGNOR_FAILED
+    ]
+    assert cause == "ValueError: no"
+    epoch = shard.replies[shard.tokens].member_epoch
+    shard.send(epoch, "m1")
+    assert shard.replies[shard.tokens].member_epoch == epoch
     assert not shard.tasks
     shard.advance(RETRY_MS)
     assignor.fails, assignor.target = None, {"m1": {FOO: (1,)}}
-    shard.beat(reply.member_epoch, "m1")
+    shard.send(epoch, "m1")
     shard.turns()
     assert targets(shard) == {"m1": {FOO: (1,)}}
 
 
 def test_a_computation_whose_task_was_lost_is_started_again(shard: DeferringShard) -> None:
-    reply = shard.beat(0, "m1")
+    shard.send(0, "m1")
     shard.turn()
     shard.tasks.clear()
-    shard.beat(reply.member_epoch, "m1")
+    shard.send(0, "m1")
     assert not shard.tasks
     shard.advance(STALE_MS)
-    shard.beat(reply.member_epoch, "m1")
+    shard.send(0, "m1")
     shard.turns()
     assert shard.group.assignment_epoch == shard.group.group_epoch
 
@@ -163,7 +164,8 @@ def test_offloading_can_be_switched_off(how: str) -> None:
     shard = DeferringShard(topic("foo", FOO, 6), consumer_assignor_offload_enable=how != "broker")
     if how == "group":
         shard.state.group_configs[GROUP] = {"consumer.assignor.offload.enable": "false"}
-    assert parts(shard.beat(0, "m1").assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
+    shard.send(0, "m1")
+    assert parts(shard.replies[shard.tokens].assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
     assert not shard.tasks
 
 
@@ -173,13 +175,13 @@ def test_a_group_is_large_by_its_members_and_its_partitions() -> None:
         shard = Shard(topic("foo", FOO, 6), consumer_assignor_offload_min_size=limit)
         shard.put_member("m1")
         shard.settle(10, m1={})
-        shard.apply(shard.handle(10, "m1", names=["foo", "other"]))
-        shard.beat(0, "m2")
+        shard.send(10, "m1", names=["foo", "other"])
         assert len(shard.outcome.tasks) == tasks
 
 
 class DeferringMachine(ConsumerGroupMachine):
-    """The invariants of small groups, and that no partition ever stands in two targets."""
+    """The invariants of small groups, and that no partition ever stands in two targets. A client
+    sends nothing while it waits for a reply, unless it leaves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,16 +189,50 @@ class DeferringMachine(ConsumerGroupMachine):
             topic("foo", FOO, 3), topic("bar", BAR, 2), assignor=UniformAssignor()
         )
         self.shard = self.deferring
+        self.asked: dict[RequestToken, str] = {}
+
+    def send(self, member: str, epoch: int, **fields: Any) -> None:
+        if epoch >= 0 and member in self.asked.values():
+            return
+        if member in INSTANCES:
+            fields["instance"] = INSTANCES[member]
+        try:
+            self.deferring.send(epoch, member, **fields)
+        except ApiError as error:
+            if error.code is not ErrorCode.UNRELEASED_INSTANCE_ID:
+                self.clients[member] = Client()
+        else:
+            self.asked[self.deferring.tokens] = member
+        self.hear()
+
+    def hear(self) -> None:
+        """The clients get the replies that have come."""
+        for token, reply in self.deferring.replies.items():
+            member = self.asked.pop(token, None)
+            if member is None:
+                continue
+            client = self.clients[member] = self.clients.get(member) or Client()
+            if reply.error is ErrorCode.NONE:
+                client.take(reply)
+            else:
+                self.clients[member] = Client()
+        self.deferring.replies.clear()
 
     @precondition(lambda self: self.deferring.tasks)
     @rule(count=st.integers(1, 6))
     def resolve(self, count: int = 1) -> None:
         for _ in range(min(count, len(self.deferring.tasks))):
             self.deferring.turn()
+        self.hear()
+
+    @rule(ms=st.sampled_from([1, 11_000, 46_000]))
+    def time_passes(self, ms: int) -> None:
+        super().time_passes(ms)
+        self.hear()
 
     @rule()
     def restart(self) -> None:
-        self.deferring.tasks.clear()
+        self.asked.clear()
         self.deferring.reload()
 
     @invariant()
@@ -218,6 +254,7 @@ class DeferringMachine(ConsumerGroupMachine):
                 client = self.clients[member]
                 self.send(member, client.epoch, owned=owned(client.owns))
                 self.deferring.turns()
+                self.hear()
             self.shard.advance(1)
         members = self.group_members()
         if members and members.keys() <= self.clients.keys():

@@ -16,7 +16,7 @@ def settled() -> tuple[Shard, Steady]:
     """m1 alone, stable at epoch 2, and the lease of its last heartbeat."""
     shard = Shard(topic("foo", FOO))
     shard.beat(0)
-    shard.beat(2)
+    shard.beat(2, owned={FOO: [0, 1, 2, 3, 4, 5]})
     lease = shard.handle(2).steady
     assert lease is not None
     return shard, lease
@@ -35,8 +35,7 @@ def test_renewing_starts_the_session_anew_and_does_nothing_else() -> None:
 
 def test_a_heartbeat_with_something_to_do_gives_no_lease() -> None:
     shard = Shard(topic("foo", FOO))
-    assert shard.handle(0).steady is None
-    shard.beat(0)
+    assert shard.send(0).steady is None
     shard.beat(0, "m2")
     assert shard.handle(2).steady is None, "m1 has partitions to give up"
 

@@ -22,19 +22,13 @@ STORM_MS = LINGER_MS * target_limits.STORM_FACTOR
 
 
 class WaitingShard(CountedShard):
-    """A shard whose replies come later: `send` makes a heartbeat wait, `answers` fires the
-    deadlines."""
+    """A shard whose replies come later: `answers` fires the deadlines."""
 
     def __init__(self, partitions: int = 6, **settings: Any) -> None:
         settings.setdefault("consumer_target_linger_ms", LINGER_MS)
         super().__init__(topic("foo", FOO, partitions), **settings)
         self.expired: list[Outcome] = []
         self.answered: list[int] = []
-
-    def send(self, epoch: int, member: str, **fields: Any) -> Outcome:
-        outcome = self.handle(epoch, member, **fields)
-        self.apply(outcome)
-        return outcome
 
     def answers(self) -> list[ConsumerGroupHeartbeatReply]:
         """Fires everything that is due now; its replies, in order."""
@@ -138,11 +132,16 @@ def test_a_heartbeat_that_changes_nothing_waits_and_prolongs_nothing() -> None:
     )
 
 
-def test_without_a_wait_targets_are_computed_at_once() -> None:
+def test_without_a_linger_the_target_is_due_at_once() -> None:
     shard = WaitingShard(consumer_target_linger_ms=0)
-    ((_, reply),) = shard.send(0, "m1").replies
+    outcome = shard.handle(0, "m1")
+    assert (shape(outcome.records), outcome.replies) == (["R5", "R3"], [])
+    assert shard.due("target", "") == 0
+    shard.apply(outcome)
+    ((_, reply),) = shard.outcome.replies
     assert parts(reply.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
     assert soft_of(shard.state).waiting_heartbeats == {}
+    assert shard.state.deadlines.items() == [(("consumer-session", GROUP, "m1"), 46_000)]
 
 
 def test_within_the_assignment_interval_no_heartbeat_waits() -> None:

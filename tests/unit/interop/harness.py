@@ -12,7 +12,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group import records
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
@@ -194,7 +194,26 @@ class Bench:
             self._deliver([(token, FAILURES[type(request)](request, error))])
         else:
             self.settle(outcome, token)
+            self._share_targets()
         return token
+
+    def _share_targets(self) -> None:
+        """Fires the targets that are due at once, without a linger. What that leads to is added to
+        `outcome`."""
+        due = self.state.deadlines.items()
+        for key in [key for key, at_ms in due if key[0] == TARGET and at_ms <= self._now_ms]:
+            self.state.deadlines.cancel(key)
+            before, more = self.outcome, self.shard.expire(key, self.now)
+            self._take_in(more)
+            self.outcome = Outcome(
+                records=before.records + more.records,
+                replies=before.replies + more.replies,
+                events=before.events + more.events,
+            )
+
+    @property
+    def _now_ms(self) -> int:
+        return self.now.monotonic_ms
 
     def advance(self, ms: int) -> None:
         """Lets time pass; what is due fires."""

@@ -6,7 +6,7 @@ Nothing here sleeps: `settle` gives the loop turns until the tasks under way hav
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -29,7 +29,7 @@ from groupd.protocol.messages.classic_group import (
     SyncAssignment,
     SyncGroupRequest,
 )
-from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
@@ -40,8 +40,8 @@ from groupd.protocol.messages.offsets import (
 )
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
 from tests.support.access import ByRule, allow_all
+from tests.support.prompt_clock import PromptClock
 
 TOPIC_ID = bytes(range(16))
 IMAGE = MetadataImage([TopicImage(TOPIC_ID, "t", 3)], version=1)
@@ -67,7 +67,7 @@ class Bench:
         **config: Any,
     ) -> None:
         self.store = store or MemoryStore()
-        self.clock = ManualClock()
+        self.clock = PromptClock()
         self.config = CoordinatorConfig(offsets_topic_num_partitions=shards, **{**FAST, **config})
         self._change = change
         self._ids = count(1)
@@ -203,5 +203,8 @@ def consumer_join(group: str, member_id: str) -> ConsumerGroupHeartbeatRequest:
     )
 
 
-def consumer_beat(group: str, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
-    return ConsumerGroupHeartbeatRequest(group, member_id, epoch)
+def consumer_beat(
+    group: str, member_id: str, epoch: int, owned: Sequence[TopicPartitions] | None = None
+) -> ConsumerGroupHeartbeatRequest:
+    held = None if owned is None else tuple(owned)
+    return ConsumerGroupHeartbeatRequest(group, member_id, epoch, topic_partitions=held)

@@ -210,14 +210,14 @@ async def test_a_stored_reply_ends_with_the_lease(nodes: Nodes) -> None:
     a, _ = nodes
     await a.host.serve(a.unit, 1)
     joined = await a.bench.answer(consumer_join("g", "m"))
-    asked = consumer_beat("g", "m", joined.member_epoch)
+    asked = consumer_beat("g", "m", joined.member_epoch, joined.assignment)
     renew: list[Callable[[], bool]] = []
 
     class Watched(Callback):
         def may_repeat(self, lease: Lease) -> None:
             renew.append(lease.renew)
 
-    for _ in range(2):  # the first one brings the assignment
+    for _ in range(2):  # the first one says that the assignment has come
         waiter = Watched(asked, APIS[type(asked)].failure, lambda reply: None)
         a.broker.submit(RequestContext(waiter, 0, "client"), asked)
         await settle()

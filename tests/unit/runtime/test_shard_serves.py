@@ -13,6 +13,7 @@ from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Outcome
 from groupd.coordinator.runtime import broker
+from groupd.coordinator.runtime.log_shard import LINGER_MS
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.shard_timers import EXPIRE_RETRY_MS
 from groupd.protocol.errors import ErrorCode
@@ -256,6 +257,7 @@ async def test_one_timer_a_shard_follows_the_earliest_deadline() -> None:
     await stable_consumer_group(bench)
     now_ms = bench.clock.now().monotonic_ms
     assert sweep_at is not None
+    bench.clock.advance(LINGER_MS)
     assert bench.clock.next_timer_ms() == now_ms + bench.config.offsets_commit_timeout_ms
     bench.clock.advance(bench.config.offsets_commit_timeout_ms)
     assert bench.clock.next_timer_ms() == now_ms + bench.config.consumer_session_timeout_ms

@@ -11,7 +11,7 @@ from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
+from tests.support.prompt_clock import PromptClock
 from tests.unit.security.world import TOPIC_ID, World
 
 
@@ -22,7 +22,7 @@ async def world() -> AsyncIterator[World]:
         auto_create_topics_enable=True,
         consumer_target_linger_ms=0,
     )
-    parts = DaemonParts(config, Host(), ManualClock())
+    parts = DaemonParts(config, Host(), PromptClock())
     store = MemoryStore()
     await store.start()
     await store.put_topic(StoredTopic(TOPIC_ID, "foo", 1, ()))

@@ -23,6 +23,7 @@ from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.sqlite import sqlite_store
 from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import until
+from tests.support.prompt_clock import PromptClock
 from tests.support.raw import api_versions, fetch, frame, request, string
 from tests.unit.server.harness import heartbeat, join
 
@@ -71,8 +72,8 @@ async def dial(address: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.
 class Running:
     """A daemon between `async with` and its end."""
 
-    def __init__(self, **more: Any) -> None:
-        self.clock = ManualClock()
+    def __init__(self, clock: ManualClock | None = None, **more: Any) -> None:
+        self.clock = clock or PromptClock()
         self.daemon = Daemon(options(**more), self.clock)
 
     async def __aenter__(self) -> Running:
@@ -336,7 +337,7 @@ async def test_while_shards_load_clients_are_told_so(monkeypatch: pytest.MonkeyP
 
 async def test_a_stop_answers_everything_and_leaves_no_task() -> None:
     before = asyncio.all_tasks()
-    running = Running()
+    running = Running(ManualClock())
     await running.daemon.start()
     joining, polling, idle, slow = [await running.connect() for _ in range(4)]
     joining.writer.write(join(1) + heartbeat(2))

@@ -1,10 +1,9 @@
 """The target of a large group, computed and installed in slices while others are served (ADR 20).
 
-A heartbeat of a small group computes the target itself, as in Kafka. In a large group everybody
-else would wait for that, so its heartbeat only starts a task, and waits for the result
-(`shared_target`) or, if that is switched off, goes on with the stored target. The task takes a
-snapshot of the group and does one slice of work for each turn of the event loop. Members that join
-meanwhile get the next target.
+Everybody else would have to wait if it were computed in one go. So there is a task that takes a
+snapshot of the group and does one slice of work for each turn of the event loop. The heartbeats
+that have found the target due wait for it (`shared_target`). Members that join meanwhile get the
+next target.
 
 The records are written in parts, since a target of thousands of members does not fit into one
 batch. First come the targets that shrink, then those that grow, and R6, which moves the assignment

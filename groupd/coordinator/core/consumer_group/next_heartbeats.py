@@ -43,18 +43,14 @@ def expected(
     """A function from member id to the monotonic time in ms of its next heartbeat, NOW or LAST. It
     says what is expected when it is called, which may be long after this call.
 
-    None if the order is that of member ids: because `groupd.consumer.assignor.order` is
-    "canonical", or because the target comes in slices and nobody waits for it (the linger is 0):
-    then the members that are heard first would be heard before the target is there, and get it
-    last.
+    None if the order is that of member ids, because `groupd.consumer.assignor.order` is
+    "canonical".
 
     `asking_id`: the member whose request is answered with this target, if none waits for it.
     """
     group_id = group.group_id
     overrides = state.group_configs.get(group_id)
     if not assigns_soonest(state.config, overrides):
-        return None
-    if asking_id is None and not state.config.consumer_target_linger_ms:
         return None
     timeout_ms = session_timeout_ms(state.config, overrides)
     interval_ms = heartbeat_interval_ms(state.config, overrides)

@@ -120,6 +120,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     if heartbeats.ready:
         state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
     elif not heartbeats.waiting and (TARGET, group_id, "") not in state.deadlines:
+        state.deadlines.cancel((PATIENCE, group_id, ""))
         del soft_of(state).waiting_heartbeats[group_id]
     return outcome
 

@@ -22,25 +22,24 @@ from groupd.coordinator.core.types import Instant, Outcome
 
 
 class Way(Enum):
-    """How an operation comes to the target that it finds due."""
+    """How an operation comes to its target."""
 
-    NOT_DUE = "not due"
-    AT_ONCE = "at once"
-    """The operation computes it."""
+    STORED = "stored"
+    """It goes on with the target that is there."""
     SHARED = "shared"
-    """The operation waits for a target that is computed for several members (`shared_target`)."""
-    IN_SLICES = "in slices"
-    """The operation requests it and goes on with the stored one (`deferred_target`)."""
+    """It waits for a target that is computed for several members (`shared_target`)."""
+    AT_ONCE = "at once"
+    """It computes the target itself."""
 
 
 class TargetPlan(Struct, frozen=True):
-    """`assignor`: name of the one that the group prefers, "" if no target is due."""
+    """`assignor`: name of the one that the group prefers, "" if the way is STORED."""
 
     way: Way
     assignor: str = ""
 
 
-_NOT_DUE = TargetPlan(Way.NOT_DUE)
+_STORED = TargetPlan(Way.STORED)
 
 
 def plan_target(
@@ -51,27 +50,19 @@ def plan_target(
     *,
     at_once: bool = False,
 ) -> TargetPlan:
-    """What the operation does about the group's target after its step 1. `at_once`: its answer
-    cannot do without a target that is due.
-
-    A small group with a custom assignor computes at once, too. If that assignor fails, the member
-    that votes for it must not be in the group yet: else the vote would fail the heartbeats of all
-    members from then on.
+    """What the operation does about the group's target after its step 1: a target that is due is
+    shared, but for two cases. `at_once`: the operation's answer cannot do without it. And a custom
+    assignor of a small group may fail, and then the member that votes for it must not be in the
+    group yet: else its vote would fail the heartbeats of all members from then on.
     """
     if not is_target_due(state, group, step.epoch.epoch, now):
-        return _NOT_DUE
+        return _STORED
     default = state.config.consumer_assignors[0]
     name = preferred_assignor_after(group, step.resolved.member, step.updated, default)
-    if at_once:
+    if at_once or not (name in BUILT_IN or deferred_target.is_large(state, group)):
         return TargetPlan(Way.AT_ONCE, name)
-    may_wait = state.config.consumer_target_linger_ms > 0 and not deferred_target.has_failed(
-        group, now
-    )
-    if may_wait and name in BUILT_IN:
-        return TargetPlan(Way.SHARED, name)
-    if deferred_target.is_large(state, group):
-        return TargetPlan(Way.SHARED if may_wait else Way.IN_SLICES, name)
-    return TargetPlan(Way.AT_ONCE, name)
+    # Nobody should wait for an assignor that has just failed.
+    return _STORED if deferred_target.has_failed(group, now) else TargetPlan(Way.SHARED, name)
 
 
 def assign(
@@ -97,6 +88,4 @@ def assign(
             state, group, step.epoch.epoch, plan.assignor, now, outcome, member, replaced_id
         )
         return reconcile_member(state, group, member, changed, owned, outcome, target)
-    if plan.way is Way.IN_SLICES:
-        deferred_target.request(group, now, outcome)
     return reconcile_member(state, group, member, changed, owned, outcome)
