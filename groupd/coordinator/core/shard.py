@@ -15,7 +15,11 @@ from groupd.coordinator.core.group_type import Handler, HostedHandler
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta
-from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from groupd.coordinator.core.offset_metadata_manager import (
+    FORGET_DEADLINE,
+    SWEEP_DEADLINE,
+    OffsetMetadataManager,
+)
 from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.offsets.replay import replay_runs
@@ -78,6 +82,8 @@ class GroupCoordinatorShard:
         """A deadline that `pop_due` has taken off."""
         if key == SWEEP_DEADLINE:
             return self.offsets.sweep(now)
+        if key == FORGET_DEADLINE:
+            return self.offsets.forget(now)
         return self._deadlines[key[0]](self.state, key, now)
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
@@ -99,7 +105,7 @@ class GroupCoordinatorShard:
             group_type.on_metadata(self.state, delta)
         if not delta.deleted:
             return Outcome()
-        return self.offsets.on_topics_deleted(delta.deleted)
+        return self.offsets.on_topics_deleted(delta.deleted_at(now.wall_ms), now)
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Dynamic configs of one group, effective at its next heartbeat."""

@@ -309,9 +309,8 @@ class Outcome(Struct):
     """What an input leads to. Each field says when it may be acted on.
 
     records     At once: they are applied to memory and put into the journal, in this order and
-                together. With `atomic` False they may end up in several batches: there may be more
-                of them than fit into one, and each stands for itself. Records that do not fit are
-                refused, and then nothing of the outcome happens but `urgent` and `completion`.
+                together, in one batch. Records that do not fit into a batch are refused, and then
+                nothing of the outcome happens but `urgent` and `completion`.
     transaction (producer id, epoch) if the records belong into a transactional batch.
     replies     Once the records are durable; without records, once those are that the group `gate`
                 has pending. `gate` "*": those of the whole shard; None: at once. If the records are
@@ -330,7 +329,6 @@ class Outcome(Struct):
     replies: list[tuple[RequestToken, Any]] = field(default_factory=list)
     urgent: list[tuple[RequestToken, Any]] = field(default_factory=list)
     gate: str | None = None
-    atomic: bool = True
     events: list[Event] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     calls: list[OutsideCall] = field(default_factory=list)

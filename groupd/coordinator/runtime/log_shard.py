@@ -237,10 +237,9 @@ class LogShard(ABC, Generic[M]):
     def _write(self, outcome: Outcome, waiter: Waiter | None) -> bool:
         """Replay the records and put them into the journal; False if they were refused."""
         now_ms = self.clock.monotonic_ms()
-        parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
-            encoded = [self.encode(part) for part in parts]
-            if max([raw.size_bytes for raw in encoded]) > self._write_bytes_max:
+            encoded = self.encode(outcome.records)
+            if encoded.size_bytes > self._write_bytes_max:
                 raise RecordsTooLarge
         except Exception:
             # Larger than message.max.bytes, or a bug of ours.
@@ -251,26 +250,18 @@ class LogShard(ABC, Generic[M]):
                 # Nothing is written; classic groups are told like of any failed append.
                 self._complete(outcome.completion, AppendError(code))
             return False
-        last = len(parts) - 1
-        for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
-            try:
-                offset = self._journal.next_offset
-                self.machine.replay_all(part, count(offset), outcome.transaction)
-                if outcome.transaction is not None:
-                    self.in_transaction(outcome.transaction, offset, len(part))
-                self._journal.accept(
-                    raw,
-                    outcome.replies if index == last else (),
-                    outcome.completion if index == last else None,
-                    now_ms,
-                    outcome.transaction,
-                )
-            except Exception:
-                # Memory is not what the log says.
-                log.exception("replay failed; shard is rebuilt", shard=self.partition)
-                self._fail(ErrorCode.NOT_COORDINATOR)
-                self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
-                return False
+        offset, transaction = self._journal.next_offset, outcome.transaction
+        try:
+            self.machine.replay_all(outcome.records, count(offset), transaction)
+            if transaction is not None:
+                self.in_transaction(transaction, offset, len(outcome.records))
+            self._journal.accept(encoded, outcome.replies, outcome.completion, now_ms, transaction)
+        except Exception:
+            # Memory is not what the log says.
+            log.exception("replay failed; shard is rebuilt", shard=self.partition)
+            self._fail(ErrorCode.NOT_COORDINATOR)
+            self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
+            return False
         if outcome.calls:
             self._journal.park(WHOLE_SHARD, (), outcome.calls)
         answers = outcome.replies or outcome.calls or outcome.completion is not None
