@@ -33,6 +33,7 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import Record
 
 Handler = Callable[[ShardState, RequestContext, Any, Instant], Outcome]
 """Answers one request. Raises ApiError, before anything has changed."""
@@ -106,6 +107,10 @@ class Meter(Struct, frozen=True):
 
 def _nothing_started(state: ShardState, now: Instant) -> Outcome:
     return Outcome()
+
+
+def _nothing_to_do(state: ShardState, group: Any) -> None:
+    return None
 
 
 def _nothing_parked(state: ShardState) -> Outcome:
@@ -189,6 +194,12 @@ class GroupType(Struct, frozen=True, kw_only=True):
                     failed.
         completions `Completion.owner` -> what happens once the records of the outcome are durable
                     (None) or have failed (AppendError).
+        before_delete
+                    (state, group) -> what somebody outside has to do before an empty group may be
+                    deleted, as records and a call, whose answer is an ErrorCode, or an Exception
+                    (KIP-932, docs/spec/share-group.md#7). The group goes if the answer is NONE and
+                    it is still empty then. None: nobody has to do anything. The retention sweep
+                    leaves a group alone for which somebody has to, as Kafka's `shouldExpire` says.
         on_loaded   The log is replayed: it sets the deadlines. Its outcome has nothing but events.
         on_metadata Topics have changed: `state.image` is new, and the delta says what is new in it.
         unload      The shard is given up: its outcome has nothing but urgent replies, to all
@@ -242,6 +253,9 @@ class GroupType(Struct, frozen=True, kw_only=True):
     completions: Mapping[
         str, Callable[[ShardState, Completion, AppendError | None, Instant], Outcome]
     ] = field(default_factory=dict)
+    before_delete: Callable[[ShardState, Any], tuple[list[Record], OutsideCall] | None] = (
+        _nothing_to_do
+    )
     on_loaded: Callable[[ShardState, Instant], Outcome] = _nothing_started
     on_metadata: Callable[[ShardState, MetadataDelta], None] = _no_metadata
     unload: Callable[[ShardState], Outcome] = _nothing_parked

@@ -24,7 +24,7 @@ from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_of
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.offsets.replay import replay_runs
 from groupd.coordinator.core.offsets.store import StoredOffset
-from groupd.coordinator.core.queries import DeleteSomeOffsets, ListSomeGroups
+from groupd.coordinator.core.queries import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -37,7 +37,6 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.groups import DeleteGroupsRequest
 from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -96,6 +95,8 @@ class GroupCoordinatorShard:
 
     def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
         """`answer` is an Exception when the call failed."""
+        if admin.is_about_deletion(call):
+            return admin.goes_on(self.state, self.offsets, call, answer)
         return self._answers[call.whom](self.state, call, answer, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
@@ -206,7 +207,7 @@ class GroupCoordinatorShard:
             OffsetFetchGroup: _stateless(self.offsets.fetch),
             OffsetDeleteRequest: _stateless(self.offsets.delete),
             ListSomeGroups: admin.list_groups,
-            DeleteGroupsRequest: _stateless(self._delete_groups),
+            DeleteGroup: _stateless(self._delete_group),
             DeleteSomeOffsets: _stateless(self._delete_some_offsets),
             **_merged(one.requests for one in self._types),
         }
@@ -218,10 +219,8 @@ class GroupCoordinatorShard:
             handlers[request] = _by_type(handlers[request], hosts)
         return handlers
 
-    def _delete_groups(
-        self, context: RequestContext, request: DeleteGroupsRequest, now: Instant
-    ) -> Outcome:
-        return admin.delete_groups(self.state, self.offsets, context, request.group_ids, now)
+    def _delete_group(self, context: RequestContext, request: DeleteGroup, now: Instant) -> Outcome:
+        return admin.delete_group(self.state, self.offsets, context, request)
 
     def _commit_txn_offsets(
         self,

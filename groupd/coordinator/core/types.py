@@ -278,12 +278,14 @@ class Completion(Struct, frozen=True):
 
 class OutsideCall(Struct, frozen=True):
     """A question to somebody outside of the shard: another coordinator, the topics. `whom`: who
-    answers; `data` is for the handler of the answer."""
+    answers; `data` is for the handler of the answer. `token`: the client's request that waits for
+    the answer, if there is one. It is refused if the handler will not hear of an answer."""
 
     whom: str
     group_id: str
     request: Any
     data: Any = None
+    token: RequestToken = NO_TOKEN
 
 
 class Task(Struct, frozen=True):

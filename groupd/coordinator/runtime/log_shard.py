@@ -42,6 +42,7 @@ from groupd.coordinator.runtime.journal import (
     RecordsTooLarge,
 )
 from groupd.coordinator.runtime.machine import LoadedMachine, M
+from groupd.coordinator.runtime.outside_calls import refuse_askers
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
@@ -286,6 +287,7 @@ class LogShard(ABC, Generic[M]):
 
     def _refuse(self, outcome: Outcome, waiter: Waiter | None, code: ErrorCode) -> None:
         refuse(outcome.replies, code)
+        refuse_askers(outcome.calls, code)
         if waiter is not None:
             waiter.fail(code)
 
@@ -308,8 +310,12 @@ class LogShard(ABC, Generic[M]):
             self._parts.calls.ask(call, partial(self._answered, self.machine, call))
 
     def _answered(self, machine: M, call: OutsideCall, answer: Any) -> None:
-        if machine is self.machine:
-            self.input(lambda: machine.answered(call, answer, self.clock.now()))
+        if machine is not self.machine or self.state is not CoordinatorState.ACTIVE:
+            refuse_askers([call], ErrorCode.NOT_COORDINATOR)
+        elif not self.may_answer():
+            refuse_askers([call], ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif not self.input(lambda: machine.answered(call, answer, self.clock.now())):
+            refuse_askers([call], ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _task_done(self, machine: M, task: Task, result: Any) -> None:
         if machine is self.machine:
@@ -381,6 +387,7 @@ class LogShard(ABC, Generic[M]):
             for completion in batch.completions:
                 self._last_answers(partial(self.machine.appended, completion, error, now))
             refuse(batch.replies, code)
+            refuse_askers(batch.calls, code)
         self._tell_written()
 
     def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:

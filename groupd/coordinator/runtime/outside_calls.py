@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from groupd.coordinator.core.types import OutsideCall
+from groupd.coordinator.core.types import NO_TOKEN, OutsideCall
+from groupd.protocol.errors import ErrorCode
 
 Callee = Callable[[OutsideCall], Awaitable[Any]]
-"""Answers a call, or raises."""
+"""Answers a call, or raises. It sees to it itself that it ends in time."""
+
+
+def refuse_askers(calls: Iterable[OutsideCall], code: ErrorCode) -> None:
+    """The requests that wait for answers to these calls get none."""
+    for call in calls:
+        if call.token is not NO_TOKEN:
+            call.token.fail(code)
 
 
 class OutsideCalls:

@@ -21,8 +21,8 @@ from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
-from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
-from groupd.coordinator.core.queries import ListSomeGroups
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.core.queries import DeleteGroup, ListSomeGroups
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
@@ -41,7 +41,7 @@ from groupd.coordinator.logtools.replay_checks import ReplayChecks
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.runtime.waiting import Callback
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatRequest, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.groups import (
@@ -75,12 +75,20 @@ from tests.unit.core.raffle.group import (
     DRAW,
     PRIZES_ID,
     RESERVED,
+    Raffle,
     RaffleKey,
     RaffleValue,
     TicketKey,
 )
 from tests.unit.core.raffle.records import RECORDS
-from tests.unit.core.raffle.type import JURY, RAFFLE, BuyTicket, ClaimPrize, DescribeRaffle
+from tests.unit.core.raffle.type import (
+    JURY,
+    RAFFLE,
+    STORE_ROOM,
+    BuyTicket,
+    ClaimPrize,
+    DescribeRaffle,
+)
 from tests.unit.history.harness import LoggedShard
 from tests.unit.lag.test_watch import Bench as LagBench
 from tests.unit.runtime.harness import Bench, settle
@@ -302,7 +310,8 @@ def test_its_events_say_that_they_are_of_its_type(log: LoggedShard) -> None:
     traces.take(drawn.events, MS)
     assert [one.attributes["groupd.group.type"] for one in traces.roots] == ["raffle"]
     log.write(drawn.records)
-    deleted = shard.handle(RequestContext(7, 2), DeleteGroupsRequest(("r",)), NOW)
+    (call,) = shard.handle(RequestContext(7, 2), DeleteGroup("r"), NOW).calls
+    deleted = shard.answered(call, ErrorCode.NONE, NOW)
     assert {one.group_type for one in deleted.events} == {"raffle"}
 
 
@@ -429,14 +438,157 @@ def test_two_types_cannot_have_the_same_deadline() -> None:
         GROUP_TYPES.remove(twin)
 
 
-def test_it_is_deleted_when_it_is_empty(log: LoggedShard) -> None:
-    def delete() -> ErrorCode:
-        outcome = log.shard.handle(RequestContext(7, 2), DeleteGroupsRequest(("r",)), NOW)
-        log.write(outcome.records)
-        code: ErrorCode = outcome.replies[0][1].results[0].error
-        return code
+# It is deleted when somebody else has taken the prizes back ---------------------------------
 
-    assert delete() is ErrorCode.NON_EMPTY_GROUP
+
+class StoreRoom:
+    """Takes prizes back when the test says so."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.answers: list[asyncio.Future[ErrorCode]] = []
+        self.asked: list[tuple[str, Any]] = []
+        bench.broker.calls.add(STORE_ROOM, self._take)
+
+    async def _take(self, call: OutsideCall) -> ErrorCode:
+        answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self.answers.append(answer)
+        self.asked.append((call.group_id, call.request))
+        return await answer
+
+
+async def sold_out() -> tuple[Bench, StoreRoom]:
+    """A raffle "r" whose draw has been."""
+    bench = await Bench().start()
+    assert await ask_shard(bench, BuyTicket("r", "m1")) == [1]
+    bench.clock.advance(60_000)
+    await settle()
+    assert await ask_shard(bench, DescribeRaffle("r")) == [{}]
+    return bench, StoreRoom(bench)
+
+
+def codes(replies: list[Any]) -> list[ErrorCode]:
+    return [one.error for reply in replies for one in reply.results]
+
+
+async def delete(bench: Bench) -> list[Any]:
+    """The replies so far."""
+    replies = bench.ask(DeleteGroupsRequest(("r",)))
+    await settle()
+    return replies
+
+
+async def test_it_stands_until_the_prizes_are_returned() -> None:
+    bench, room = await sold_out()
+    deleted = await delete(bench)
+    assert (deleted, room.asked) == ([], [("r", 1)])
+    raffle = bench.shard.shard.state.groups["r"]
+    assert isinstance(raffle, Raffle)
+    assert raffle.closing, "what was to be known before is durable"
+    room.answers[0].set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(deleted) == [ErrorCode.NONE]
+    assert bench.shard.shard.state.groups == {}
+    again = await bench.restart()
+    assert again.shard.shard.state.groups == {}
+    await again.broker.close()
+
+
+async def test_one_without_tickets_goes_at_once_and_one_with_members_is_not_asked_for() -> None:
+    bench = await Bench().start()
+    room = StoreRoom(bench)
+    bench.change_topics(TopicImage(b"r" * 16, "r", 1))  # opens a raffle of that name
+    assert codes(await delete(bench)) == [ErrorCode.NONE]
+    assert codes(await delete(bench)) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    await ask_shard(bench, BuyTicket("r", "m1"))
+    assert codes(await delete(bench)) == [ErrorCode.NON_EMPTY_GROUP]
+    assert room.asked == []
+    await bench.broker.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ApiError(ErrorCode.FENCED_STATE_EPOCH), ErrorCode.FENCED_STATE_EPOCH),
+        (OSError("nobody there"), ErrorCode.UNKNOWN_SERVER_ERROR),
+        ("a cow", ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_prizes_that_are_not_taken_back_keep_it(answer: Any, code: ErrorCode) -> None:
+    bench, room = await sold_out()
+    deleted = await delete(bench)
+    if isinstance(answer, Exception):
+        room.answers[0].set_exception(answer)
+    else:
+        room.answers[0].set_result(answer)
+    await settle()
+    assert codes(deleted) == [code]
+    assert list(bench.shard.shard.state.groups) == ["r"]
+    again = await delete(bench)
+    room.answers[1].set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(again) == [ErrorCode.NONE]
+    await bench.broker.close()
+
+
+async def test_one_that_has_got_a_member_meanwhile_stays() -> None:
+    bench, room = await sold_out()
+    deleted = await delete(bench)
+    assert await ask_shard(bench, BuyTicket("r", "m2")) == [2]
+    room.answers[0].set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(deleted) == [ErrorCode.NON_EMPTY_GROUP]
+    assert await ask_shard(bench, DescribeRaffle("r")) == [{"m2": 2}]
+    await bench.broker.close()
+
+
+@pytest.mark.parametrize("sold_again", [False, True])
+async def test_of_two_deletions_at_a_time_one_deletes_and_nobody_deletes_the_next_raffle(
+    sold_again: bool,
+) -> None:
+    bench, room = await sold_out()
+    first, second = await delete(bench), await delete(bench)
+    assert len(room.asked) == 2
+    room.answers[0].set_result(ErrorCode.NONE)
+    await settle()
+    if sold_again:
+        await ask_shard(bench, BuyTicket("r", "m2"))
+        bench.clock.advance(60_000)
+        await settle()
+    room.answers[1].set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(first) == [ErrorCode.NONE]
+    assert codes(second) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert list(bench.shard.shard.state.groups) == (["r"] if sold_again else [])
+    await bench.broker.close()
+
+
+@pytest.mark.parametrize("when", ["before it asks", "before the answer", "it is given up"])
+async def test_who_deletes_is_refused_if_the_shard_will_not_hear_the_answer(when: str) -> None:
+    bench, room = await sold_out()
+    if when == "before it asks":
+        bench.store.fail_next_append(LogUnavailable("scripted"))
+    deleted = await delete(bench)
+    if when == "before the answer":
+        bench.store.fail_next_append(LogUnavailable("scripted"))
+        await ask_shard(bench, BuyTicket("r", "m2"))
+    elif when == "it is given up":
+        bench.shard.close()
+    for answer in room.answers:
+        answer.set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(deleted) == [ErrorCode.NOT_COORDINATOR]
+    assert len(room.asked) == (0 if when == "before it asks" else 1)
+    assert "r" in bench.shard.shard.state.groups
+    await bench.broker.close()
+
+
+def test_the_retention_sweep_asks_nobody_and_so_deletes_none(log: LoggedShard) -> None:
+    raffle = log.shard.state.groups["r"]
     log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
-    assert delete() is ErrorCode.NONE
-    assert "r" not in log.shard.state.groups
+    with patch.object(Raffle, "offset_owner", property(lambda one: one)):
+        log.sweep()
+        assert log.shard.state.groups == {"r": raffle}, "though it could have offsets"
+        raffle.epoch = 0  # nobody has to be asked
+        log.sweep()
+    assert log.shard.state.groups == {}

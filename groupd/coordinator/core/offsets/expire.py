@@ -9,6 +9,7 @@ just about to join it: Kafka deletes it all the same, and the client starts agai
 from __future__ import annotations
 
 from groupd.coordinator.core.group import ExpirationBase, OffsetOwner
+from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.offsets.delete import tombstone
 from groupd.coordinator.core.offsets.sliced import GROUPS_AT_ONCE, Slice, bytes_of
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset, ascending
@@ -81,10 +82,12 @@ def _expiring(state: ShardState, group_id: str, topic: str) -> OffsetOwner | Non
 
 
 def _vanishing(state: ShardState, group_id: str) -> OffsetOwner | None:
-    """The group, if it goes when it has no offsets."""
+    """The group, if it goes when it has no offsets, and nobody has to be asked before."""
     group = state.groups.get(group_id)
     owner = None if group is None else group.offset_owner
     if owner is None or owner.awaits_members():
+        return None
+    if type_of(owner).before_delete(state, owner) is not None:
         return None
     try:
         owner.check_delete()
