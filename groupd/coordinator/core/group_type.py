@@ -215,7 +215,9 @@ class GroupType(Struct, frozen=True, kw_only=True):
         places      (group, member id) -> what the member owns or may still commit for, as topics
                     with partitions; a topic may come twice.
         positions   (state, committed offsets of the shard, group) -> where the group is in each
-                    partition; lag counts from there. Without it: its committed offsets.
+                    partition; lag counts from there. If somebody outside knows that (KIP-932: the
+                    share coordinator), it is a call, whose answer is Positions; the rounds of
+                    `groupd.coordinator.lag` ask. Without it: its committed offsets.
         what_if     What another assignor would do; None where no assignor of the coordinator fits.
 
     What a log says of it:
@@ -264,7 +266,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
     identify: Callable[[Any, str], MemberIdentity]
     places: Callable[[Any, str], Iterable[Holding]]
-    positions: Callable[[ShardState, OffsetStore, Any], Positions] = committed_offsets
+    positions: Callable[[ShardState, OffsetStore, Any], Positions | OutsideCall] = committed_offsets
     what_if: AssignorTrial | None = None
 
     logged: Mapping[type, Callable[[Any, Any, Any], Iterator[LoggedEvent]]] = field(

@@ -38,17 +38,18 @@ class OutsideCalls:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
+    async def answer(self, call: OutsideCall) -> Any:
+        """The answer, or the Exception that came instead."""
         callee = self._callees.get(call.whom)
-        answer: Any
         if callee is None:
-            answer = LookupError(f"nobody answers calls to {call.whom}")
-        else:
-            try:
-                answer = await callee(call)
-            except Exception as error:  # noqa: BLE001 - the machine decides what it means
-                answer = error
-        answered(answer)
+            return LookupError(f"nobody answers calls to {call.whom}")
+        try:
+            return await callee(call)
+        except Exception as error:  # noqa: BLE001 - who has asked decides what it means
+            return error
+
+    async def _ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
+        answered(await self.answer(call))
 
     def close(self) -> None:
         """No answer comes any more."""

@@ -14,11 +14,13 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 from prometheus_client.exposition import generate_latest
+from structlog.testing import capture_logs
 
 from groupd.coordinator.admin.group_pages import config_rows
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core import inspection
+from groupd.coordinator.core.group_type import Positions
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
@@ -33,6 +35,8 @@ from groupd.coordinator.history.changes import LoggedGroupEvent
 from groupd.coordinator.history.ledger import GroupLedger
 from groupd.coordinator.history.rebalances import rebalances
 from groupd.coordinator.history.stream import GroupStream
+from groupd.coordinator.lag.judgement import Judgement
+from groupd.coordinator.lag.positions import ASKED_AT_ONCE
 from groupd.coordinator.logtools.dump import json_line, text_line
 from groupd.coordinator.logtools.entries import entries_of
 from groupd.coordinator.logtools.findings import Counts
@@ -82,12 +86,14 @@ from tests.unit.core.raffle.group import (
 )
 from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import (
+    COUNTER,
     JURY,
     RAFFLE,
     STORE_ROOM,
     BuyTicket,
     ClaimPrize,
     DescribeRaffle,
+    Sold,
 )
 from tests.unit.history.harness import LoggedShard
 from tests.unit.lag.test_watch import Bench as LagBench
@@ -183,7 +189,8 @@ def test_it_is_inspected(log: LoggedShard) -> None:
         {"group_id": "r", "type": "raffle", "state": "Open"}
     ]
     store = log.shard.offsets.store
-    found = run_through(offsets_steps(state, store, "r", log.now))
+    known = {"prizes": {number: Sold(number) for number in (1, 2)}}
+    found = run_through(offsets_steps(state, store, "r", lambda *_: known, log.now))
     assert found is not None
     shown = [
         (one["topic"], one["partition"], one["member_id"], one["committed_offset"])
@@ -388,13 +395,135 @@ async def test_its_members_are_kept_alive_while_a_test_moves_the_clock(log: Logg
     await bench.broker.close()
 
 
-async def test_its_lag_counts_from_its_own_positions(log: LoggedShard) -> None:
+class Counter:
+    """Knows that raffles have sold as far in a prize's partition as its number says, and tells when
+    the test lets it."""
+
+    def __init__(self, bench: LagBench) -> None:
+        self.asked: list[str] = []
+        self.at_once = 0
+        self.most_at_once = 0
+        self.more = 0
+        self.error: Exception | None = None
+        self.open = asyncio.Event()
+        self.open.set()
+        bench.calls.add(COUNTER, self._count)
+
+    async def _count(self, call: OutsideCall) -> Positions:
+        self.asked.append(call.group_id)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await settle(1)
+            await self.open.wait()
+        finally:
+            self.at_once -= 1
+        if self.error is not None:
+            raise self.error
+        return {"prizes": {number: Sold(number + self.more) for number in call.request}}
+
+
+def lag_bench(log: LoggedShard) -> LagBench:
     bench = LagBench()
     bench.groups.update(log.shard.state.groups)  # type: ignore[arg-type]
     bench.logs.bounds = {("prizes", 1): (0, 10), ("prizes", 2): (0, 10)}
+    return bench
+
+
+def lags(bench: LagBench) -> list[int]:
+    """Of its partitions, in the last round; none if nothing is known."""
+    known = bench.watch.groups.get("r")
+    return [] if known is None else [one.lag for _, one in known.partitions()]
+
+
+async def in_time(bench: LagBench, looking: asyncio.Task[None]) -> None:
+    """Time passes until a round ends by itself."""
+    while not looking.done():
+        await settle()
+        bench.clock.advance(100)
+
+
+async def test_its_lag_counts_from_positions_that_somebody_else_knows(log: LoggedShard) -> None:
+    bench = lag_bench(log)
+    counter = Counter(bench)
     await bench.rounds(2)
-    lags = {place: one.lag for place, one in bench.watch.groups["r"].partitions()}
-    assert lags == {("prizes", 1): 9, ("prizes", 2): 8}
+    assert (counter.asked, lags(bench)) == (["r", "r"], [9, 8]), "it is asked once in a round"
+    counter.more = 4
+    await bench.rounds(1)
+    assert lags(bench) == [5, 4]
+    shown = run_through(
+        offsets_steps(log.shard.state, log.shard.offsets.store, "r", bench.watch.positions.of, NOW)
+    )
+    assert shown is not None
+    assert [one["committed_offset"] for one in shown[0]["partitions"]] == [5, 6]
+    del bench.groups["r"]
+    await bench.rounds(1)
+    bench.groups.update(log.shard.state.groups)  # type: ignore[arg-type]
+    counter.error = OSError("away")
+    await bench.rounds(1)
+    assert lags(bench) == [], "what was known of a group that has gone is forgotten"
+
+
+@pytest.mark.parametrize("how", ["an error", "no answer", "nobody to ask"])
+async def test_without_an_answer_it_is_where_the_last_one_said_or_nowhere(
+    log: LoggedShard, how: str
+) -> None:
+    bench = lag_bench(log)
+    counter = Counter(bench)
+
+    async def round_without_answer() -> None:
+        counter.more = 4
+        if how == "an error":
+            counter.error = OSError("away")
+        elif how == "no answer":
+            counter.open.clear()
+        else:
+            bench.calls.add(COUNTER, None)  # type: ignore[arg-type]
+        before_ms = bench.now.monotonic_ms
+        await in_time(bench, asyncio.create_task(bench.watch.look()))
+        waited_ms = bench.now.monotonic_ms - before_ms
+        assert waited_ms < 5000, "it waits for a fifth of the time between rounds at most"
+        assert counter.at_once == 0, "nobody is asked any longer"
+
+    with capture_logs() as logs:
+        await round_without_answer()
+        await round_without_answer()
+    assert lags(bench) == []
+    assert [one["groups"] for one in logs if "groups" in one] == [1], "it is told once"
+    counter.error, counter.more = None, 0
+    counter.open.set()
+    bench.calls.add(COUNTER, counter._count)
+    await bench.rounds(1)
+    assert lags(bench) == [9, 8]
+    bench.logs.bounds["prizes", 1] = (0, 20)
+    await round_without_answer()
+    assert lags(bench) == [19, 8], "its last known position, and where the log ends now"
+
+
+async def test_of_many_groups_some_are_asked_for_at_a_time_and_all_have_their_turn(
+    log: LoggedShard,
+) -> None:
+    bench = lag_bench(log)
+    counter = Counter(bench)
+    for number in range(2 * ASKED_AT_ONCE):
+        bench.groups[f"r{number:03d}"] = Raffle(f"r{number:03d}")  # type: ignore[assignment]
+    await bench.rounds(1)
+    assert len(counter.asked) == len(set(counter.asked)) == 2 * ASKED_AT_ONCE + 1
+    assert counter.most_at_once == ASKED_AT_ONCE
+    counter.asked.clear()
+    counter.open.clear()
+    for _ in range(3):
+        await in_time(bench, asyncio.create_task(bench.watch.look()))
+    asked = set(counter.asked)
+    assert len(asked) == 2 * ASKED_AT_ONCE + 1, "who has not answered does not come first again"
+
+
+async def test_its_lag_is_judged_as_that_of_others(log: LoggedShard) -> None:
+    bench = lag_bench(log)
+    Counter(bench)
+    await bench.rounds(12)
+    assert bench.watch.groups["r"].totals.judgement is Judgement.STALLED
+    assert {one.member_id for one in bench.watch.groups["r"].silent} == {"m1", "m2"}
 
 
 def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:

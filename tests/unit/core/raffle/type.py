@@ -62,6 +62,9 @@ DRAW_DELAY = GroupConfig(
 JURY = "raffle-jury"
 """Whom a raffle asks what a ticket has won."""
 
+COUNTER = "raffle-counter"
+"""Who knows where raffles are in their prizes."""
+
 STORE_ROOM = "raffle-store-room"
 """Who takes the prizes back before a raffle is deleted in which tickets were sold."""
 
@@ -247,15 +250,16 @@ def places(group: Raffle, member_id: str) -> list[Holding]:
 
 
 class Sold(Struct, frozen=True):
-    """A position: as far in a prize's partition as its number says."""
+    """A position in the partition of a prize."""
 
     offset: int
-    commit_timestamp_ms: int
+    commit_timestamp_ms: int = 1000
 
 
-def positions(state: ShardState, store: OffsetStore, group: Raffle) -> dict[str, dict[int, Sold]]:
-    numbers = (ticket.number for ticket in group.members.values())
-    return {"prizes": {number: Sold(number, 1000) for number in numbers}}
+def positions(state: ShardState, store: OffsetStore, group: Raffle) -> OutsideCall:
+    """The answer has a `Sold` for the partition of each number."""
+    numbers = tuple(ticket.number for ticket in group.members.values())
+    return OutsideCall(COUNTER, group.group_id, numbers)
 
 
 def session(state: ShardState, group: Raffle, member_id: str) -> tuple[DeadlineKey, int] | None:
