@@ -86,7 +86,7 @@ def is_about_deletion(call: OutsideCall) -> bool:
     return isinstance(call.data, _Deletion)
 
 
-def goes_on(
+def delete_answered(
     state: ShardState, offsets: OffsetMetadataManager, call: OutsideCall, answer: Any
 ) -> Outcome:
     """The answer to the call of a deletion has come. The group may have got members meanwhile, or

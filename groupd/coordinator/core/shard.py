@@ -96,7 +96,7 @@ class GroupCoordinatorShard:
     def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
         """`answer` is an Exception when the call failed."""
         if admin.is_about_deletion(call):
-            return admin.goes_on(self.state, self.offsets, call, answer)
+            return admin.delete_answered(self.state, self.offsets, call, answer)
         return self._answers[call.whom](self.state, call, answer, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
