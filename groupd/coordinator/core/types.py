@@ -322,7 +322,8 @@ class Outcome(Struct):
                 for them.
     tasks       Once the records are applied. The result is an input (`task_done`).
     calls       As `replies`; if the records are lost nobody is asked. The answer, or the Exception
-                that came instead, is an input (`answered`), unless the shard was loaded anew.
+                that came instead, is an input (`answered`), unless the shard was loaded anew: then
+                the request that waits for it is refused.
     completion  Once the records are durable or lost: then it is an input (`appended`).
     steady      Only without records: the same request has the same reply while the lease holds.
     """

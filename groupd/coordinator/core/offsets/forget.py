@@ -14,7 +14,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.messages import NO_TOPIC_ID
 
-_GROUP_SHARE = 10
+_GROUP_SHARE = 5
 """To find out that a group knows none of the topics takes this part of a look at an offset."""
 
 

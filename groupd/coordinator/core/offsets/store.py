@@ -78,8 +78,8 @@ class OffsetStore:
 
     def known_of(self, group_id: str, topics: Set[str]) -> Set[str]:
         """Those of the topics on which anything is committed or pending."""
-        pending = {topic for topic, _ in self.pending(group_id)}
-        return topics & (self.topics(group_id).keys() | pending)
+        found = topics & self.topics(group_id).keys()
+        return found.union(topic for topic, _ in self.pending(group_id) if topic in topics)
 
     def pending(self, group_id: str) -> Mapping[TopicPartition, Set[int]]:
         """Producers with a pending offset, by partition."""
