@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from random import Random
 
 from groupd.protocol.messages import NO_TOPIC_ID
-from groupd.protocol.messages.groups import DeleteGroupsRequest
 from groupd.protocol.messages.offsets import OffsetFetchGroup
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -155,4 +154,4 @@ class RandomLog:
             # The coordinator does not do it so: offsets that are left show again with a new group.
             self.log.write([Record(GroupMetadataKey(group))])
         else:
-            self.log.request(DeleteGroupsRequest((group,)))
+            self.log.delete_group(group)

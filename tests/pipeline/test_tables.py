@@ -13,7 +13,6 @@ from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.job import Inputs
 from groupd.pipeline.jobs import commits, offsets
 from groupd.protocol.messages import NO_TOPIC_ID
-from groupd.protocol.messages.groups import DeleteGroupsRequest
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -110,7 +109,7 @@ def _removals(log: LoggedShard) -> None:
     log.delete("deleted", 0)
     log.commit("deleted", 0, 6)
     log.commit("gone", 0, 7)
-    log.request(DeleteGroupsRequest(("gone",)))
+    log.delete_group("gone")
     log.commit("left", 0, 7)
     log.write([Record(GroupMetadataKey("left"))])  # as if offsets had been forgotten
     key = OffsetCommitKey("own", "t", 0)

@@ -172,6 +172,7 @@ class GroupRoutes:
             shard.shard.state,
             shard.shard.offsets.store,
             group_id,
+            self._watch.positions.of,
             self._broker.clock.now(),
             after,
             wanted.limit,

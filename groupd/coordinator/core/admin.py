@@ -3,12 +3,15 @@ docs/spec/offsets-and-log.md#3.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
-from groupd.coordinator.core.queries import DeleteSomeOffsets, ListSomeGroups
+from groupd.coordinator.core.queries import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
@@ -17,13 +20,14 @@ from groupd.coordinator.core.types import (
     Instant,
     Operation,
     Outcome,
+    OutsideCall,
     RequestContext,
+    RequestToken,
     Resource,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.groups import (
     DeletedGroup,
-    DeleteGroupsReply,
     ListedGroup,
     ListGroupsReply,
 )
@@ -52,48 +56,70 @@ def list_groups(
     return Outcome(replies=[(context.token, reply)], gate="*")
 
 
-def delete_groups(
+class _Deletion(Struct, frozen=True):
+    """What the answer to a call is about: `group` goes if it is still there."""
+
+    group: Group
+
+
+def delete_group(
     state: ShardState,
     offsets: OffsetMetadataManager,
     context: RequestContext,
-    group_ids: Sequence[str],
-    now: Instant,
+    request: DeleteGroup,
 ) -> Outcome:
-    """Reply DeleteGroupsReply, one result per id in the order given (repeated ids count once):
-    69 unknown, 68 not empty; else tombstones of its offsets, then its own. There is no message, as
-    in Kafka. The right to delete was checked before the shard was asked (`frontend.groups`)."""
-    outcome = Outcome(gate="*")
-    results: list[DeletedGroup] = []
-    for group_id in dict.fromkeys(group_ids):
-        state.being_deleted.discard(group_id)
-        try:
-            _delete(state, offsets, group_id, outcome)
-        except ApiError as error:
-            results.append(DeletedGroup(group_id, error.code))
-        else:
-            results.append(DeletedGroup(group_id))
-    outcome.replies.append((context.token, DeleteGroupsReply(tuple(results))))
-    return outcome
+    """Reply DeletedGroup: tombstones of the group's offsets, then its own. Or first a call, if
+    somebody outside has to do something before (`GroupType.before_delete`). Raises ApiError: 69
+    unknown, 68 not empty. The right to delete was checked before the shard was asked
+    (`frontend.groups`)."""
+    state.being_deleted.discard(request.group_id)
+    group = _deletable(state, request.group_id)
+    first = type_of(group).before_delete(state, group)
+    if first is None:
+        return _delete(offsets, group, context.token)
+    records, call = first
+    call = replace(call, data=_Deletion(group), token=context.token)
+    return Outcome(records=records, calls=[call], gate=group.group_id)
 
 
-def _delete(
-    state: ShardState,
-    offsets: OffsetMetadataManager,
-    group_id: str,
-    outcome: Outcome,
-) -> None:
-    group = _deletable(state, group_id)
-    doomed = offsets.group_tombstones(group_id)
-    outcome.records.extend(doomed)
-    outcome.records.extend(group.tombstones())
-    outcome.events.append(
-        Event(
-            group.type_name,
-            EventKind.GROUP_DELETED,
-            group_id,
-            cause="deleted by request",
-            details={"offsets": len(doomed)},
-        )
+def is_about_deletion(call: OutsideCall) -> bool:
+    return isinstance(call.data, _Deletion)
+
+
+def delete_answered(
+    state: ShardState, offsets: OffsetMetadataManager, call: OutsideCall, answer: Any
+) -> Outcome:
+    """The answer to the call of a deletion has come. The group may have got members meanwhile, or
+    somebody else may have deleted it."""
+    group_id = call.group_id
+    try:
+        if isinstance(answer, ApiError):
+            raise answer
+        if answer is not ErrorCode.NONE:
+            known = isinstance(answer, ErrorCode)
+            raise ApiError(answer if known else ErrorCode.UNKNOWN_SERVER_ERROR)
+        group = _deletable(state, group_id)
+        if group is not call.data.group:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    except ApiError as error:
+        return Outcome(replies=[(call.token, DeletedGroup(group_id, error.code))], gate=group_id)
+    return _delete(offsets, group, call.token)
+
+
+def _delete(offsets: OffsetMetadataManager, group: Group, token: RequestToken) -> Outcome:
+    group_id, doomed = group.group_id, offsets.group_tombstones(group.group_id)
+    event = Event(
+        group.type_name,
+        EventKind.GROUP_DELETED,
+        group_id,
+        cause="deleted by request",
+        details={"offsets": len(doomed)},
+    )
+    return Outcome(
+        records=[*doomed, *group.tombstones()],
+        replies=[(token, DeletedGroup(group_id))],
+        gate=group_id,
+        events=[event],
     )
 
 
@@ -110,7 +136,7 @@ def check_not_being_deleted(state: ShardState, request: Any) -> None:
     """Nobody uses a group between two pieces of its deletion: a member that joined would keep it
     alive without some of its offsets. Raises ApiError; clients try again."""
     group_id = getattr(request, "group_id", None)
-    if group_id in state.being_deleted and type(request) is not DeleteSomeOffsets:
+    if group_id in state.being_deleted and type(request) not in (DeleteGroup, DeleteSomeOffsets):
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The group is being deleted.")
 
 
@@ -121,7 +147,7 @@ def delete_some_offsets(
     request: DeleteSomeOffsets,
 ) -> Outcome:
     """A piece of DeleteGroups for a group with many offsets. Nobody may use the group until the
-    DeleteGroups that follows. Raises ApiError as DeleteGroups does."""
+    `DeleteGroup` that follows. Raises ApiError as that does."""
     group = _deletable(state, request.group_id)
     state.being_deleted.add(request.group_id)
     doomed = offsets.some_tombstones(request.group_id, request.at_most)

@@ -33,6 +33,7 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import Record
 
 Handler = Callable[[ShardState, RequestContext, Any, Instant], Outcome]
 """Answers one request. Raises ApiError, before anything has changed."""
@@ -106,6 +107,10 @@ class Meter(Struct, frozen=True):
 
 def _nothing_started(state: ShardState, now: Instant) -> Outcome:
     return Outcome()
+
+
+def _nothing_to_do(state: ShardState, group: Any) -> None:
+    return None
 
 
 def _nothing_parked(state: ShardState) -> Outcome:
@@ -189,6 +194,12 @@ class GroupType(Struct, frozen=True, kw_only=True):
                     failed.
         completions `Completion.owner` -> what happens once the records of the outcome are durable
                     (None) or have failed (AppendError).
+        before_delete
+                    (state, group) -> what somebody outside has to do before an empty group may be
+                    deleted, as records and a call, whose answer is an ErrorCode, or an Exception
+                    (KIP-932, docs/spec/share-group.md#7). The group goes if the answer is NONE and
+                    it is still empty then. None: nobody has to do anything. The retention sweep
+                    leaves a group alone for which somebody has to, as Kafka's `shouldExpire` says.
         on_loaded   The log is replayed: it sets the deadlines. Its outcome has nothing but events.
         on_metadata Topics have changed: `state.image` is new, and the delta says what is new in it.
         unload      The shard is given up: its outcome has nothing but urgent replies, to all
@@ -204,7 +215,9 @@ class GroupType(Struct, frozen=True, kw_only=True):
         places      (group, member id) -> what the member owns or may still commit for, as topics
                     with partitions; a topic may come twice.
         positions   (state, committed offsets of the shard, group) -> where the group is in each
-                    partition; lag counts from there. Without it: its committed offsets.
+                    partition; lag counts from there. If somebody outside knows that (KIP-932: the
+                    share coordinator), it is a call, whose answer is Positions; the rounds of
+                    `groupd.coordinator.lag` ask. Without it: its committed offsets.
         what_if     What another assignor would do; None where no assignor of the coordinator fits.
 
     What a log says of it:
@@ -242,6 +255,9 @@ class GroupType(Struct, frozen=True, kw_only=True):
     completions: Mapping[
         str, Callable[[ShardState, Completion, AppendError | None, Instant], Outcome]
     ] = field(default_factory=dict)
+    before_delete: Callable[[ShardState, Any], tuple[list[Record], OutsideCall] | None] = (
+        _nothing_to_do
+    )
     on_loaded: Callable[[ShardState, Instant], Outcome] = _nothing_started
     on_metadata: Callable[[ShardState, MetadataDelta], None] = _no_metadata
     unload: Callable[[ShardState], Outcome] = _nothing_parked
@@ -250,7 +266,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
     identify: Callable[[Any, str], MemberIdentity]
     places: Callable[[Any, str], Iterable[Holding]]
-    positions: Callable[[ShardState, OffsetStore, Any], Positions] = committed_offsets
+    positions: Callable[[ShardState, OffsetStore, Any], Positions | OutsideCall] = committed_offsets
     what_if: AssignorTrial | None = None
 
     logged: Mapping[type, Callable[[Any, Any, Any], Iterator[LoggedEvent]]] = field(

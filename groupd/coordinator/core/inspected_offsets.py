@@ -3,12 +3,13 @@ in steps."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Any
 
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_type import Position, Positions
 from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.slices import LISTED_MAX, Work, smallest
 from groupd.coordinator.core.state import ShardState
@@ -23,11 +24,34 @@ _NOWHERE: Mapping[int, Position] = {}
 Owners = dict[str, dict[int, Any]]
 """Members by topic name and partition."""
 
+PositionsOf = Callable[[ShardState, OffsetStore, Group], Positions]
+"""Where a group is, as far as it is known (`groupd.coordinator.lag.positions`)."""
+
+
+def owned_places(
+    group: Group, image: MetadataImage
+) -> Iterator[tuple[Any, str, Collection[int]] | None]:
+    """(member, topic name, partitions) of what the members own; a topic of a member may come twice.
+    None is no item but a point where other work may run."""
+    places_of = type_of(group).places
+    work = Work()
+    for member_id in list(group.members):
+        member = group.members.get(member_id)
+        if member is None:
+            continue  # gone meanwhile
+        if work.enough():
+            yield None
+        for topic, numbers in places_of(group, member_id):
+            yield member, topic_name(topic, image), numbers
+            if work.enough(1 + len(numbers)):
+                yield None
+
 
 def offsets_steps(
     state: ShardState,
     store: OffsetStore,
     group_id: str,
+    positions_of: PositionsOf,
     now: Instant,
     after: Partition | None = None,
     limit: int = LISTED_MAX,
@@ -43,7 +67,7 @@ def offsets_steps(
     rows: list[dict[str, Any]] = []
     members: dict[str, dict[str, Any]] = {}
     more = False
-    positions = type_of(group).positions(state, store, group)
+    positions = positions_of(state, store, group)
     for place in _places(positions, owners, after):
         if place is None:
             yield
@@ -89,18 +113,12 @@ class _Owners:
         self._room = 2 * limit
 
     def steps(self) -> Generator[None, None, Owners]:
-        places_of = type_of(self._group).places
-        work = Work()
-        for member_id in list(self._group.members):
-            member = self._group.members.get(member_id)
-            if member is None:
-                continue  # gone meanwhile
-            if work.enough():
+        for owned in owned_places(self._group, self._image):
+            if owned is None:
                 yield
-            for topic, numbers in places_of(self._group, member_id):
-                self._add(topic_name(topic, self._image), numbers, member)
-                if work.enough(1 + len(numbers)):
-                    yield
+            else:
+                member, topic, numbers = owned
+                self._add(topic, numbers, member)
         return self._found
 
     def _add(self, topic: str, numbers: Any, member: Any) -> None:

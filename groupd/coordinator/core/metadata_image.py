@@ -43,6 +43,14 @@ class MetadataImage:
         self.created_version = version if created_version is None else created_version
 
 
+class TopicDeletion(Struct, frozen=True):
+    """A topic that was deleted at `at_ms`, wall-clock time."""
+
+    name: str
+    topic_id: TopicId
+    at_ms: int
+
+
 class MetadataDelta(Struct, frozen=True):
     """What differs between two images. `deleted`: (name, id) of topics gone (a re-created topic
     is in `deleted` with its old id and in `created`). `changed`: names whose partitions or racks
@@ -52,6 +60,10 @@ class MetadataDelta(Struct, frozen=True):
     created: frozenset[str] = field(default_factory=frozenset)
     changed: frozenset[str] = field(default_factory=frozenset)
     deleted: tuple[tuple[str, TopicId], ...] = ()
+
+    def deleted_at(self, wall_ms: int) -> list[TopicDeletion]:
+        """The deleted topics, if this is the time of the change."""
+        return [TopicDeletion(name, topic_id, wall_ms) for name, topic_id in self.deleted]
 
 
 def topics_hash(image: MetadataImage, names: Collection[str]) -> int:

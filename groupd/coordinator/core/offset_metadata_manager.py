@@ -8,16 +8,19 @@ Ties the parts under `core/offsets` to the shard's state. Handlers return record
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.metadata_image import TopicDeletion
 from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets, some_tombstones
-from groupd.coordinator.core.offsets.expire import Sweep, forget_topics
+from groupd.coordinator.core.offsets.expire import sweep
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
+from groupd.coordinator.core.offsets.forget import forget_topics
 from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
+from groupd.coordinator.core.offsets.sliced import SLICE_BYTES, SlicedWork
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
-from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.offsets import (
     OffsetDeleteRequest,
     OffsetFetchGroup,
@@ -27,15 +30,31 @@ from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, R
 SWEEP_DEADLINE: DeadlineKey = ("offsets-sweep", "", "")
 """The shard calls `sweep` when this deadline fires."""
 
+FORGET_DEADLINE: DeadlineKey = ("offsets-forget", "", "")
+"""The shard calls `forget` when this deadline fires."""
+
 
 class OffsetMetadataManager:
     """The offsets of a shard, whose state is `state`."""
 
-    __slots__ = ("_state", "_sweep", "resting_ms", "store")
+    __slots__ = (
+        "_deleted",
+        "_forgetting",
+        "_slice_bytes",
+        "_state",
+        "_sweep",
+        "resting_ms",
+        "store",
+    )
 
     def __init__(self, state: ShardState) -> None:
         self._state = state
-        self._sweep: Sweep | None = None
+        self._sweep: SlicedWork | None = None
+        self._forgetting: SlicedWork | None = None
+        self._deleted: set[TopicDeletion] = set()
+        """Topics that are to be forgotten after those that are being forgotten."""
+        # A log keeps the limit that it was opened with, also if a client changes the setting.
+        self._slice_bytes = min(SLICE_BYTES, state.config.message_max_bytes // 2)
         self.store = OffsetStore()
         self.resting_ms: int | None = None
         """When the next sweep is due, as long as there is no group and so no deadline for it."""
@@ -73,19 +92,40 @@ class OffsetMetadataManager:
 
     def sweep(self, now: Instant) -> Outcome:
         """A slice of docs/spec/offsets-and-log.md#4; arms the next slice or sweep."""
-        sweep = self._sweep or Sweep(self._state)
-        outcome = sweep.slice(self._state, self.store, now)
-        if sweep.done:
+        work = self._sweep or SlicedWork(self._slice_bytes, partial(sweep, self._state, self.store))
+        outcome = work.next_slice(now)
+        if work.done:
             self._sweep = None
             self.start(now)
         else:
-            self._sweep = sweep
+            self._sweep = work
             self._state.deadlines.set(SWEEP_DEADLINE, now.monotonic_ms + 1)
         return outcome
 
-    def on_topics_deleted(self, deleted: Iterable[tuple[str, TopicId]]) -> Outcome:
-        """`deleted` as in `MetadataDelta.deleted`."""
-        return forget_topics(self._state, self.store, deleted)
+    def on_topics_deleted(self, deleted: Iterable[TopicDeletion], now: Instant) -> Outcome:
+        """The offsets of these topics go, the first ones at once."""
+        self._deleted.update(deleted)
+        return self.forget(now)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether offsets of deleted topics may be left."""
+        return self._forgetting is not None or bool(self._deleted)
+
+    def forget(self, now: Instant) -> Outcome:
+        """A slice of what deleted topics leave behind (docs/spec/offsets-and-log.md#4); arms the
+        next one, at the same time: clients are not to wait for it."""
+        work = self._forgetting
+        if work is None:
+            deleted, self._deleted = tuple(self._deleted), set()
+            begin = partial(forget_topics, self._state, self.store, deleted)
+            work = self._forgetting = SlicedWork(self._slice_bytes, begin)
+        outcome = work.next_slice(now)
+        if work.done:
+            self._forgetting = None
+        if self.forgets:
+            self._state.deadlines.set(FORGET_DEADLINE, now.monotonic_ms)
+        return outcome
 
     def replay(self, record: Record, at: AppliedAt) -> None:
         """A type-0 or type-1 record."""

@@ -28,9 +28,15 @@ class ListSomeGroups(Struct, frozen=True):
     types: frozenset[str] = frozenset()
 
 
+class DeleteGroup(Struct, frozen=True):
+    """One entry of DeleteGroups; answered with a `DeletedGroup`."""
+
+    group_id: str
+
+
 class DeleteSomeOffsets(Struct, frozen=True):
     """Deletes at most `at_most` offsets of a group that may be deleted now. Its answer says
-    nothing: the DeleteGroups that follows has the one that counts."""
+    nothing: the `DeleteGroup` that follows has the one that counts."""
 
     group_id: str
     at_most: int

@@ -15,12 +15,16 @@ from groupd.coordinator.core.group_type import Handler, HostedHandler
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta
-from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from groupd.coordinator.core.offset_metadata_manager import (
+    FORGET_DEADLINE,
+    SWEEP_DEADLINE,
+    OffsetMetadataManager,
+)
 from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.offsets.replay import replay_runs
 from groupd.coordinator.core.offsets.store import StoredOffset
-from groupd.coordinator.core.queries import DeleteSomeOffsets, ListSomeGroups
+from groupd.coordinator.core.queries import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -33,7 +37,6 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.groups import DeleteGroupsRequest
 from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -78,6 +81,8 @@ class GroupCoordinatorShard:
         """A deadline that `pop_due` has taken off."""
         if key == SWEEP_DEADLINE:
             return self.offsets.sweep(now)
+        if key == FORGET_DEADLINE:
+            return self.offsets.forget(now)
         return self._deadlines[key[0]](self.state, key, now)
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
@@ -90,6 +95,8 @@ class GroupCoordinatorShard:
 
     def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
         """`answer` is an Exception when the call failed."""
+        if admin.is_about_deletion(call):
+            return admin.delete_answered(self.state, self.offsets, call, answer)
         return self._answers[call.whom](self.state, call, answer, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
@@ -99,7 +106,7 @@ class GroupCoordinatorShard:
             group_type.on_metadata(self.state, delta)
         if not delta.deleted:
             return Outcome()
-        return self.offsets.on_topics_deleted(delta.deleted)
+        return self.offsets.on_topics_deleted(delta.deleted_at(now.wall_ms), now)
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Dynamic configs of one group, effective at its next heartbeat."""
@@ -200,7 +207,7 @@ class GroupCoordinatorShard:
             OffsetFetchGroup: _stateless(self.offsets.fetch),
             OffsetDeleteRequest: _stateless(self.offsets.delete),
             ListSomeGroups: admin.list_groups,
-            DeleteGroupsRequest: _stateless(self._delete_groups),
+            DeleteGroup: _stateless(self._delete_group),
             DeleteSomeOffsets: _stateless(self._delete_some_offsets),
             **_merged(one.requests for one in self._types),
         }
@@ -212,10 +219,8 @@ class GroupCoordinatorShard:
             handlers[request] = _by_type(handlers[request], hosts)
         return handlers
 
-    def _delete_groups(
-        self, context: RequestContext, request: DeleteGroupsRequest, now: Instant
-    ) -> Outcome:
-        return admin.delete_groups(self.state, self.offsets, context, request.group_ids, now)
+    def _delete_group(self, context: RequestContext, request: DeleteGroup, now: Instant) -> Outcome:
+        return admin.delete_group(self.state, self.offsets, context, request)
 
     def _commit_txn_offsets(
         self,

@@ -278,12 +278,14 @@ class Completion(Struct, frozen=True):
 
 class OutsideCall(Struct, frozen=True):
     """A question to somebody outside of the shard: another coordinator, the topics. `whom`: who
-    answers; `data` is for the handler of the answer."""
+    answers; `data` is for the handler of the answer. `token`: the client's request that waits for
+    the answer, if there is one. It is refused if the handler will not hear of an answer."""
 
     whom: str
     group_id: str
     request: Any
     data: Any = None
+    token: RequestToken = NO_TOKEN
 
 
 class Task(Struct, frozen=True):
@@ -309,9 +311,8 @@ class Outcome(Struct):
     """What an input leads to. Each field says when it may be acted on.
 
     records     At once: they are applied to memory and put into the journal, in this order and
-                together. With `atomic` False they may end up in several batches: there may be more
-                of them than fit into one, and each stands for itself. Records that do not fit are
-                refused, and then nothing of the outcome happens but `urgent` and `completion`.
+                together, in one batch. Records that do not fit into a batch are refused, and then
+                nothing of the outcome happens but `urgent` and `completion`.
     transaction (producer id, epoch) if the records belong into a transactional batch.
     replies     Once the records are durable; without records, once those are that the group `gate`
                 has pending. `gate` "*": those of the whole shard; None: at once. If the records are
@@ -321,7 +322,8 @@ class Outcome(Struct):
                 for them.
     tasks       Once the records are applied. The result is an input (`task_done`).
     calls       As `replies`; if the records are lost nobody is asked. The answer, or the Exception
-                that came instead, is an input (`answered`), unless the shard was loaded anew.
+                that came instead, is an input (`answered`), unless the shard was loaded anew: then
+                the request that waits for it is refused.
     completion  Once the records are durable or lost: then it is an input (`appended`).
     steady      Only without records: the same request has the same reply while the lease holds.
     """
@@ -330,7 +332,6 @@ class Outcome(Struct):
     replies: list[tuple[RequestToken, Any]] = field(default_factory=list)
     urgent: list[tuple[RequestToken, Any]] = field(default_factory=list)
     gate: str | None = None
-    atomic: bool = True
     events: list[Event] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     calls: list[OutsideCall] = field(default_factory=list)

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
 
-from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.inspected_offsets import owned_places
 from groupd.coordinator.core.slices import Steps, Work, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.core.waiting import topic_name
 from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import NEVER, SILENCE_FACTOR, Progress
 
@@ -107,17 +106,14 @@ def silent_members(
 def _owners(group_id: str, state: ShardState) -> Steps[dict[str, dict[int, str]]]:
     """The members that have the partitions of a group, by topic and number."""
     owners: dict[str, dict[int, str]] = {}
-    group, work = state.groups.get(group_id), Work()
+    group = state.groups.get(group_id)
     if group is None:
         return owners
-    places = type_of(group).places
-    for member_id in list(group.members):
-        if member_id not in group.members:
-            continue  # gone meanwhile
-        for topic, numbers in places(group, member_id):
-            owners.setdefault(topic_name(topic, state.image), {}).update(
-                dict.fromkeys(numbers, member_id)
-            )
-            if work.enough(1 + len(numbers)):
-                yield
+    for owned in owned_places(group, state.image):
+        if owned is None:
+            yield
+        else:
+            member, topic, numbers = owned
+            of_topic = owners.setdefault(topic, {})
+            of_topic.update(dict.fromkeys(numbers, member.member_id))
     return owners

@@ -1,8 +1,8 @@
 """Looks at all groups of this process every few seconds: their lag and how they judge.
 
-A round finds out where groups are (`GroupType.positions`), asks for the ends of those logs once,
-and then works group by group, all in slices of the admin port's queue. It only reads. Groups
-without a position are not looked at: their offsets may be kept elsewhere.
+A round finds out where groups are (`positions`), asks for the ends of those logs once, and then
+works group by group, all in slices of the admin port's queue. It only reads. Groups without a
+position are not looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from msgspec import Struct, field
 
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.core.group_type import Positions
-from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
@@ -32,12 +31,12 @@ from groupd.coordinator.lag.judgement import (
     records_behind,
 )
 from groupd.coordinator.lag.lookups import AgeLookups
+from groupd.coordinator.lag.positions import GroupPositions
 from groupd.coordinator.lag.silence import SilentMember, silent_members
 from groupd.coordinator.lag.trend import Trend
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns, pause
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.storage.log import LogError
 
 log = structlog.get_logger("groupd.lag")
@@ -133,13 +132,14 @@ class LagWatch:
         self.trends: dict[tuple[str, TopicPartition], Trend] = {}
         """The last hour of the partitions that were behind in it, by group id and partition."""
         self.round_ms = 0.0
-        """How long the last round took, without the look-ups of ages behind it."""
+        """How long the last round took, without the questions for positions before it and the
+        look-ups of ages behind it."""
         self.rounds = 0
         self.round_at = clock.now()
         """The time of the last round; before the first one, when this was made."""
         self.left_out = 0
         """Partitions that the last round left out because there are too many."""
-        self._broker = broker
+        self.positions = GroupPositions(broker, clock, work, settings.lag_interval_ms)
         self._logs = logs
         self._clock = clock
         self._work = work
@@ -177,6 +177,7 @@ class LagWatch:
 
     async def look(self) -> None:
         """One round. Raises LogError."""
+        await self.positions.ask()
         began_ns = elapsed_ns()
         wanted, chosen = await self._work.run(self._wanted())
         bounds = await self._logs.look(wanted)
@@ -194,7 +195,7 @@ class LagWatch:
         wanted: dict[str, set[int]] = {}
         chosen: set[str] = set()
         room, left_out, work = self._settings.lag_partitions_max, 0, Work()
-        for group_id, topics, _ in self._positions():
+        for group_id, topics, _ in self.positions.all():
             count = sum(map(len, topics.values()))
             if count <= room:
                 room -= count
@@ -207,15 +208,6 @@ class LagWatch:
                 yield
         self.left_out = left_out
         return wanted, chosen
-
-    def _positions(self) -> Iterator[tuple[str, Positions, ShardState]]:
-        """The groups with their positions, and their shard. Positions change while others work."""
-        for shard in list(self._broker.shards):
-            if shard.state is CoordinatorState.ACTIVE:
-                store = shard.shard.offsets.store
-                state = shard.shard.state
-                for group_id, group in list(state.groups.items()):
-                    yield group_id, type_of(group).positions(state, store, group), state
 
     def _grow(self, bounds: Found, now_ms: int) -> Steps[None]:
         """Take in where the logs end now. `now_ms`: monotonic."""
@@ -240,7 +232,7 @@ class LagWatch:
         present: set[str] = set()
         work = Work()
         yield from self._lookups.begin()
-        for group_id, topics, state in self._positions():
+        for group_id, topics, state in self.positions.all():
             if group_id in chosen and (yield from self._group(group_id, topics, state, now)):
                 present.add(group_id)
             if work.enough(_COST * (1 + sum(map(len, topics.values())))):

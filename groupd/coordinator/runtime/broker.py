@@ -19,7 +19,7 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
-from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicDeletion
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import Steps
@@ -34,7 +34,7 @@ from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.pace import is_long_produce
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, ShardRuntime
 from groupd.coordinator.runtime.shard_state import (
     CoordinatorState,
     ForeignShard,
@@ -54,8 +54,6 @@ from groupd.storage.units import OwnedUnit
 log = structlog.get_logger("groupd.broker")
 
 CLOSE_TASKS_TIMEOUT_S = 1.0
-DELETED_TOPICS_MAX = 1000
-"""Topics, deleted last, whose offsets a shard forgets that this node takes over."""
 
 READS = frozenset({FetchRequest})
 """Data requests that may be dropped with their asker; others run to their end."""
@@ -129,7 +127,7 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._reads: dict[Waiter, asyncio.Task[None]] = {}
         self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
-        self._deleted: deque[tuple[str, bytes]] = deque(maxlen=DELETED_TOPICS_MAX)
+        self._deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
         self._around = self._surroundings()
         self.calls = self._around.parts.calls
         partitions = range(config.offsets_topic_num_partitions)
@@ -145,7 +143,7 @@ class Broker:
     def take(self, partition: int, owned: OwnedUnit | None = None) -> ShardRuntime:
         """A shard that this process serves from now on; it is not loaded yet."""
         shard = ShardRuntime(partition, self.config, self._around, owned)
-        shard.missed.extend(self._deleted)
+        shard.deleted.extend(self._deleted)
         self.places[partition] = shard
         insort(self.shards, shard, key=lambda one: one.partition)
         return shard
@@ -300,8 +298,8 @@ class Broker:
     def on_metadata(self, delta: MetadataDelta) -> None:
         """New topics, grown or deleted ones: every shard gets the image."""
         self.image = delta.image
-        self._deleted.extend(delta.deleted)
         now = self.clock.now()
+        self._deleted.extend(delta.deleted_at(now.wall_ms))
         for shard in self.shards:
             shard.on_metadata(delta, now)
 

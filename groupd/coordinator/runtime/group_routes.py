@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend import groups
 from groupd.coordinator.core.queries import (
+    DeleteGroup,
     DeleteSomeOffsets,
     DescribeClassicGroup,
     DescribeConsumerGroup,
@@ -248,21 +249,21 @@ def _delete(broker: Broker, context: RequestContext, request: DeleteGroupsReques
             broker.ask(shard, context, Callback(DeleteSomeOffsets(group, PIECE), no_reply, _heard))
             room = 0
         room -= 10 + offsets % PIECE
-        part = Part(DeleteGroupsRequest((group,)), _delete_failure, gather, index)
+        part = Part(DeleteGroup(group), _delete_failure, gather, index)
         broker.ask(shard, context, part)
 
 
 def _heard(_: None) -> None:
-    """Answers of the pieces are not used: the DeleteGroups behind them has the one that counts."""
+    """Answers of the pieces are not used: the `DeleteGroup` behind them has the one that counts."""
 
 
-def _deleted(refused: list[DeletedGroup], parts: list[DeleteGroupsReply]) -> DeleteGroupsReply:
-    answered = chain.from_iterable([part.results for part in parts])
-    return DeleteGroupsReply((*answered, *refused))
+def _deleted(refused: list[DeletedGroup], parts: list[DeletedGroup]) -> DeleteGroupsReply:
+    return DeleteGroupsReply((*parts, *refused))
 
 
-def _delete_failure(request: Any, code: ErrorCode, _: str | None) -> DeleteGroupsReply:
-    return DeleteGroupsReply((DeletedGroup(request.group_ids[0], code),))
+def _delete_failure(request: DeleteGroup, code: ErrorCode, _: str | None) -> DeletedGroup:
+    """There is no message, as in Kafka."""
+    return DeletedGroup(request.group_id, code)
 
 
 # Leave --------------------------------------------------------------------------------------

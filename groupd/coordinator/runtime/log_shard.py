@@ -42,6 +42,7 @@ from groupd.coordinator.runtime.journal import (
     RecordsTooLarge,
 )
 from groupd.coordinator.runtime.machine import LoadedMachine, M
+from groupd.coordinator.runtime.outside_calls import refuse_askers
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
@@ -237,10 +238,9 @@ class LogShard(ABC, Generic[M]):
     def _write(self, outcome: Outcome, waiter: Waiter | None) -> bool:
         """Replay the records and put them into the journal; False if they were refused."""
         now_ms = self.clock.monotonic_ms()
-        parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
-            encoded = [self.encode(part) for part in parts]
-            if max([raw.size_bytes for raw in encoded]) > self._write_bytes_max:
+            encoded = self.encode(outcome.records)
+            if encoded.size_bytes > self._write_bytes_max:
                 raise RecordsTooLarge
         except Exception:
             # Larger than message.max.bytes, or a bug of ours.
@@ -251,26 +251,18 @@ class LogShard(ABC, Generic[M]):
                 # Nothing is written; classic groups are told like of any failed append.
                 self._complete(outcome.completion, AppendError(code))
             return False
-        last = len(parts) - 1
-        for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
-            try:
-                offset = self._journal.next_offset
-                self.machine.replay_all(part, count(offset), outcome.transaction)
-                if outcome.transaction is not None:
-                    self.in_transaction(outcome.transaction, offset, len(part))
-                self._journal.accept(
-                    raw,
-                    outcome.replies if index == last else (),
-                    outcome.completion if index == last else None,
-                    now_ms,
-                    outcome.transaction,
-                )
-            except Exception:
-                # Memory is not what the log says.
-                log.exception("replay failed; shard is rebuilt", shard=self.partition)
-                self._fail(ErrorCode.NOT_COORDINATOR)
-                self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
-                return False
+        offset, transaction = self._journal.next_offset, outcome.transaction
+        try:
+            self.machine.replay_all(outcome.records, count(offset), transaction)
+            if transaction is not None:
+                self.in_transaction(transaction, offset, len(outcome.records))
+            self._journal.accept(encoded, outcome.replies, outcome.completion, now_ms, transaction)
+        except Exception:
+            # Memory is not what the log says.
+            log.exception("replay failed; shard is rebuilt", shard=self.partition)
+            self._fail(ErrorCode.NOT_COORDINATOR)
+            self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
+            return False
         if outcome.calls:
             self._journal.park(WHOLE_SHARD, (), outcome.calls)
         answers = outcome.replies or outcome.calls or outcome.completion is not None
@@ -295,6 +287,7 @@ class LogShard(ABC, Generic[M]):
 
     def _refuse(self, outcome: Outcome, waiter: Waiter | None, code: ErrorCode) -> None:
         refuse(outcome.replies, code)
+        refuse_askers(outcome.calls, code)
         if waiter is not None:
             waiter.fail(code)
 
@@ -317,8 +310,12 @@ class LogShard(ABC, Generic[M]):
             self._parts.calls.ask(call, partial(self._answered, self.machine, call))
 
     def _answered(self, machine: M, call: OutsideCall, answer: Any) -> None:
-        if machine is self.machine:
-            self.input(lambda: machine.answered(call, answer, self.clock.now()))
+        if machine is not self.machine or self.state is not CoordinatorState.ACTIVE:
+            refuse_askers([call], ErrorCode.NOT_COORDINATOR)
+        elif not self.may_answer():
+            refuse_askers([call], ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif not self.input(lambda: machine.answered(call, answer, self.clock.now())):
+            refuse_askers([call], ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _task_done(self, machine: M, task: Task, result: Any) -> None:
         if machine is self.machine:
@@ -390,6 +387,7 @@ class LogShard(ABC, Generic[M]):
             for completion in batch.completions:
                 self._last_answers(partial(self.machine.appended, completion, error, now))
             refuse(batch.replies, code)
+            refuse_askers(batch.calls, code)
         self._tell_written()
 
     def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:

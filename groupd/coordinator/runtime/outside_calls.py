@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from groupd.coordinator.core.types import OutsideCall
+from groupd.coordinator.core.types import NO_TOKEN, OutsideCall
+from groupd.protocol.errors import ErrorCode
 
 Callee = Callable[[OutsideCall], Awaitable[Any]]
-"""Answers a call, or raises."""
+"""Answers a call, or raises. It sees to it itself that it ends in time."""
+
+
+def refuse_askers(calls: Iterable[OutsideCall], code: ErrorCode) -> None:
+    """The requests that wait for answers to these calls get none."""
+    for call in calls:
+        if call.token is not NO_TOKEN:
+            call.token.fail(code)
 
 
 class OutsideCalls:
@@ -30,17 +38,18 @@ class OutsideCalls:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
+    async def answer(self, call: OutsideCall) -> Any:
+        """The answer, or the Exception that came instead."""
         callee = self._callees.get(call.whom)
-        answer: Any
         if callee is None:
-            answer = LookupError(f"nobody answers calls to {call.whom}")
-        else:
-            try:
-                answer = await callee(call)
-            except Exception as error:  # noqa: BLE001 - the machine decides what it means
-                answer = error
-        answered(answer)
+            return LookupError(f"nobody answers calls to {call.whom}")
+        try:
+            return await callee(call)
+        except Exception as error:  # noqa: BLE001 - who has asked decides what it means
+            return error
+
+    async def _ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
+        answered(await self.answer(call))
 
     def close(self) -> None:
         """No answer comes any more."""

@@ -6,12 +6,13 @@ their transactions, hears of new topics and of dynamic configs, and gives leases
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence, Sized
 
 import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.metadata_image import MetadataDelta, TopicDeletion
 from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant, Outcome
@@ -26,7 +27,6 @@ from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, ShardSurroundings
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages import TopicId
 from groupd.protocol.records.codec import encode_pairs
 from groupd.protocol.records.schema import Record
 from groupd.storage.units import OwnedUnit
@@ -34,6 +34,10 @@ from groupd.storage.units import OwnedUnit
 __all__ = ["ShardRuntime", "CoordinatorState"]
 
 log = structlog.get_logger("groupd.shard")
+
+DELETED_TOPICS_MAX = 1000
+"""So many deleted topics, the last ones, are kept for shards that are loaded: they forget the
+offsets of these. What is left of others goes by the retention time."""
 
 
 class ShardRuntime(LogShard[GroupCoordinatorShard]):
@@ -52,8 +56,9 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
         self.producers = ProducerStates()
         self._around = around
         self._owned = owned
-        self.missed: list[tuple[str, TopicId]] = []
-        """Topics, deleted while nobody served the shard, whose offsets it forgets once loaded."""
+        self.deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
+        """Topics whose offsets may be in the log still: deleted while nobody served the shard, or
+        their tombstones are not durable yet. A load begins to forget them anew."""
 
     @property
     def shard(self) -> GroupCoordinatorShard:
@@ -81,9 +86,9 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
         )
 
     def on_active(self) -> None:
-        missed, self.missed = self.missed, []
-        if missed:
-            self.input(lambda: self.machine.offsets.on_topics_deleted(missed))
+        if self.deleted:
+            now = self.clock.now()
+            self.input(lambda: self.machine.offsets.on_topics_deleted(self.deleted, now))
 
     # Inputs -------------------------------------------------------------------------------
 
@@ -94,8 +99,7 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> None:
         """The new image. A shard that is loading gets it when it is made (`make_shard`), and
         forgets the offsets of deleted topics once it is loaded."""
-        if self.state in (CoordinatorState.LOADING, CoordinatorState.FAILED):
-            self.missed.extend(delta.deleted)
+        self.deleted.extend(delta.deleted_at(now.wall_ms))
         self.input(lambda: self.machine.on_metadata(delta, now))
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
@@ -119,6 +123,8 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
 
     def on_durable(self) -> None:
         self.producers.transactions.durable(self.durable_offset)
+        if self.deleted and self._journal.idle and not self.machine.offsets.forgets:
+            self.deleted.clear()
 
     def write_marker(self, marker: Marker, waiter: Waiter) -> None:
         """The end of a transaction: its pending offsets are decided at once, and `waiter` is

@@ -306,10 +306,14 @@ class TransactionCoordinator:
     # Time ---------------------------------------------------------------------------------
 
     def _abort_timed_out(self) -> None:
+        found = False
         for shard in self._at_work():
-            for transactional_id in shard.log.table.timed_out(self._clock.now().wall_ms):
+            table = shard.log.table
+            ongoing = table.ongoing()
+            found = found or bool(ongoing)
+            for transactional_id in table.timed_out(ongoing, self._clock.now().wall_ms):
                 shard.spawn(self._abort(transactional_id))
-        if any(shard.log.table.ongoing for shard in self.shards.values()):
+        if found or not self.may_answer():  # a shard that is loaded sets the alarm, too
             self._set_alarms()
 
     def _at_work(self) -> list[TransactionShard]:

@@ -17,7 +17,6 @@ from groupd.coordinator.core.types import (
     Outcome,
     OutsideCall,
     RequestContext,
-    RequestToken,
     Task,
 )
 from groupd.coordinator.transactions.metadata import Change, TransactionMetadata
@@ -38,15 +37,12 @@ class TransactionMachine:
         self.table = table
 
     def handle(self, context: RequestContext, request: Change, now: Instant) -> Outcome:
-        """`request` is a change that the table has begun; the answer is that of the change."""
-        return self.change(request, context.token)
-
-    def change(self, change: Change, token: RequestToken) -> Outcome:
-        """`token` gets the change's answer once its record is durable."""
+        """`request` is a change that the table has begun. Its answer is given once its record is
+        durable."""
         return Outcome(
-            records=_records(change.transactional_id, change.metadata),
-            replies=[(token, change.answer)],
-            completion=Completion(OWNER, change),
+            records=_records(request.transactional_id, request.metadata),
+            replies=[(context.token, request.answer)],
+            completion=Completion(OWNER, request),
         )
 
     def rewrite(self, transactional_id: str, metadata: TransactionMetadata) -> Outcome:

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from groupd.coordinator.core.slices import chunks
-from groupd.coordinator.core.types import AppendError, Completion, Outcome
+from groupd.coordinator.core.types import AppendError, Completion, Outcome, RequestContext
 from groupd.coordinator.runtime.journal import EncodedWrite, Journal, measured
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
@@ -140,7 +140,8 @@ class StateLog(LogShard[TransactionMachine]):
         ApiError: NOT_COORDINATOR if the log has failed, COORDINATOR_NOT_AVAILABLE if it takes too
         long, UNKNOWN_SERVER_ERROR if the record is too large, which undoes the change."""
         waiting = _Waiting()
-        self._take_in(self.machine.change(change, waiting))
+        context = RequestContext(waiting, 0)
+        self._take_in(self.machine.handle(context, change, self.clock.now()))
         return waiting.future
 
     def rewrite(self, transactional_id: str, metadata: TransactionMetadata) -> None:

@@ -183,20 +183,19 @@ class TransactionTable:
 
     # Time ---------------------------------------------------------------------------------
 
-    def timed_out(self, now_ms: int) -> list[str]:
-        """Ids whose transaction has been open for too long."""
-        return sorted(
+    def ongoing(self) -> list[str]:
+        """Ids whose transaction is open, or is about to be, so that it may time out."""
+        ongoing = TransactionState.ONGOING
+        return [
             transactional_id
             for transactional_id, entry in self.entries.items()
-            if _times_out(entry, now_ms)
-        )
+            if ongoing in (entry.metadata.state, entry.pending)
+        ]
 
-    @property
-    def ongoing(self) -> bool:
-        """Whether a transaction is open, or is about to be, so that it may time out."""
-        entries = self.entries.values()
-        ongoing = TransactionState.ONGOING
-        return any(ongoing in (entry.metadata.state, entry.pending) for entry in entries)
+    def timed_out(self, ongoing: Iterable[str], now_ms: int) -> list[str]:
+        """Those of these ids whose transaction has been open for too long, sorted."""
+        entries = self.entries
+        return sorted(one for one in ongoing if _times_out(entries[one], now_ms))
 
     def abort_timed_out(
         self, transactional_id: str, now_ms: int, fresh_id: int | None

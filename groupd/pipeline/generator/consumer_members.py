@@ -18,6 +18,7 @@ from groupd.coordinator.core.consumer_group.group import (
 from groupd.coordinator.core.consumer_group.member import MemberState
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.queries import DeleteGroup
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
@@ -36,7 +37,6 @@ from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from groupd.protocol.messages.groups import DeleteGroupsRequest
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import Record
 
@@ -95,7 +95,7 @@ class ConsumerMembers:
             self._silent.add(op.member)
             yield ScriptStep(op.at_ms, (), self._owners())
         elif op.act is Act.DELETE:
-            request = DeleteGroupsRequest((self._plan.name,))
+            request = DeleteGroup(self._plan.name)
             yield self._step(self._shard.handle(self._context(0), request, _at(op.at_ms)), op.at_ms)
         else:
             client = self._clients.pop(op.member)

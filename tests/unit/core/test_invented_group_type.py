@@ -14,15 +14,17 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 from prometheus_client.exposition import generate_latest
+from structlog.testing import capture_logs
 
 from groupd.coordinator.admin.group_pages import config_rows
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core import inspection
+from groupd.coordinator.core.group_type import Positions
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
-from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
-from groupd.coordinator.core.queries import ListSomeGroups
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.core.queries import DeleteGroup, ListSomeGroups
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
@@ -33,6 +35,8 @@ from groupd.coordinator.history.changes import LoggedGroupEvent
 from groupd.coordinator.history.ledger import GroupLedger
 from groupd.coordinator.history.rebalances import rebalances
 from groupd.coordinator.history.stream import GroupStream
+from groupd.coordinator.lag.judgement import Judgement
+from groupd.coordinator.lag.positions import ASKED_AT_ONCE
 from groupd.coordinator.logtools.dump import json_line, text_line
 from groupd.coordinator.logtools.entries import entries_of
 from groupd.coordinator.logtools.findings import Counts
@@ -41,7 +45,7 @@ from groupd.coordinator.logtools.replay_checks import ReplayChecks
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.runtime.waiting import Callback
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatRequest, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.groups import (
@@ -75,12 +79,22 @@ from tests.unit.core.raffle.group import (
     DRAW,
     PRIZES_ID,
     RESERVED,
+    Raffle,
     RaffleKey,
     RaffleValue,
     TicketKey,
 )
 from tests.unit.core.raffle.records import RECORDS
-from tests.unit.core.raffle.type import JURY, RAFFLE, BuyTicket, ClaimPrize, DescribeRaffle
+from tests.unit.core.raffle.type import (
+    COUNTER,
+    JURY,
+    RAFFLE,
+    STORE_ROOM,
+    BuyTicket,
+    ClaimPrize,
+    DescribeRaffle,
+    Sold,
+)
 from tests.unit.history.harness import LoggedShard
 from tests.unit.lag.test_watch import Bench as LagBench
 from tests.unit.runtime.harness import Bench, settle
@@ -175,7 +189,8 @@ def test_it_is_inspected(log: LoggedShard) -> None:
         {"group_id": "r", "type": "raffle", "state": "Open"}
     ]
     store = log.shard.offsets.store
-    found = run_through(offsets_steps(state, store, "r", log.now))
+    known = {"prizes": {number: Sold(number) for number in (1, 2)}}
+    found = run_through(offsets_steps(state, store, "r", lambda *_: known, log.now))
     assert found is not None
     shown = [
         (one["topic"], one["partition"], one["member_id"], one["committed_offset"])
@@ -302,7 +317,8 @@ def test_its_events_say_that_they_are_of_its_type(log: LoggedShard) -> None:
     traces.take(drawn.events, MS)
     assert [one.attributes["groupd.group.type"] for one in traces.roots] == ["raffle"]
     log.write(drawn.records)
-    deleted = shard.handle(RequestContext(7, 2), DeleteGroupsRequest(("r",)), NOW)
+    (call,) = shard.handle(RequestContext(7, 2), DeleteGroup("r"), NOW).calls
+    deleted = shard.answered(call, ErrorCode.NONE, NOW)
     assert {one.group_type for one in deleted.events} == {"raffle"}
 
 
@@ -379,13 +395,135 @@ async def test_its_members_are_kept_alive_while_a_test_moves_the_clock(log: Logg
     await bench.broker.close()
 
 
-async def test_its_lag_counts_from_its_own_positions(log: LoggedShard) -> None:
+class Counter:
+    """Knows that raffles have sold as far in a prize's partition as its number says, and tells when
+    the test lets it."""
+
+    def __init__(self, bench: LagBench) -> None:
+        self.asked: list[str] = []
+        self.at_once = 0
+        self.most_at_once = 0
+        self.more = 0
+        self.error: Exception | None = None
+        self.open = asyncio.Event()
+        self.open.set()
+        bench.calls.add(COUNTER, self._count)
+
+    async def _count(self, call: OutsideCall) -> Positions:
+        self.asked.append(call.group_id)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await settle(1)
+            await self.open.wait()
+        finally:
+            self.at_once -= 1
+        if self.error is not None:
+            raise self.error
+        return {"prizes": {number: Sold(number + self.more) for number in call.request}}
+
+
+def lag_bench(log: LoggedShard) -> LagBench:
     bench = LagBench()
     bench.groups.update(log.shard.state.groups)  # type: ignore[arg-type]
     bench.logs.bounds = {("prizes", 1): (0, 10), ("prizes", 2): (0, 10)}
+    return bench
+
+
+def lags(bench: LagBench) -> list[int]:
+    """Of its partitions, in the last round; none if nothing is known."""
+    known = bench.watch.groups.get("r")
+    return [] if known is None else [one.lag for _, one in known.partitions()]
+
+
+async def in_time(bench: LagBench, looking: asyncio.Task[None]) -> None:
+    """Time passes until a round ends by itself."""
+    while not looking.done():
+        await settle()
+        bench.clock.advance(100)
+
+
+async def test_its_lag_counts_from_positions_that_somebody_else_knows(log: LoggedShard) -> None:
+    bench = lag_bench(log)
+    counter = Counter(bench)
     await bench.rounds(2)
-    lags = {place: one.lag for place, one in bench.watch.groups["r"].partitions()}
-    assert lags == {("prizes", 1): 9, ("prizes", 2): 8}
+    assert (counter.asked, lags(bench)) == (["r", "r"], [9, 8]), "it is asked once in a round"
+    counter.more = 4
+    await bench.rounds(1)
+    assert lags(bench) == [5, 4]
+    shown = run_through(
+        offsets_steps(log.shard.state, log.shard.offsets.store, "r", bench.watch.positions.of, NOW)
+    )
+    assert shown is not None
+    assert [one["committed_offset"] for one in shown[0]["partitions"]] == [5, 6]
+    del bench.groups["r"]
+    await bench.rounds(1)
+    bench.groups.update(log.shard.state.groups)  # type: ignore[arg-type]
+    counter.error = OSError("away")
+    await bench.rounds(1)
+    assert lags(bench) == [], "what was known of a group that has gone is forgotten"
+
+
+@pytest.mark.parametrize("how", ["an error", "no answer", "nobody to ask"])
+async def test_without_an_answer_it_is_where_the_last_one_said_or_nowhere(
+    log: LoggedShard, how: str
+) -> None:
+    bench = lag_bench(log)
+    counter = Counter(bench)
+
+    async def round_without_answer() -> None:
+        counter.more = 4
+        if how == "an error":
+            counter.error = OSError("away")
+        elif how == "no answer":
+            counter.open.clear()
+        else:
+            bench.calls.add(COUNTER, None)  # type: ignore[arg-type]
+        before_ms = bench.now.monotonic_ms
+        await in_time(bench, asyncio.create_task(bench.watch.look()))
+        waited_ms = bench.now.monotonic_ms - before_ms
+        assert waited_ms < 5000, "it waits for a fifth of the time between rounds at most"
+        assert counter.at_once == 0, "nobody is asked any longer"
+
+    with capture_logs() as logs:
+        await round_without_answer()
+        await round_without_answer()
+    assert lags(bench) == []
+    assert [one["groups"] for one in logs if "groups" in one] == [1], "it is told once"
+    counter.error, counter.more = None, 0
+    counter.open.set()
+    bench.calls.add(COUNTER, counter._count)
+    await bench.rounds(1)
+    assert lags(bench) == [9, 8]
+    bench.logs.bounds["prizes", 1] = (0, 20)
+    await round_without_answer()
+    assert lags(bench) == [19, 8], "its last known position, and where the log ends now"
+
+
+async def test_of_many_groups_some_are_asked_for_at_a_time_and_all_have_their_turn(
+    log: LoggedShard,
+) -> None:
+    bench = lag_bench(log)
+    counter = Counter(bench)
+    for number in range(2 * ASKED_AT_ONCE):
+        bench.groups[f"r{number:03d}"] = Raffle(f"r{number:03d}")  # type: ignore[assignment]
+    await bench.rounds(1)
+    assert len(counter.asked) == len(set(counter.asked)) == 2 * ASKED_AT_ONCE + 1
+    assert counter.most_at_once == ASKED_AT_ONCE
+    counter.asked.clear()
+    counter.open.clear()
+    for _ in range(3):
+        await in_time(bench, asyncio.create_task(bench.watch.look()))
+    asked = set(counter.asked)
+    assert len(asked) == 2 * ASKED_AT_ONCE + 1, "who has not answered does not come first again"
+
+
+async def test_its_lag_is_judged_as_that_of_others(log: LoggedShard) -> None:
+    bench = lag_bench(log)
+    Counter(bench)
+    await bench.rounds(12)
+    assert bench.watch.groups["r"].totals.judgement is Judgement.STALLED
+    assert {one.member_id for one in bench.watch.groups["r"].silent} == {"m1", "m2"}
 
 
 def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:
@@ -429,14 +567,157 @@ def test_two_types_cannot_have_the_same_deadline() -> None:
         GROUP_TYPES.remove(twin)
 
 
-def test_it_is_deleted_when_it_is_empty(log: LoggedShard) -> None:
-    def delete() -> ErrorCode:
-        outcome = log.shard.handle(RequestContext(7, 2), DeleteGroupsRequest(("r",)), NOW)
-        log.write(outcome.records)
-        code: ErrorCode = outcome.replies[0][1].results[0].error
-        return code
+# It is deleted when somebody else has taken the prizes back ---------------------------------
 
-    assert delete() is ErrorCode.NON_EMPTY_GROUP
+
+class StoreRoom:
+    """Takes prizes back when the test says so."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.answers: list[asyncio.Future[ErrorCode]] = []
+        self.asked: list[tuple[str, Any]] = []
+        bench.broker.calls.add(STORE_ROOM, self._take)
+
+    async def _take(self, call: OutsideCall) -> ErrorCode:
+        answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self.answers.append(answer)
+        self.asked.append((call.group_id, call.request))
+        return await answer
+
+
+async def sold_out() -> tuple[Bench, StoreRoom]:
+    """A raffle "r" whose draw has been."""
+    bench = await Bench().start()
+    assert await ask_shard(bench, BuyTicket("r", "m1")) == [1]
+    bench.clock.advance(60_000)
+    await settle()
+    assert await ask_shard(bench, DescribeRaffle("r")) == [{}]
+    return bench, StoreRoom(bench)
+
+
+def codes(replies: list[Any]) -> list[ErrorCode]:
+    return [one.error for reply in replies for one in reply.results]
+
+
+async def delete(bench: Bench) -> list[Any]:
+    """The replies so far."""
+    replies = bench.ask(DeleteGroupsRequest(("r",)))
+    await settle()
+    return replies
+
+
+async def test_it_stands_until_the_prizes_are_returned() -> None:
+    bench, room = await sold_out()
+    deleted = await delete(bench)
+    assert (deleted, room.asked) == ([], [("r", 1)])
+    raffle = bench.shard.shard.state.groups["r"]
+    assert isinstance(raffle, Raffle)
+    assert raffle.closing, "what was to be known before is durable"
+    room.answers[0].set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(deleted) == [ErrorCode.NONE]
+    assert bench.shard.shard.state.groups == {}
+    again = await bench.restart()
+    assert again.shard.shard.state.groups == {}
+    await again.broker.close()
+
+
+async def test_one_without_tickets_goes_at_once_and_one_with_members_is_not_asked_for() -> None:
+    bench = await Bench().start()
+    room = StoreRoom(bench)
+    bench.change_topics(TopicImage(b"r" * 16, "r", 1))  # opens a raffle of that name
+    assert codes(await delete(bench)) == [ErrorCode.NONE]
+    assert codes(await delete(bench)) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    await ask_shard(bench, BuyTicket("r", "m1"))
+    assert codes(await delete(bench)) == [ErrorCode.NON_EMPTY_GROUP]
+    assert room.asked == []
+    await bench.broker.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ApiError(ErrorCode.FENCED_STATE_EPOCH), ErrorCode.FENCED_STATE_EPOCH),
+        (OSError("nobody there"), ErrorCode.UNKNOWN_SERVER_ERROR),
+        ("a cow", ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_prizes_that_are_not_taken_back_keep_it(answer: Any, code: ErrorCode) -> None:
+    bench, room = await sold_out()
+    deleted = await delete(bench)
+    if isinstance(answer, Exception):
+        room.answers[0].set_exception(answer)
+    else:
+        room.answers[0].set_result(answer)
+    await settle()
+    assert codes(deleted) == [code]
+    assert list(bench.shard.shard.state.groups) == ["r"]
+    again = await delete(bench)
+    room.answers[1].set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(again) == [ErrorCode.NONE]
+    await bench.broker.close()
+
+
+async def test_one_that_has_got_a_member_meanwhile_stays() -> None:
+    bench, room = await sold_out()
+    deleted = await delete(bench)
+    assert await ask_shard(bench, BuyTicket("r", "m2")) == [2]
+    room.answers[0].set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(deleted) == [ErrorCode.NON_EMPTY_GROUP]
+    assert await ask_shard(bench, DescribeRaffle("r")) == [{"m2": 2}]
+    await bench.broker.close()
+
+
+@pytest.mark.parametrize("sold_again", [False, True])
+async def test_of_two_deletions_at_a_time_one_deletes_and_nobody_deletes_the_next_raffle(
+    sold_again: bool,
+) -> None:
+    bench, room = await sold_out()
+    first, second = await delete(bench), await delete(bench)
+    assert len(room.asked) == 2
+    room.answers[0].set_result(ErrorCode.NONE)
+    await settle()
+    if sold_again:
+        await ask_shard(bench, BuyTicket("r", "m2"))
+        bench.clock.advance(60_000)
+        await settle()
+    room.answers[1].set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(first) == [ErrorCode.NONE]
+    assert codes(second) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert list(bench.shard.shard.state.groups) == (["r"] if sold_again else [])
+    await bench.broker.close()
+
+
+@pytest.mark.parametrize("when", ["before it asks", "before the answer", "it is given up"])
+async def test_who_deletes_is_refused_if_the_shard_will_not_hear_the_answer(when: str) -> None:
+    bench, room = await sold_out()
+    if when == "before it asks":
+        bench.store.fail_next_append(LogUnavailable("scripted"))
+    deleted = await delete(bench)
+    if when == "before the answer":
+        bench.store.fail_next_append(LogUnavailable("scripted"))
+        await ask_shard(bench, BuyTicket("r", "m2"))
+    elif when == "it is given up":
+        bench.shard.close()
+    for answer in room.answers:
+        answer.set_result(ErrorCode.NONE)
+    await settle()
+    assert codes(deleted) == [ErrorCode.NOT_COORDINATOR]
+    assert len(room.asked) == (0 if when == "before it asks" else 1)
+    assert "r" in bench.shard.shard.state.groups
+    await bench.broker.close()
+
+
+def test_the_retention_sweep_asks_nobody_and_so_deletes_none(log: LoggedShard) -> None:
+    raffle = log.shard.state.groups["r"]
     log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
-    assert delete() is ErrorCode.NONE
-    assert "r" not in log.shard.state.groups
+    with patch.object(Raffle, "offset_owner", property(lambda one: one)):
+        log.sweep()
+        assert log.shard.state.groups == {"r": raffle}, "though it could have offsets"
+        raffle.epoch = 0  # nobody has to be asked
+        log.sweep()
+    assert log.shard.state.groups == {}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from crc32c import crc32c
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
+from groupd.coordinator.core.queries import DeleteGroup
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext
 from groupd.coordinator.history import replay as history
 from groupd.coordinator.history.changes import Change
 from groupd.coordinator.history.extent import Extent
+from groupd.protocol.errors import ApiError
 from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
@@ -100,6 +103,11 @@ class LoggedShard:
 
     def delete(self, group: str, partition: int) -> None:
         self.request(OffsetDeleteRequest(group, (FetchTopic("t", (partition,)),)))
+
+    def delete_group(self, group: str) -> None:
+        """Deletes the group, if that may be."""
+        with suppress(ApiError):
+            self.request(DeleteGroup(group))
 
     def sweep(self, after_ms: int = 0) -> None:
         self.now_ms += after_ms

@@ -10,7 +10,6 @@ from groupd.coordinator.history.changes import (
     LoggedGroupEvent,
     OffsetChange,
 )
-from groupd.protocol.messages.groups import DeleteGroupsRequest
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
@@ -125,7 +124,7 @@ async def test_deletion_expiry_and_the_deletion_of_the_group_are_told_apart() ->
     log.commit("g", 0, 6)
     log.sweep(3_600_000)
     log.commit("g", 0, 7)
-    log.request(DeleteGroupsRequest(("g",)))
+    log.delete_group("g")
     gone = [change for change in await moves(log) if change.after is None]
     assert [(change.kind, change.cause.split()[0]) for change in gone] == [
         (ChangeKind.DELETED, "OffsetDelete,"),
@@ -140,7 +139,7 @@ async def test_events_of_a_classic_group() -> None:
     log.members("g", 1, m1=(0,), m2=(1,))
     log.members("g", 2, m2=(0, 1))
     log.members("g", 3)
-    log.request(DeleteGroupsRequest(("g",)))
+    log.delete_group("g")
     events = [change for change in await changes(log, "g") if isinstance(change, LoggedGroupEvent)]
     assert [(event.kind, event.member_id, event.epoch) for event in events] == [
         (LoggedEventKind.MEMBER_JOINED, "m1", 1),

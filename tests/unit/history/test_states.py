@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.history import replay as history
 from groupd.coordinator.history.stream import UnreadableLog, split
-from groupd.protocol.messages.groups import DeleteGroupsRequest
 from groupd.protocol.records.batch import DELETE_HORIZON, iter_records
 from groupd.protocol.records.batch_builder import encode_batch
 from tests.unit.history.harness import (
@@ -57,7 +56,8 @@ def run(log: LoggedShard, step: str, *args: Any) -> None:
     elif step == "sweep":
         log.sweep(args[0])
     else:
-        log.request(DeleteGroupsRequest(args))
+        for group in args:
+            log.delete_group(group)
 
 
 @settings(max_examples=150, deadline=None)
@@ -180,7 +180,7 @@ async def test_a_prefix_may_end_inside_a_batch() -> None:
     log.members("g", 1)
     log.commit("g", 0, 5)
     log.commit("g", 1, 6)
-    log.request(DeleteGroupsRequest(("g",)))  # three tombstones in one batch
+    log.delete_group("g")  # three tombstones in one batch
     assert (await state_at(log, "g", 4)) == {("t", 1): (6, 1, "m6")}
     state = await history.state_at(stream(log.batches), "g", log.end)
     assert (state.group_type, state.group_state, state.offsets) == ("", "Unknown", [])

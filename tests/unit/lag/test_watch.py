@@ -20,6 +20,7 @@ from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.lookups import FAILURES_MAX
 from groupd.coordinator.lag.watch import LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.outside_calls import OutsideCalls
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import LogCorrupt, LogError, LogUnavailable
@@ -69,7 +70,8 @@ class Bench:
         self.state = SimpleNamespace(groups=self.groups, image=MetadataImage())
         shard = SimpleNamespace(offsets=SimpleNamespace(store=self.store), state=self.state)
         self.runtime = SimpleNamespace(state=CoordinatorState.ACTIVE, shard=shard)
-        broker: Any = SimpleNamespace(shards=[self.runtime])
+        self.calls = OutsideCalls()
+        broker: Any = SimpleNamespace(shards=[self.runtime], calls=self.calls)
         self.watch = LagWatch(broker, self.logs, self.clock, LongWork(), AdminSettings(**settings))
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.admin import delete_groups, list_groups
-from groupd.coordinator.core.queries import ListSomeGroups
+from groupd.coordinator.core.admin import delete_group, list_groups
+from groupd.coordinator.core.queries import DeleteGroup, ListSomeGroups
 from groupd.coordinator.core.types import EventKind, Operation, Resource
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.groups import ListedGroup, ListGroupsReply
 from groupd.protocol.messages.offsets import FetchTopic
 from groupd.protocol.records.schema import GroupMetadataKey, Record
@@ -74,19 +74,25 @@ def test_delete_front_end_checks(shard: Shard) -> None:
     assert shard.delete(FetchTopic("t1", (0,))).error == 30
 
 
-def run_delete(shard: Shard, *group_ids: str) -> list[tuple[str, int]]:
-    outcome = delete_groups(shard.state, shard.offsets, shard.context(2), group_ids, shard.now)
+def run_delete(shard: Shard, group_id: str) -> ErrorCode:
+    try:
+        outcome = delete_group(shard.state, shard.offsets, shard.context(2), DeleteGroup(group_id))
+    except ApiError as error:
+        return error.code
     shard.apply(outcome)
     ((_, reply),) = outcome.replies
-    return [(result.group_id, int(result.error)) for result in reply.results]
+    assert reply.group_id == group_id
+    code: ErrorCode = reply.error
+    return code
 
 
 def test_of_63_delete_groups(shard: Shard) -> None:
     shard.commit(topic(p1=1, p0=1), topic("t2", p0=1))
     shard.txn_commit(topic(p0=9, p7=9))
     shard.group("busy", state="Stable")
-    results = run_delete(shard, "g", "busy", "unknown", "g")
-    assert results == [("g", 0), ("busy", 68), ("unknown", 69)]
+    assert run_delete(shard, "busy") is ErrorCode.NON_EMPTY_GROUP
+    assert run_delete(shard, "unknown") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert run_delete(shard, "g") is ErrorCode.NONE
     assert places(shard.outcome) == [("t1", 0), ("t1", 1), ("t2", 0), ("t1", 7)]
     assert shard.outcome.records[-1] == Record(GroupMetadataKey("g"))
     assert len(shard.outcome.records) == 5
@@ -94,7 +100,7 @@ def test_of_63_delete_groups(shard: Shard) -> None:
     assert shard.offsets.store.count == 0
     (event,) = shard.outcome.events
     assert (event.kind, event.details) == (EventKind.GROUP_DELETED, {"offsets": 4})
-    assert shard.outcome.gate == "*"
+    assert shard.outcome.gate == "g"
 
 
 @pytest.mark.parametrize(

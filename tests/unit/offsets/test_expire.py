@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE
-from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
+from groupd.coordinator.core.metadata_image import TopicDeletion
+from groupd.coordinator.core.offset_metadata_manager import FORGET_DEADLINE, SWEEP_DEADLINE
+from groupd.coordinator.core.offsets.sliced import (
+    SLICE_BYTES,
+    SLICE_OFFSETS,
+    TOMBSTONE_COST,
+    bytes_of,
+)
 from groupd.coordinator.core.types import AppliedAt, EventKind, Instant, Outcome
+from groupd.coordinator.runtime.journal import measured
+from groupd.protocol.records.codec import encode_pairs
 from groupd.protocol.records.schema import (
     GroupMetadataKey,
     OffsetCommitKey,
     OffsetCommitValue,
     Record,
 )
-from tests.unit.offsets.harness import DAY_MS, OLD_ID, T1_ID, Shard, places, topic
+from tests.unit.offsets.harness import DAY_MS, OLD_ID, T1_ID, T2_ID, Shard, places, topic
 
 
 def later(shard: Shard, ms: int) -> None:
@@ -144,6 +152,11 @@ def stored(shard: Shard, partition: int, topic_id: bytes, producer: int = -1) ->
     shard.end += 1
 
 
+def delete_topic(shard: Shard, name: str = "t1", topic_id: bytes = OLD_ID) -> Outcome:
+    deleted = [TopicDeletion(name, topic_id, shard.now.wall_ms)]
+    return shard.apply(shard.offsets.on_topics_deleted(deleted, shard.now))
+
+
 def test_of_62_topic_deleted(shard: Shard) -> None:
     for partition, topic_id in enumerate((OLD_ID, bytes(16), T1_ID)):
         stored(shard, partition, topic_id)
@@ -152,13 +165,13 @@ def test_of_62_topic_deleted(shard: Shard) -> None:
     stored(shard, 4, OLD_ID)
     stored(shard, 4, T1_ID, producer=1)
     shard.commit(topic("t2", p0=1))
-    outcome = shard.apply(shard.offsets.on_topics_deleted([("t1", OLD_ID)]))
+    outcome = delete_topic(shard)
     assert places(outcome) == [("t1", 0), ("t1", 1), ("t1", 3)]
     assert groups_gone(outcome) == []
     (event,) = outcome.events
     assert (event.kind, event.details) == (EventKind.OFFSETS_FORGOTTEN, {"count": 3})
     assert shard.offset(0, "t2") == 1
-    assert shard.apply(shard.offsets.on_topics_deleted([("other", OLD_ID)])).records == []
+    assert delete_topic(shard, "other").records == []
 
 
 def replay(shard: Shard, place: tuple[str, str, int], value: OffsetCommitValue, at: int) -> None:
@@ -192,7 +205,7 @@ def test_a_sweep_over_100000_offsets_comes_in_slices(shard: Shard) -> None:
     assert shard.state.deadlines.next_deadline() == shard.now.monotonic_ms + interval_ms
     later(shard, 8 * DAY_MS)
     outcomes = slices(shard)
-    assert max(len(outcome.records) for outcome in outcomes) <= SLICE_OFFSETS // EXPIRED_COST + 1
+    assert max(len(outcome.records) for outcome in outcomes) <= SLICE_OFFSETS // TOMBSTONE_COST + 1
     assert sum(len(places(outcome)) for outcome in outcomes) == 100_000
     assert shard.offsets.store.count == 0
     assert shard.state.groups == {}
@@ -227,3 +240,117 @@ def test_who_subscribes_between_two_slices_keeps_what_is_left_of_the_topic(shard
     assert found == [("t1", partition) for partition in range(SLICE_OFFSETS)]
     assert shard.offsets.store.count == SLICE_OFFSETS - gone
     assert "g0000" in shard.state.groups
+
+
+# The offsets of a deleted topic, in slices --------------------------------------------------
+
+
+def forgotten(shard: Shard, first: Outcome) -> list[Outcome]:
+    """All outcomes of a deletion; the time stands still."""
+    found = [first]
+    while FORGET_DEADLINE in shard.state.deadlines.pop_due(shard.now.monotonic_ms):
+        found.append(shard.apply(shard.offsets.forget(shard.now)))
+    assert not shard.offsets.forgets
+    return found
+
+
+def wide(shard: Shard, partitions: int, topic_id: bytes = OLD_ID, group: str = "g") -> None:
+    """Offsets of `t1`, one for each partition."""
+    value = OffsetCommitValue(1, topic_id=topic_id, commit_timestamp_ms=shard.now.wall_ms)
+    for partition in range(partitions):
+        replay(shard, (group, "t1", partition), value, partition)
+
+
+def test_a_topic_of_100000_offsets_is_forgotten_in_slices_without_time_passing(
+    shard: Shard,
+) -> None:
+    wide(shard, 99_000)
+    for group in range(1000):
+        wide(shard, 1, group=f"g{group:04d}")
+    stored(shard, 100_000, OLD_ID, producer=1)
+    outcomes = forgotten(shard, delete_topic(shard))
+    assert max(len(outcome.records) for outcome in outcomes) <= SLICE_OFFSETS // TOMBSTONE_COST
+    counts = [event.details["count"] for outcome in outcomes for event in outcome.events]
+    found = [record.key for outcome in outcomes for record in outcome.records]
+    assert sum(counts) == len(found) == len(set(found)) == 100_001
+    assert shard.offsets.store.count == 0
+    assert shard.offsets.store.pending("g") == {}
+    again = forgotten(shard, delete_topic(shard))
+    assert not any(outcome.records for outcome in again)
+
+
+def test_many_groups_that_know_nothing_of_a_deleted_topic_take_several_slices(
+    shard: Shard,
+) -> None:
+    many(shard, 10_000, 1)
+    outcomes = forgotten(shard, delete_topic(shard, "unknown"))
+    assert 3 <= len(outcomes) <= 10
+
+
+def test_offsets_of_a_topic_made_anew_survive_slices_that_come_later(shard: Shard) -> None:
+    wide(shard, 200)
+    first = delete_topic(shard)
+    assert 0 < len(places(first)) < 100
+    later(shard, 1)
+    stored(shard, 150, T1_ID)
+    # A commit of version 3 with a retention time says nothing of the topic's id.
+    value = OffsetCommitValue(7, expire_timestamp_ms=10**15, commit_timestamp_ms=shard.now.wall_ms)
+    replay(shard, ("g", "t1", 151), value, 1000)
+    forgotten(shard, first)
+    assert sorted(shard.offsets.store.topics("g")["t1"]) == [150, 151]
+
+
+def test_a_second_deletion_meanwhile_takes_what_was_committed_since_the_first(
+    shard: Shard,
+) -> None:
+    wide(shard, 200)
+    delete_topic(shard)
+    later(shard, 1)
+    wide(shard, 20, T1_ID)
+    forgotten(shard, delete_topic(shard, topic_id=T1_ID))
+    assert shard.offsets.store.count == 0
+
+
+def test_a_topic_that_was_deleted_twice_takes_offsets_of_both(shard: Shard) -> None:
+    stored(shard, 0, OLD_ID)
+    stored(shard, 0, T1_ID, producer=1)
+    stored(shard, 1, T2_ID)
+    deleted = [TopicDeletion("t1", one, shard.now.wall_ms) for one in (OLD_ID, T1_ID)]
+    outcome = shard.apply(shard.offsets.on_topics_deleted(deleted, shard.now))
+    assert places(outcome) == [("t1", 0)]
+
+
+def test_who_deletes_its_offsets_meanwhile_leaves_no_tombstone_for_a_slice(shard: Shard) -> None:
+    wide(shard, 200)
+    first = delete_topic(shard)
+    for partition in range(50, 200):
+        shard.offsets.replay(Record(OffsetCommitKey("g", "t1", partition), None), AppliedAt(999))
+    gone = [place for outcome in forgotten(shard, first) for place in places(outcome)]
+    assert gone == [("t1", partition) for partition in range(50)]
+
+
+def test_slices_have_a_limit_in_bytes(shard: Shard) -> None:
+    long_name = "g" * 20_000
+    wide(shard, 20, group=long_name)
+    outcomes = forgotten(shard, delete_topic(shard))
+    assert {len(outcome.records) for outcome in outcomes} <= {0, 2, 3}
+    assert sum(len(outcome.records) for outcome in outcomes) == 20
+    assert max(bytes_of(outcome.records) for outcome in outcomes) <= SLICE_BYTES
+    later(shard, 8 * DAY_MS)
+    (last,) = slices(shard)
+    assert groups_gone(last) == [long_name]
+
+
+def test_tombstones_that_are_larger_than_a_slice_are_slices_of_their_own(shard: Shard) -> None:
+    long_name = "g" * (SLICE_BYTES + 1)
+    wide(shard, 3, group=long_name)
+    many(shard, 1, 3)
+    later(shard, 8 * DAY_MS)
+    written = [outcome.records for outcome in slices(shard)]
+    assert [len(records) for records in written if records] == [4, 1, 1, 1, 1]
+    assert shard.state.groups == {}
+
+
+def test_tombstones_take_no_more_than_is_reckoned(shard: Shard) -> None:
+    records = [Record(OffsetCommitKey("gruppe-ä", "t", 5)), Record(GroupMetadataKey("g"))]
+    assert measured(encode_pairs(records), ["g"]).size_bytes <= bytes_of(records) < 200

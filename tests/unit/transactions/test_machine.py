@@ -101,7 +101,7 @@ class TransactionalId(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1, 30_000, 120_000]))
     def time_passes(self, ms: int) -> None:
         self.now_ms += ms
-        if self.waiting is None and self.table.timed_out(self.now_ms):
+        if self.waiting is None and self.table.timed_out(self.table.ongoing(), self.now_ms):
             self.submit(
                 None, lambda fresh: self.table.abort_timed_out("x", self.now_ms, fresh) or Answer()
             )

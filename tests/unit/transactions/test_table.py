@@ -409,18 +409,19 @@ def test_v2_end_of_a_producer_that_was_shut_out_at_the_last_epoch(state: S, comm
 def test_transactions_time_out_after_their_own_timeout() -> None:
     made = table(S.ONGOING)
     due_ms = 900 + TIMEOUT_MS
-    assert made.timed_out(due_ms) == []
-    assert made.timed_out(due_ms + 1) == ["x"]
+    assert made.timed_out(made.ongoing(), due_ms) == []
+    assert made.timed_out(made.ongoing(), due_ms + 1) == ["x"]
     assert made.abort_timed_out("x", due_ms, None) is None
     change = made.abort_timed_out("x", due_ms + 1, None)
     assert changed(change).producer_epoch == EPOCH + 1
-    assert made.timed_out(due_ms + 1) == []
+    assert made.timed_out(made.ongoing(), due_ms + 1) == []
     assert made.abort_timed_out("gone", due_ms, None) is None
 
 
 @pytest.mark.parametrize("state", [state for state in STATES if state is not S.ONGOING])
 def test_only_open_transactions_time_out(state: S) -> None:
-    assert table(state).timed_out(10**15) == []
+    made = table(state)
+    assert made.timed_out(made.ongoing(), 10**15) == []
 
 
 EXPIRING = {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}

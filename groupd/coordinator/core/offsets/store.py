@@ -76,11 +76,10 @@ class OffsetStore:
     def get(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
         return self.topics(group_id).get(topic, _NO_PARTITIONS).get(partition)
 
-    def knows(self, group_id: str, topics: Set[str]) -> bool:
-        """Whether anything is committed or pending on one of the topics."""
-        return not topics.isdisjoint(self.topics(group_id)) or any(
-            topic in topics for topic, _ in self.pending(group_id)
-        )
+    def known_of(self, group_id: str, topics: Set[str]) -> Set[str]:
+        """Those of the topics on which anything is committed or pending."""
+        found = topics & self.topics(group_id).keys()
+        return found.union(topic for topic, _ in self.pending(group_id) if topic in topics)
 
     def pending(self, group_id: str) -> Mapping[TopicPartition, Set[int]]:
         """Producers with a pending offset, by partition."""

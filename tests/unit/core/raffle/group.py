@@ -24,9 +24,10 @@ class RaffleKey(Struct, frozen=True):
 
 
 class RaffleValue(Struct, frozen=True):
-    """`epoch` grows with every ticket."""
+    """`epoch` grows with every ticket. `closing`: the prizes are being returned."""
 
     epoch: int
+    closing: bool = False
 
 
 class TicketKey(Struct, frozen=True):
@@ -60,6 +61,7 @@ class Raffle:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = 0
+        self.closing = False
         self.members: dict[str, Ticket] = {}
 
     def state_name(self) -> str:
@@ -86,7 +88,8 @@ def replay_raffle(state: ShardState, key: RaffleKey, value: RaffleValue | None) 
     if value is None:
         state.groups.pop(key.group, None)
     else:
-        raffle_of(state, key.group).epoch = value.epoch
+        group = raffle_of(state, key.group)
+        group.epoch, group.closing = value.epoch, value.closing
 
 
 def replay_ticket(state: ShardState, key: TicketKey, value: TicketValue | None) -> None:

@@ -9,11 +9,12 @@ from tests.unit.core.raffle.group import RaffleKey, RaffleValue, TicketKey, Tick
 
 
 def read_raffle(reader: Reader) -> RaffleValue:
-    return RaffleValue(reader.int32())
+    return RaffleValue(reader.int32(), reader.boolean())
 
 
 def write_raffle(writer: Writer, value: RaffleValue) -> None:
     writer.int32(value.epoch)
+    writer.boolean(value.closing)
 
 
 def read_ticket(reader: Reader) -> TicketValue:

@@ -62,6 +62,12 @@ DRAW_DELAY = GroupConfig(
 JURY = "raffle-jury"
 """Whom a raffle asks what a ticket has won."""
 
+COUNTER = "raffle-counter"
+"""Who knows where raffles are in their prizes."""
+
+STORE_ROOM = "raffle-store-room"
+"""Who takes the prizes back before a raffle is deleted in which tickets were sold."""
+
 event = partial(Event, TYPE_NAME)
 """Makes an event of a raffle."""
 
@@ -140,16 +146,23 @@ def claim(state: ShardState, context: RequestContext, request: ClaimPrize, now: 
     epoch = raffle_of(state, request.group_id).epoch + 1
     return Outcome(
         records=[Record(RaffleKey(request.group_id), RaffleValue(epoch))],
-        calls=[OutsideCall(JURY, request.group_id, request.member_id, context.token)],
+        calls=[OutsideCall(JURY, request.group_id, request.member_id, token=context.token)],
     )
 
 
 def judged(state: ShardState, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
     if isinstance(answer, Exception):
-        return Outcome(replies=[(call.data, None)], gate=call.group_id)
+        return Outcome(replies=[(call.token, None)], gate=call.group_id)
     return Outcome(
-        records=[Record(TicketKey(call.group_id, call.request))], replies=[(call.data, answer)]
+        records=[Record(TicketKey(call.group_id, call.request))], replies=[(call.token, answer)]
     )
+
+
+def return_prizes(state: ShardState, group: Raffle) -> tuple[list[Record], OutsideCall] | None:
+    if not group.epoch:
+        return None
+    closing = Record(RaffleKey(group.group_id), RaffleValue(group.epoch, closing=True))
+    return [closing], OutsideCall(STORE_ROOM, group.group_id, group.epoch)
 
 
 def lapse(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
@@ -237,15 +250,16 @@ def places(group: Raffle, member_id: str) -> list[Holding]:
 
 
 class Sold(Struct, frozen=True):
-    """A position: as far in a prize's partition as its number says."""
+    """A position in the partition of a prize."""
 
     offset: int
-    commit_timestamp_ms: int
+    commit_timestamp_ms: int = 1000
 
 
-def positions(state: ShardState, store: OffsetStore, group: Raffle) -> dict[str, dict[int, Sold]]:
-    numbers = (ticket.number for ticket in group.members.values())
-    return {"prizes": {number: Sold(number, 1000) for number in numbers}}
+def positions(state: ShardState, store: OffsetStore, group: Raffle) -> OutsideCall:
+    """The answer has a `Sold` for the partition of each number."""
+    numbers = tuple(ticket.number for ticket in group.members.values())
+    return OutsideCall(COUNTER, group.group_id, numbers)
 
 
 def session(state: ShardState, group: Raffle, member_id: str) -> tuple[DeadlineKey, int] | None:
@@ -280,6 +294,7 @@ RAFFLE = GroupType(
     session=session,
     tasks={"raffle-shuffle": shuffled},
     answers={JURY: judged},
+    before_delete=return_prizes,
     on_loaded=on_loaded,
     on_metadata=on_metadata,
     unload=unload,
