@@ -43,25 +43,6 @@ class CoordinatorLogView(Protocol):
     def remove_waiter(self, partition: int, event: asyncio.Event) -> None: ...
 
 
-class NoCoordinatorLogs:
-    """The view of a node without coordinators."""
-
-    def state(self, partition: int) -> tuple[int, int] | None:
-        return None
-
-    def clean_offsets(self, partition: int) -> tuple[int, int]:
-        return 0, 0
-
-    def producers(self, partition: int) -> ProducerStates | None:
-        return None
-
-    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
-        """Does nothing, because nothing ever happens here."""
-
-    def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
-        """Does nothing, because no waiter was kept."""
-
-
 class CoordinatorLog:
     """A `ReadableLog`: one log of a view. With `compacted_name`, the store's name of a compacted
     log, its records are read instead of those that it was made from."""
