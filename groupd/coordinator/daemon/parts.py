@@ -114,6 +114,11 @@ class DaemonParts:
         self._member: ClusterMember | None = None
 
     @property
+    def alone(self) -> bool:
+        """Whether this node is in no cluster, so it serves all shards from the start."""
+        return self._member is None
+
+    @property
     def ending_transactions(self) -> bool:
         return self.transactions.ending
 
@@ -220,7 +225,7 @@ class DaemonParts:
             self.clock,
             data_plane.producer_ids.next,
             data_plane.markers if member is None else self._routed_markers(member),
-            alone=member is None,
+            alone=self.alone,
             may_answer=self.broker.ownership.may_answer,
         )
         verifier = self.transactions if member is None else self._routed_verifier(member)
