@@ -101,9 +101,11 @@ class StateLog(LogShard[TransactionMachine]):
         return _loaded(machine, opened, end_offset, loaded)
 
     def begin(self, opened: LogState) -> None:
-        """Serve at once a log that is open and empty, where there is none from before shards."""
-        self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
-        self.serve(_loaded(self.machine, opened, 0, 0))
+        """Serve at once a log that is open and empty, where there is none from before shards.
+        A shard that was closed while its log was opened stays so."""
+        if self.state is not CoordinatorState.CLOSED:
+            self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
+            self.serve(_loaded(self.machine, opened, 0, 0))
 
     async def _take_over(self, table: TransactionTable, owner_epoch: int) -> int:
         """Write what the log from before shards holds for this one; returns how many ids. Raises

@@ -181,6 +181,24 @@ async def test_logs_that_cannot_be_opened_at_the_start_are_tried_again(
     await bench.stop()
 
 
+async def test_a_stop_while_the_logs_are_opened_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(**SHARDS)
+    await bench.store.start()
+    open_many, go_on = bench.store.open_many, asyncio.Event()
+
+    async def slow(*names: Any) -> Any:
+        await go_on.wait()
+        return await open_many(*names)
+
+    monkeypatch.setattr(bench.store, "open_many", slow)
+    loading = asyncio.create_task(bench.coordinator.load())
+    await settle()
+    await bench.coordinator.close()
+    go_on.set()
+    await loading
+    assert await bench.init(name=OURS) == (NOT_HERE, -1, -1)
+
+
 async def test_a_shard_that_fails_leaves_the_others_alone() -> None:
     bench = await Bench(**SHARDS).start()
     ours, theirs = await bench.begin(T0, name=OURS), await bench.begin(T0, name=THEIRS)
