@@ -13,11 +13,9 @@ TRANSACTIONS = "transactions"
 PARTITIONS = "partitions"
 """A bucket of topic partitions, which one node leads."""
 
-UNIT_KINDS = (GROUPS, TRANSACTIONS, PARTITIONS)
-
 
 class Unit(NamedTuple):
-    """`kind`: one of `UNIT_KINDS`; `number`: from 0."""
+    """`kind`: that of a coordinator, whose shard it is, or `PARTITIONS`; `number`: from 0."""
 
     kind: str
     number: int

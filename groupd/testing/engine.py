@@ -39,8 +39,9 @@ from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.suggest import did_you_mean
-from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
+from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.partition import ReadableLog
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from groupd.protocol.wire.registry import Api
 from groupd.testing.answers import GroupDescription

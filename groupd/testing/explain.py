@@ -17,7 +17,7 @@ LOOKED_FOR_SHOWN = 10
 def explain_group(engine: Engine, group: str, wanted: str, members: int | None = None) -> str:
     """The state of the group as text. `wanted`: what was waited for; `members`: the number of
     members that was waited for, if any."""
-    if engine.broker.loading:
+    if engine.broker.served.loading:
         return f"group {group} {wanted}; the broker is still loading"
     shown = engine.describe(group)
     lines = [f"group {group} {wanted}"]

@@ -6,7 +6,7 @@ from groupd.coordinator.core.inspection import list_group_summaries
 from groupd.coordinator.faults.errors import NotFound
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.suggest import did_you_mean, there_are
-from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.topic import Topic
 from groupd.testing.engine import Engine
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from groupd.coordinator.suggest import did_you_mean
-from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest, NewTopic

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 from groupd.coordinator.faults.errors import HarnessError
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.partition import ReadableLog
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.records.batch import Batch, iter_batches
 from groupd.testing.engine import Engine
 from groupd.testing.records import TestRecord, decode

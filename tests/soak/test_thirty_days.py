@@ -106,9 +106,7 @@ class Soak:
 
     def transactions(self) -> TransactionShard:
         """The one shard of transactional ids."""
-        shard = self.daemon.parts.transactions.shard(0)
-        assert shard is not None
-        return shard
+        return self.daemon.parts.transactions.shards[0]
 
     async def ask(self, request: Any, version: int) -> Any:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -234,7 +232,7 @@ class Soak:
             for partition in range(topic.partitions)
             if (log := plane.partitions.is_open(topic, partition)) is not None
         ]
-        transactions = self.transactions().log
+        transactions = self.transactions()
         return Kept(
             pages * page_bytes,
             file.with_name("groupd.sqlite-wal").stat().st_size,

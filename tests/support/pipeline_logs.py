@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
-from groupd.coordinator.topics.names import OFFSETS_PARTITIONS, log_name
+from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
+from groupd.coordinator.topics.names import log_name
 from groupd.protocol.records.batch import parse_header, with_base_offset
 from groupd.storage.log import Append, ConfigEntry, StoredTopic
 from groupd.storage.open import create_store
@@ -53,7 +54,7 @@ def fill_store(url: str, logs: Mapping[int, Sequence[bytes]] = LOGS) -> None:
     async def fill() -> None:
         store = create_store(url, ".")
         await store.start()
-        resource, name, key = OFFSETS_PARTITIONS
+        resource, name, key = GROUP_COORDINATOR.shards_key
         await store.put_configs([ConfigEntry(resource, name, key, str(PARTITIONS))])
         for topic in TOPICS:
             await store.put_topic(topic)

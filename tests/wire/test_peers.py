@@ -18,8 +18,10 @@ from groupd.coordinator.cluster.peers import PeerAddress, Peers
 from groupd.coordinator.cluster.routed import RoutedMarkers, RoutedVerifier
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.config.security_settings import STANDARD_AUTHORIZER
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.producers.transactions import Marker, NoTransactions, TransactionalWrite
 from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.security.inter_broker import (
     UNPROTECTED,
@@ -30,8 +32,7 @@ from groupd.coordinator.security.inter_broker import (
 from groupd.coordinator.security.listeners import listeners_of
 from groupd.coordinator.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from groupd.coordinator.security.tls import ListenerTls
-from groupd.coordinator.topics.catalogue import Topic
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
+from groupd.coordinator.topics.topic import Topic
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
@@ -115,7 +116,7 @@ class Catalogue:
     """Knows a topic that the other node does not."""
 
     def topic(self, name: str) -> Topic | None:
-        ids = {"t": bytes(16), "new": bytes(16), OFFSETS_TOPIC: OFFSETS_TOPIC_ID}
+        ids = {"t": bytes(16), "new": bytes(16), OFFSETS_TOPIC: GROUP_COORDINATOR.topic.topic_id}
         return Topic(ids[name], name, 50) if name in ids else None
 
 

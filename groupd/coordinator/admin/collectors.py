@@ -46,12 +46,12 @@ class TransactionMetrics(Collector):
     def _count(self) -> Generator[None, None, Mapping[TransactionState, int]]:
         found: Counter[TransactionState] = Counter(dict.fromkeys(TransactionState, 0))
         for shard in list(self._transactions.shards.values()):
-            found.update((yield from shard.log.table.count_states()))
+            found.update((yield from shard.table.count_states()))
         return found
 
     def collect(self) -> Iterable[Metric]:
         markers = self._transactions.marker_counts
-        logs = [shard.log for shard in self._transactions.shards.values()]
+        logs = list(self._transactions.shards.values())
         yield gauge(
             PREFIX + "partition_load_time_max",
             "Longest load of a shard of transactional ids, ms.",

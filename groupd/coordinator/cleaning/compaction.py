@@ -19,9 +19,9 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
 from groupd.coordinator.runtime.shard_log import OwnedLog
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.topic import Topic
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.records.compaction import Rules, plain_identity
 from groupd.storage.log import MeasuredLogs

@@ -16,7 +16,7 @@ from groupd.coordinator.config.coordinator_config import (
 )
 from groupd.coordinator.config.coordinator_config import secret as is_secret
 from groupd.coordinator.config.profiles import PROFILES
-from groupd.coordinator.topics.names import INTERNAL_TOPICS
+from groupd.coordinator.runtime.coordinator_types import is_internal
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 
@@ -66,7 +66,7 @@ def topic(text: str) -> tuple[str, int]:
     name, colon, count = text.rpartition(":")
     if not colon or not name or not _number(count) or int(count) < 1:
         raise UsageError(f"--topic {text}: must be NAME:PARTITIONS with 1 or more partitions")
-    if name in INTERNAL_TOPICS:
+    if is_internal(name):
         raise UsageError(f"--topic {text}: {name} is internal; the daemon makes it itself")
     return name, int(count)
 

@@ -23,9 +23,8 @@ from groupd.coordinator.cluster.node_id import NodeIdFile
 from groupd.coordinator.cluster.peers import PeerAddress, Peers, address_in
 from groupd.coordinator.cluster.renewals import FollowedCatalogue
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.frontend.groups import KEY_GROUP
-from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.runtime.clock import Clock, SystemClock
+from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES, GROUP_COORDINATOR
 from groupd.coordinator.runtime.ownership import UnitHost
 from groupd.coordinator.security.inter_broker import UNPROTECTED, PeerSecurity
 from groupd.coordinator.topics.names import PARTITION_UNITS
@@ -33,7 +32,7 @@ from groupd.protocol.messages.cluster import Node
 from groupd.storage.cluster import NodeFacts
 from groupd.storage.log import Store, StoreRefused
 from groupd.storage.postgres_cluster import ClusterStore
-from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS, Unit
+from groupd.storage.units import PARTITIONS, Unit
 
 log = structlog.get_logger("groupd.cluster")
 
@@ -85,11 +84,8 @@ class ClusterMember:
         """The admin port as other nodes reach it; empty where they do not."""
         self._me = Node(self.node_id, "", -1)
         self._changed: list[Callable[[], None]] = []
-        self._counts = {
-            GROUPS: config.offsets_topic_num_partitions,
-            TRANSACTIONS: config.transaction_state_log_num_partitions,
-            PARTITIONS: PARTITION_UNITS,
-        }
+        self._counts = {one.kind: one.shards(config) for one in COORDINATOR_TYPES}
+        self._counts[PARTITIONS] = PARTITION_UNITS
 
     # Start --------------------------------------------------------------------------------
 
@@ -186,15 +182,15 @@ class ClusterMember:
 
     # Where things are ---------------------------------------------------------------------
 
-    def find_node(self, key_type: int, key: str) -> Node | None:
-        """The coordinator of a group or transactional id; None while there is none. A node that has
-        died is named until another one takes its place: a client that cannot connect asks again."""
-        leader = self._leader(GROUPS if key_type == KEY_GROUP else TRANSACTIONS, key)
+    def find_node(self, unit: Unit) -> Node | None:
+        """The node that serves a unit; None while there is none. A node that has died is named
+        until another one takes its place: a client that cannot connect asks again."""
+        leader = self.node.leader(unit)
         return None if leader is None else self.node_of(leader)
 
     def elsewhere(self, group_id: str) -> Elsewhere | None:
         """Who serves a group, if it is another node."""
-        leader = self._leader(GROUPS, group_id)
+        leader = self.node.leader(GROUP_COORDINATOR.unit_of(group_id, self._config))
         if leader == self.node_id:
             return None
         facts = next(
@@ -205,9 +201,6 @@ class ClusterMember:
         address = "{1}:{2}".format(*facts.listeners[0])
         told = f"group {group_id} is served by node {leader} at {address}"
         return Elsewhere(told if facts.admin else f"{told}: ask there", facts.admin)
-
-    def _leader(self, kind: str, key: str) -> int | None:
-        return self.node.leader(Unit(kind, partition_for(key, self._counts[kind])))
 
     def node_of(self, node_id: int) -> Node | None:
         """A member by its id."""

@@ -10,7 +10,6 @@ from prometheus_client.registry import Collector
 
 from groupd.coordinator.admin.families import gauge, labelled, total
 from groupd.coordinator.cluster.member import ClusterMember
-from groupd.storage.units import UNIT_KINDS
 
 
 class MembershipCollector(Collector):
@@ -58,7 +57,7 @@ class MembershipCollector(Collector):
 
     def _units(self) -> Iterable[Metric]:
         node, units = self._member.node, self._member.units
-        own = dict.fromkeys(UNIT_KINDS, 0.0)
+        own = dict.fromkeys(node.view.counts, 0.0)
         for unit in units.get(self._member.node_id, ()):
             own[unit.kind] += 1
         yield labelled("groupd_cluster_units", "Units that this node owns.", "kind", own)
@@ -72,6 +71,6 @@ class MembershipCollector(Collector):
             ("given", "Units that this node has given up or lost.", node.held.given),
         ):
             family = CounterMetricFamily(f"groupd_cluster_units_{name}", doc, labels=["kind"])
-            for kind in UNIT_KINDS:
+            for kind in node.view.counts:
                 family.add_metric([kind], counts[kind])
             yield family

@@ -8,7 +8,6 @@ from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json
 from groupd.coordinator.cluster.member import ClusterMember
 from groupd.storage.cluster import NodeState
 from groupd.storage.log import LogError
-from groupd.storage.units import UNIT_KINDS, Unit
 
 _ACTIONS = {"drain": True, "resume": False}
 _ID_MAX = 2**31 - 1
@@ -63,7 +62,7 @@ class ClusterPages:
             "state": state if left_ms > 0 else "lease over",
             "lease_left_ms": max(0, left_ms),
             "incarnation": one.incarnation,
-            "units": _by_kind(self._member.units.get(facts.node_id, ())),
+            "units": self._units_of(facts.node_id),
             "address": address,
             "listeners": {name: f"{host}:{port}" for name, host, port in facts.listeners},
             "admin": facts.admin,
@@ -71,6 +70,13 @@ class ClusterPages:
             "version": facts.version,
             "catalogue": one.applied,
         }
+
+    def _units_of(self, node_id: int) -> dict[str, int]:
+        """How many units of each kind a node owns."""
+        counts = dict.fromkeys(self._member.node.view.counts, 0)
+        for unit in self._member.units.get(node_id, ()):
+            counts[unit.kind] += 1
+        return counts
 
     async def act(self, request: HttpRequest) -> HttpReply:
         """POST `/cluster/drain?node=N` and `/cluster/resume?node=N`."""
@@ -89,11 +95,3 @@ class ClusterPages:
         if not known:
             return text(f"there is no node {int(number)}", 404)
         return text(f"node {int(number)}: {'drains' if _ACTIONS[action] else 'serves its share'}")
-
-
-def _by_kind(units: Any) -> dict[str, int]:
-    counts = dict.fromkeys(UNIT_KINDS, 0)
-    unit: Unit
-    for unit in units:
-        counts[unit.kind] += 1
-    return counts

@@ -23,8 +23,8 @@ from groupd.coordinator.producers.transactions import (
 )
 from groupd.coordinator.runtime.clock import pause
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
-from groupd.coordinator.topics.names import unit_of
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.topic import Topic
 from groupd.coordinator.transactions.coordinator import VERIFY_WAIT_MS
 from groupd.coordinator.transactions.log_records import by_topic
 from groupd.protocol.errors import ErrorCode
@@ -184,7 +184,7 @@ class RoutedMarkers:
             if topic is None:
                 codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
-            leader = self._ownership.leader(unit_of(topic.name, topic.topic_id, partition[1]))
+            leader = self._ownership.leader(topic.unit(partition[1]))
             if leader == self._peers.node_id:
                 here.append(partition)
             elif leader is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
@@ -19,11 +19,11 @@ from groupd.coordinator.runtime.audited_routes import audited
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES
 from groupd.coordinator.runtime.fresh_shards import shard_maker
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.routes import ROUTES
-from groupd.coordinator.runtime.shard_host import ShardHost
+from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
@@ -31,19 +31,35 @@ from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.versions import VersionsAnswer
+from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.coordinator.topics.shard_count import fix_shard_count
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
-from groupd.coordinator.transactions.host import TransactionHost
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
 from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS
 
 if TYPE_CHECKING:
     from groupd.coordinator.cluster.member import ClusterMember
+
+
+class Coordinator(Protocol):
+    """A coordinator of this node."""
+
+    @property
+    def served(self) -> ServedShards[Any]: ...
+
+    async def load(self) -> None:
+        """Load the shards that this node serves from the start; those that cannot be loaded are
+        tried again later. Raises LogError."""
+        ...
+
+    async def close(self) -> None:
+        """Refuse what is new; what is under way becomes durable and is answered."""
+        ...
 
 
 class DaemonParts:
@@ -70,8 +86,6 @@ class DaemonParts:
     """Counts what clients use of their quotas."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
-    transaction_host: TransactionHost
-    """Serves the shards of transactional ids that this node of a cluster owns."""
     requests: Requests
     """Takes the requests that connections decode."""
     versions: VersionsAnswer
@@ -90,11 +104,19 @@ class DaemonParts:
         self.clock = host.clock(clock)
         self.nodes: list[Node] = []
         """This node, or all nodes of its cluster, as Metadata shows them."""
+        self.coordinators: dict[str, Coordinator] = {}
+        """By kind, in the order in which they load. See `COORDINATORS`."""
         self.assembled = False
         """Whether there is something to `finish`."""
+        self._views: dict[str, CoordinatorLogView] = {}
         self._host = host
         self._wrap = wrap
         self._member: ClusterMember | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether this node is in no cluster, so it serves all shards from the start."""
+        return self._member is None
 
     @property
     def ending_transactions(self) -> bool:
@@ -131,14 +153,15 @@ class DaemonParts:
         )
         self.catalogue_changes.on_forget.append(self.data_plane.producer_ids.forget)
         self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
-        transaction_handlers = self._make_transactions(store)
+        for row in COORDINATOR_TYPES:
+            coordinator = self.coordinators[row.kind] = COORDINATORS[row.kind](self)
+            self._views[row.kind] = coordinator.served
         self.broker.expiry.logs.append(self.data_plane.partitions.producers)
         self.broker.start_writer()
         self.assembled = True
         await self.data_plane.start()
         await self.security.load()
         self._tell_broker_of_topics_and_configs()
-        self.broker.serve_data(transaction_handlers.handlers)
         for handlers in (data_handlers(self.data_plane), self.security.handlers):
             self.broker.serve_data(spreading(handlers, self.catalogue_changes))
         plane = self.data_plane
@@ -162,9 +185,10 @@ class DaemonParts:
         )
 
     def _join(self, member: ClusterMember) -> None:
-        """The units that the cluster gives this node are served by its broker and data plane."""
-        member.hosts[GROUPS] = ShardHost(self.broker)
-        member.hosts[TRANSACTIONS] = self.transaction_host
+        """The units that the cluster gives this node are served by its coordinators and its data
+        plane."""
+        for kind, coordinator in self.coordinators.items():
+            member.hosts[kind] = coordinator.served
         member.hosts[PARTITIONS] = self.data_plane.host
         member.on_change(lambda: self._show_nodes(member.nodes))
         self.broker.find_node = member.find_node
@@ -181,7 +205,7 @@ class DaemonParts:
             now=self.clock.now,
             nodes=self.nodes,
             writer=self.broker.writer.append,
-            offsets_view=OffsetsView(self.broker),
+            views=self._views,
             offsets_markers=OffsetsMarkers(self.broker),
             elapsed=self._host.elapsed(),
             work=self.broker.work,
@@ -190,30 +214,32 @@ class DaemonParts:
             quotas=self.security.quotas,
         )
 
-    def _make_transactions(self, store: Store) -> TransactionHandlers:
-        """Make the transaction coordinator; it and the data plane know each other."""
+    def make_transactions(self) -> TransactionCoordinator:
+        """Make the transaction coordinator, which answers its requests from now on; it and the data
+        plane know each other."""
         data_plane, member = self.data_plane, self._member
         self.transactions = TransactionCoordinator(
             self.config,
-            store,
+            self.store,
             self.broker.writer,
             self.clock,
             data_plane.producer_ids.next,
             data_plane.markers if member is None else self._routed_markers(member),
-            served=None if member is None else (),
+            alone=self.alone,
             may_answer=self.broker.ownership.may_answer,
         )
-        self.transaction_host = TransactionHost(self.transactions)
         verifier = self.transactions if member is None else self._routed_verifier(member)
         self.broker.verifier = verifier
-        data_plane.verify_with(verifier, self.transactions.view)
-        return TransactionHandlers(
+        data_plane.verify_with(verifier)
+        requests = TransactionHandlers(
             self.config,
             self.transactions,
             data_plane.catalogue.has_partition,
             data_plane.producer_ids.init,
             self.broker.work,
         )
+        self.broker.serve_data(requests.handlers)
+        return self.transactions
 
     def _routed_markers(self, member: ClusterMember) -> MarkerTarget:
         from groupd.coordinator.cluster.routed import RoutedMarkers
@@ -260,11 +286,10 @@ class DaemonParts:
             self._show_nodes([node])
 
     async def load(self, topics: Iterable[tuple[str, int]]) -> None:
-        """Read the shards, then the transactions, whose markers they take; then create those of
-        `topics` (name, partitions) that are missing. Raises LogError, ConfigError, DaemonFailed,
-        CannotJoin."""
-        await self.broker.load()
-        await self.transactions.load()
+        """Read the logs of the coordinators, then create those of `topics` (name, partitions) that
+        are missing. Raises LogError, ConfigError, DaemonFailed, CannotJoin."""
+        for coordinator in self.coordinators.values():
+            await coordinator.load()
         if self._member is not None:
             await self._member.start()
         await self.data_plane.create_missing(topics)
@@ -272,21 +297,26 @@ class DaemonParts:
 
     def not_ready(self) -> str | None:
         """Why not everything is served yet; None if it is."""
-        loading, failed = self.broker.loading, self.broker.failed
-        if failed:
-            return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
-        if loading:
-            return f"{loading} shards are not active yet"
-        if self._member is not None and (reason := self._member.node.not_ready):
-            return reason
-        loading = self.transactions.loading
-        return f"{loading} shards of transactional ids are not active yet" if loading else None
+        for coordinator in self.coordinators.values():
+            if (reason := coordinator.served.not_ready()) is not None:
+                return reason
+        return None if self._member is None else self._member.node.not_ready
 
     # Stop ---------------------------------------------------------------------------------
 
     async def finish(self) -> None:
         """Refuse what is new; what is under way becomes durable and is answered."""
         await self.topic_cleaner.close()
-        await self.transactions.close()
+        for coordinator in reversed(self.coordinators.values()):
+            if coordinator is not self.broker:
+                await coordinator.close()
         await self.data_plane.close()
-        await self.broker.close()
+        await self.broker.close()  # the writer with it
+
+
+COORDINATORS: dict[str, Callable[[DaemonParts], Coordinator]] = {
+    GROUPS: lambda parts: parts.broker,
+    TRANSACTIONS: DaemonParts.make_transactions,
+}
+"""Who makes the coordinator of each of `COORDINATOR_TYPES`. Broker and data plane are there when it
+is made."""

@@ -18,8 +18,9 @@ from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.latest import Kept, Tally
 from groupd.coordinator.logtools.topic_ids import ForeignTopic
+from groupd.coordinator.runtime.coordinator_types import is_internal
 from groupd.coordinator.runtime.ids import new_id, new_topic_id
-from groupd.coordinator.topics.names import INTERNAL_TOPICS, check_topic_name
+from groupd.coordinator.topics.names import check_topic_name
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.records.batch import BatchRecord
@@ -99,7 +100,7 @@ def new_topics(
     known counts. Topics with names that are not valid here are left out."""
     taken = set(here.values())
     for name, topic in sorted(topics.items()):
-        if name in here or not topic.used or name in INTERNAL_TOPICS or not _legal(name):
+        if name in here or not topic.used or is_internal(name) or not _legal(name):
             continue
         topic_id = topic.topic_id
         if topic_id == NO_TOPIC_ID or topic_id in taken:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from groupd.coordinator.core.partitioning import compacted_log_name
+from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.import_plan import (
     ImportPlan,
@@ -24,9 +24,10 @@ from groupd.coordinator.logtools.import_plan import (
 )
 from groupd.coordinator.logtools.latest import Kept, Tally
 from groupd.coordinator.logtools.topic_ids import ForeignTopic, Translation, gather_topics
+from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
 from groupd.coordinator.runtime.loader import LoadFailed, load_shard
 from groupd.coordinator.runtime.shard_log import shard_log
-from groupd.coordinator.topics.names import OFFSETS_PARTITIONS, log_name, offsets_log_name
+from groupd.coordinator.topics.names import log_name
 from groupd.protocol.records.batch_builder import empty_batch
 from groupd.storage.log import Append, Catalogue, ConfigEntry, LogState, PartitionLogs
 
@@ -105,7 +106,7 @@ async def plan_import(
 async def partitions_of(store: Catalogue) -> int | None:
     """The partition count of the offsets log; None if no daemon has served the store yet."""
     for resource, name, key, value in await store.configs():
-        if (resource, name, key) == OFFSETS_PARTITIONS:
+        if (resource, name, key) == GROUP_COORDINATOR.shards_key:
             return int(value)
     return None
 
@@ -133,7 +134,7 @@ async def _groups(store: Target, states: States, partitions: int) -> set[str]:
 async def write_plan(plan: ImportPlan, store: Target) -> None:
     """Write the plan. `store` must be started, and no other process may use it."""
     if await partitions_of(store) is None:
-        resource, name, key = OFFSETS_PARTITIONS
+        resource, name, key = GROUP_COORDINATOR.shards_key
         await store.put_configs([ConfigEntry(resource, name, key, str(plan.partitions))])
     for topic in plan.created:
         await store.put_topic(topic)

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.protocol.records.batch import HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
 from groupd.storage.private_files import make_private_directory, private
 
-OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_BYTES = 104857600
 """The default of Kafka's `offsets.topic.segment.bytes`."""
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.segments import (
-    OFFSETS_TOPIC,
     TruncatedSegment,
     offsets_partitions,
     partition_of,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.logtools.entries import LogEntry, entry_of
 from groupd.coordinator.logtools.findings import Counts, Finding, record_problems, whole_batch
 from groupd.coordinator.logtools.importing import partitions_of
 from groupd.coordinator.logtools.record_types import MARKER
 from groupd.coordinator.logtools.replay_checks import ReplayChecks
 from groupd.coordinator.logtools.segments import (
-    OFFSETS_TOPIC,
     partition_of,
     read_segment,
 )

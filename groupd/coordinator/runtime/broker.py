@@ -10,7 +10,6 @@ own state.
 from __future__ import annotations
 
 import asyncio
-from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
@@ -28,6 +27,7 @@ from groupd.coordinator.producers.transactions import NoTransactions, Transactio
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.event_log import log_event, weight
 from groupd.coordinator.runtime.fresh_shards import MakeShard
+from groupd.coordinator.runtime.group_shards import GroupShards, Shard
 from groupd.coordinator.runtime.held_back import HeldBack
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
@@ -37,7 +37,6 @@ from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, ShardRuntime
 from groupd.coordinator.runtime.shard_state import (
     CoordinatorState,
-    ForeignShard,
     RuntimeParts,
     ShardSurroundings,
 )
@@ -49,7 +48,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.data import FetchRequest, ProduceRequest
 from groupd.storage.log import PartitionLogs
-from groupd.storage.units import OwnedUnit
+from groupd.storage.units import OwnedUnit, Unit
 
 log = structlog.get_logger("groupd.broker")
 
@@ -57,8 +56,6 @@ CLOSE_TASKS_TIMEOUT_S = 1.0
 
 READS = frozenset({FetchRequest})
 """Data requests that may be dropped with their asker; others run to their end."""
-
-Shard = ShardRuntime | ForeignShard
 
 Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
 """(config, context, request, whether the broker has started). Raises ApiError, before anything has
@@ -79,8 +76,8 @@ class Route(Struct, frozen=True):
     refusal: Failure | None = None
 
 
-FindNode = Callable[[int, str], "Node | None"]
-"""(key type, key) -> its coordinator; None while there is none."""
+FindNode = Callable[[Unit], "Node | None"]
+"""The node that serves a unit; None while there is none."""
 
 
 class Broker:
@@ -113,10 +110,14 @@ class Broker:
         self.timeline = Timeline()
         self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
         """Called with a shard's number and the events of one input. Must not raise."""
-        self.progress_listeners: list[Callable[[int], None]] = []
+        count = config.offsets_topic_num_partitions
+        self.served = GroupShards(count, self._make_runtime)
+        self.shards = self.served.in_order
+        self.places = self.served.places
+        self.progress_listeners: list[Callable[[int], None]] = [self.served.wake]
         """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
-        self.find_node: FindNode = lambda key_type, key: self.node
+        self.find_node: FindNode = lambda unit: self.node
         """Asked once this broker has started."""
         self.verifier: TransactionVerifier = NoTransactions()
         self.started = False
@@ -130,29 +131,15 @@ class Broker:
         self._deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
         self._around = self._surroundings()
         self.calls = self._around.parts.calls
-        partitions = range(config.offsets_topic_num_partitions)
-        self.shards: list[ShardRuntime] = []
-        """The shards of this process, by partition. The list itself stays the same."""
-        self.places: list[Shard] = [ForeignShard(partition) for partition in partitions]
-        """All shards, by partition; those of other nodes are `ForeignShard`s."""
         if ownership is None:
-            for partition in partitions:
-                self.take(partition)
+            for partition in range(count):
+                self.served.take(partition)
         self.expiry = ProducerExpiry(config, clock, lambda: [one.producers for one in self.shards])
 
-    def take(self, partition: int, owned: OwnedUnit | None = None) -> ShardRuntime:
-        """A shard that this process serves from now on; it is not loaded yet."""
+    def _make_runtime(self, partition: int, owned: OwnedUnit | None) -> ShardRuntime:
         shard = ShardRuntime(partition, self.config, self._around, owned)
         shard.deleted.extend(self._deleted)
-        self.places[partition] = shard
-        insort(self.shards, shard, key=lambda one: one.partition)
         return shard
-
-    def leave(self, shard: ShardRuntime) -> None:
-        """A shard, closed, that another node serves from now on."""
-        if self.places[shard.partition] is shard:
-            self.places[shard.partition] = ForeignShard(shard.partition)
-            self.shards.remove(shard)
 
     def _surroundings(self) -> ShardSurroundings:
         parts = RuntimeParts(
@@ -186,21 +173,11 @@ class Broker:
             await shard.load_first(opened[shard.partition])
 
     @property
-    def loading(self) -> int:
-        """Shards that do not serve yet."""
-        return sum(shard.state is not CoordinatorState.ACTIVE for shard in self.shards)
-
-    @property
     def idle(self) -> bool:
         """Nothing waits for the log, and no data request but long polls is under way."""
         if self.writer.busy or len(self._tasks) > len(self._reads):
             return False
         return all(shard.state is not CoordinatorState.LOADING for shard in self.shards)
-
-    @property
-    def failed(self) -> list[str]:
-        """Names of the logs whose shards could not be loaded."""
-        return [shard.log_name for shard in self.shards if shard.state is CoordinatorState.FAILED]
 
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""
@@ -289,9 +266,9 @@ class Broker:
         if not ended and waiter in self.waiting:
             waiter.hold()
 
-    def node_for(self, key_type: int, key: str) -> Node | None:
-        """The coordinator of a key; None while it is not known or not there."""
-        return self.find_node(key_type, key) if self.started else None
+    def node_for(self, unit: Unit) -> Node | None:
+        """The node that serves a unit; None while it is not known or not there."""
+        return self.find_node(unit) if self.started else None
 
     # Metadata and events ------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""The way of requests about many groups or members: FindCoordinator, DescribeGroups,
-ConsumerGroupDescribe, ListGroups, DeleteGroups and LeaveGroup.
+"""The way of requests about many groups or members: DescribeGroups, ConsumerGroupDescribe,
+ListGroups, DeleteGroups and LeaveGroup.
 
 An id that stands several times in a request is answered once, where it stands first.
 """
@@ -50,8 +50,6 @@ from groupd.protocol.messages.groups import (
     DescribedGroup,
     DescribeGroupsReply,
     DescribeGroupsRequest,
-    FindCoordinatorReply,
-    FindCoordinatorRequest,
     ListedGroup,
     ListGroupsReply,
     ListGroupsRequest,
@@ -65,23 +63,6 @@ GROUPS_AT_ONCE = 50
 LISTED_AT_ONCE = 300
 MEMBERS_AT_ONCE = 50
 """Members that leave in one piece."""
-
-
-# FindCoordinator ----------------------------------------------------------------------------
-
-
-def find_coordinator(
-    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
-) -> None:
-    broker.work_on(context.token, _find(broker, context, request))
-
-
-def _find(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> Steps[None]:
-    keys = yield from distinct_in_steps(request.keys)
-    groups.check_find(context, request.key_type)
-    find = partial(groups.find_coordinator, context, request.key_type, broker.node_for)
-    found = yield from mapped_in_steps(find, keys)
-    context.token.answer(FindCoordinatorReply(tuple(found)))
 
 
 # Describe -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from groupd.coordinator.core.frontend import groups
 from groupd.coordinator.runtime import group_routes, offset_routes
 from groupd.coordinator.runtime.asking import to_group
 from groupd.coordinator.runtime.broker import Route, no_reply
+from groupd.coordinator.runtime.find_coordinator import find_coordinator
 from groupd.coordinator.runtime.transactions import txn_offset_commit
 from groupd.coordinator.runtime.waiting import Failure
 from groupd.protocol.errors import ApiError
@@ -66,7 +67,7 @@ ROUTES: Mapping[type, Route] = {
     OffsetDeleteRequest: Route(None, offset_routes.offset_delete),
     TxnOffsetCommitRequest: Route(None, txn_offset_commit),
     OffsetFetchRequest: Route(None, offset_routes.offset_fetch),
-    FindCoordinatorRequest: Route(None, group_routes.find_coordinator),
+    FindCoordinatorRequest: Route(None, find_coordinator),
     ConsumerGroupDescribeRequest: Route(None, group_routes.describe_consumer_groups),
     DescribeGroupsRequest: Route(None, group_routes.describe_groups),
     ListGroupsRequest: Route(None, group_routes.list_groups),

@@ -17,16 +17,17 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
-from groupd.coordinator.runtime.broker import Broker, Shard
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.group_shards import Shard
 from groupd.coordinator.runtime.pieces import cut, is_long, joined
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
 
-OFFSETS_TOPIC = "__consumer_offsets"
 ABORTABLE_FROM = 4
 """Versions that know TRANSACTION_ABORTABLE."""
 ADDS_FROM = 5

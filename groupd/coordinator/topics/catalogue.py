@@ -2,77 +2,35 @@
 
 Rules: the store is written first, memory second, listeners third; one change at a time (so of
 concurrent creations of a name exactly one wins), see `coordinator.catalogue_changes`. A topic id is
-random and never reused, so a re-created topic has a new one. The topics of the coordinators' logs
-(`__consumer_offsets`, its compacted view and `__transaction_state`) are not in the store: they
-always exist, with fixed ids, and clients cannot change them.
+random and never reused, so a re-created topic has a new one. The topics of the coordinators
+(`runtime.coordinator_types`) are not in the store: they always exist, with fixed ids, and clients
+cannot change them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from groupd.coordinator.catalogue_changes import TOPICS, CatalogueChanges
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.runtime.coordinator_types import is_internal
 from groupd.coordinator.topics.checks import id_not_hosted
 from groupd.coordinator.topics.names import (
     CLUSTER_METADATA_TOPIC,
-    COMPACTED_TOPIC,
-    COMPACTED_TOPIC_ID,
-    INTERNAL_TOPICS,
-    OFFSETS_TOPIC,
-    OFFSETS_TOPIC_ID,
     PARTITION_UNITS,
-    TRANSACTIONS_TOPIC,
-    TRANSACTIONS_TOPIC_ID,
     check_topic_name,
     collision_key,
-    unit_of,
 )
+from groupd.coordinator.topics.topic import Topic, coordinator_topics, stored_topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
-from groupd.storage.log import Catalogue, FirstEpochs, MadePartitions, StoredTopic
-
-_OWN_TOPICS: Mapping[str, TopicId] = {
-    OFFSETS_TOPIC: OFFSETS_TOPIC_ID,
-    COMPACTED_TOPIC: COMPACTED_TOPIC_ID,
-    TRANSACTIONS_TOPIC: TRANSACTIONS_TOPIC_ID,
-}
-"""They do not count towards the limit on topics."""
-
-_OWN_CONFIGS: Mapping[str, str] = MappingProxyType(
-    {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
-)
+from groupd.storage.log import Catalogue, MadePartitions, StoredTopic
 
 MetadataListener = Callable[[MetadataDelta], None]
-
-
-class Topic(Struct, frozen=True):
-    """A topic that exists. `configs`: its overrides."""
-
-    topic_id: TopicId
-    name: str
-    partitions: int
-    configs: Mapping[str, str] = field(default_factory=dict)
-    internal: bool = False
-    first_epochs: FirstEpochs = ()
-
-    def first_epoch(self, partition: int) -> int:
-        """The epoch of its unit from which the leader epochs of a partition are counted."""
-        if not self.first_epochs:
-            return 0
-        made = bisect_right(self.first_epochs, partition, key=itemgetter(0))
-        first, epochs = self.first_epochs[made - 1] if made else (0, ())
-        # Further partitions are in the same units again. Some may have been added by a node that
-        # was alone, which knows no epochs.
-        place = (partition - first) % PARTITION_UNITS
-        return epochs[place] if place < len(epochs) else 0
 
 
 class TopicCatalogue:
@@ -105,6 +63,8 @@ class TopicCatalogue:
         self._partitions = 0
         """How many partitions all topics have that clients have created."""
         self._version = first_version - 1
+        self._own = coordinator_topics(config)
+        """They do not count towards the limit on topics."""
         self._only_read: set[TopicId] = set()
         """Topics that were read and not made here, see `read`."""
         self.image = MetadataImage()
@@ -136,8 +96,8 @@ class TopicCatalogue:
         return self._by_id.get(topic_id)
 
     def topics(self) -> Sequence[Topic]:
-        """All topics, sorted by name, but not the compacted view, which only requests by name
-        get. The sequence never changes; after a change there is another one."""
+        """All topics that are listed, sorted by name. The sequence never changes; after a change
+        there is another one."""
         return self._shown
 
     def check_name(self, name: str) -> None:
@@ -150,7 +110,7 @@ class TopicCatalogue:
         check_topic_name(name)
         if name in self._by_name:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        if name in INTERNAL_TOPICS:
+        if is_internal(name):
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' is reserved for the broker."
             )
@@ -166,7 +126,7 @@ class TopicCatalogue:
         POLICY_VIOLATION (too many topics, or partitions of all topics)."""
         self.check_name(name)
         self._check_partitions(partitions)
-        if len(self._by_name) - len(_OWN_TOPICS) >= self._config.max_topics:
+        if len(self._by_name) - len(self._own) >= self._config.max_topics:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
                 f"The limit of {self._config.max_topics} topics (groupd.max.topics) is reached.",
@@ -287,7 +247,7 @@ class TopicCatalogue:
     async def _put(self, topic: Topic, made_from: int) -> Topic:
         """`made_from`: the first of the partitions that are made."""
         made = range(made_from, min(topic.partitions, made_from + PARTITION_UNITS))
-        units = [unit_of(topic.name, topic.topic_id, partition) for partition in made]
+        units = [topic.unit(partition) for partition in made]
         configs = tuple(sorted(topic.configs.items()))
         stored = await self._store.put_topic(
             StoredTopic(topic.topic_id, topic.name, topic.partitions, configs, topic.first_epochs),
@@ -302,24 +262,17 @@ class TopicCatalogue:
 
     async def read_all(self) -> None:
         """See `catalogue_changes.Keeper`; so is `read`."""
-        topics = [_topic(row) for row in await self._store.topics()]
-        now = {topic.name: topic for topic in [*self._own_topics(), *topics]}
+        topics = [stored_topic(row) for row in await self._store.topics()]
+        now = {topic.name: topic for topic in [*self._own, *topics]}
         names = sorted(now.keys() | self._by_name.keys())
         self._change([(self._by_name.get(name), now.get(name)) for name in names])
         self._only_read = {topic.topic_id for topic in topics}
-
-    def _own_topics(self) -> Iterator[Topic]:
-        for name, topic_id in _OWN_TOPICS.items():
-            count = self._config.offsets_topic_num_partitions
-            if name == TRANSACTIONS_TOPIC:
-                count = self._config.transaction_state_log_num_partitions
-            yield Topic(topic_id, name, count, _OWN_CONFIGS, internal=True)
 
     async def read(self, names: Sequence[str]) -> None:
         """`names`: topic ids in hex. In a cluster a row may be read before the change that made it.
         Then the next change of this topic counts as its creation."""
         ids = [bytes.fromhex(name) for name in names]
-        stored = {row.topic_id: _topic(row) for row in await self._store.topics_by_id(ids)}
+        stored = {row.topic_id: stored_topic(row) for row in await self._store.topics_by_id(ids)}
         changes: dict[str, tuple[Topic | None, Topic | None]] = {}
         made = False
         for topic_id in ids:
@@ -358,7 +311,7 @@ class TopicCatalogue:
             if old is not None and (new is None or old.topic_id != new.topic_id):
                 deleted.append((old.name, old.topic_id))
         names = sorted(self._by_name)
-        self._shown = [self._by_name[name] for name in names if name != COMPACTED_TOPIC]
+        self._shown = [self._by_name[name] for name in names if self._by_name[name].listed]
         if created or deleted or changed or made:
             version = self._changes.version
             self._version = self._version + 1 if version is None else version
@@ -392,8 +345,3 @@ class TopicCatalogue:
             self._partitions += topic.partitions
         if "." in topic.name or "_" in topic.name:
             self._collisions[collision_key(topic.name)] = topic.name
-
-
-def _topic(row: StoredTopic) -> Topic:
-    configs = MappingProxyType(dict(row.configs))
-    return Topic(row.topic_id, row.name, row.partitions, configs, first_epochs=row.first_epochs)

@@ -5,7 +5,8 @@ retention reaches, and before that what the cleaner has left. `__consumer_offset
 compacted view of it: the newest record of every key, then what has come since the last cleaning.
 Offsets mean the same in both.
 
-`__transaction_state` has the logs of the shards of transactional ids, a partition each.
+`__transaction_state` has the logs of the shards of transactional ids, a partition each. So have the
+topics of all `runtime.coordinator_types`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class CoordinatorLogView(Protocol):
         ...
 
     def producers(self, partition: int) -> ProducerStates | None:
-        """The log's producers and their transactions; None as above."""
+        """The log's producers and their transactions; None if it has none, or is not served
+        here."""
         ...
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
@@ -41,25 +43,6 @@ class CoordinatorLogView(Protocol):
         ...
 
     def remove_waiter(self, partition: int, event: asyncio.Event) -> None: ...
-
-
-class NoCoordinatorLogs:
-    """The view of a node without coordinators."""
-
-    def state(self, partition: int) -> tuple[int, int] | None:
-        return None
-
-    def clean_offsets(self, partition: int) -> tuple[int, int]:
-        return 0, 0
-
-    def producers(self, partition: int) -> ProducerStates | None:
-        return None
-
-    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
-        """Does nothing, because nothing ever happens here."""
-
-    def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
-        """Does nothing, because no waiter was kept."""
 
 
 class CoordinatorLog:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import Node
 

@@ -7,7 +7,7 @@ arrive; appends under way are waited for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
@@ -57,7 +57,7 @@ class DataPlane:
 
     `store` must be started. `writer` has the signature of `store.append` and serves calls in order.
     `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID. `nodes` is read at every request.
-    `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
+    `views` show the logs of coordinators, `offsets_markers` takes the markers for those of groups.
     `ownership`: which partitions this node leads, by default all. `changes`: all changes of the
     catalogue go through it, by default those of a node without a cluster. `elapsed`
     measures long polls and the use of fetch sessions, which are a matter between sockets and stay
@@ -77,7 +77,7 @@ class DataPlane:
         elapsed: Callable[[], Instant],
         work: LongWork,
         writer: Writer,
-        offsets_view: CoordinatorLogView,
+        views: Mapping[str, CoordinatorLogView],
         offsets_markers: MarkerTarget,
         wait: Wait = wait_for_event,
         ownership: Ownership | None = None,
@@ -107,7 +107,7 @@ class DataPlane:
             },
             work,
         )
-        self.partitions = Partitions(self.catalogue, store, offsets_view, ownership)
+        self.partitions = Partitions(self.catalogue, store, views, ownership)
         self._appends = Appends(self.partitions, writer)
         self.host = PartitionHost(self.partitions, self._appends)
         self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
@@ -123,11 +123,9 @@ class DataPlane:
             *where, self.fetch_sessions, config, work, elapsed, wait, quotas=self.quotas
         )
 
-    def verify_with(self, verifier: TransactionVerifier, logs: CoordinatorLogView) -> None:
-        """The transaction coordinator, which itself needs this data plane's `markers`, and its
-        logs."""
+    def verify_with(self, verifier: TransactionVerifier) -> None:
+        """The transaction coordinator, which itself needs this data plane's `markers`."""
         self._transactions.verifier = verifier
-        self.partitions.transactions_view = logs
 
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.pace import Pace
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.current_leaders import CurrentLeaders
 from groupd.coordinator.topics.fetch_sessions import Answer, FetchTarget
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
     READ_COMMITTED,

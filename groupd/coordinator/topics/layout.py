@@ -16,9 +16,8 @@ from itertools import groupby
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.leader_epochs import NO_EPOCH
-from groupd.coordinator.topics.names import unit_of
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Feature, Node, PartitionRun
 from groupd.protocol.messages.topics import NewTopic
@@ -64,7 +63,7 @@ class Layout:
     def current_leader(self, topic: Topic, partition: int) -> tuple[int, int]:
         """(leader, leader epoch); the leader is -1 while there is none, or none is known here. It
         may be a node that has died a moment ago."""
-        unit = unit_of(topic.name, topic.topic_id, partition)
+        unit = topic.unit(partition)
         leader = self._ownership.leader(unit)
         epoch = self._ownership.epoch(unit, topic.first_epoch(partition))
         return NO_LEADER if leader is None or epoch == NO_EPOCH else leader, epoch
@@ -76,7 +75,7 @@ class Layout:
 
     def serves(self, topic: Topic, partition: int) -> bool:
         """Whether this node answers for the partition now."""
-        return self._ownership.serves(unit_of(topic.name, topic.topic_id, partition))
+        return self._ownership.serves(topic.unit(partition))
 
     @property
     def broker_ids(self) -> list[int]:

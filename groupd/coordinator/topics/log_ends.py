@@ -15,11 +15,12 @@ from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.lag.ends import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import Unpacking
-from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
+from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.time_search import TimeSearch
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import MeasuredLogs, StoredBatch
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Instant, Operation, RequestContext
 from groupd.coordinator.producers.transactions import (
     MARKERS_AT_ONCE,
@@ -22,7 +23,6 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.appends import Appends, Staged
 from groupd.coordinator.topics.checks import check_cluster_access
-from groupd.coordinator.topics.names import OFFSETS_TOPIC
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode

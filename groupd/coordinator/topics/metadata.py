@@ -21,16 +21,16 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Resource,
 )
+from groupd.coordinator.runtime.coordinator_types import is_internal
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.security.quotas import Mutations
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import may_create
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.names import (
     CLUSTER_METADATA_TOPIC,
-    INTERNAL_TOPICS,
     check_topic_name,
 )
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.cluster import (
@@ -232,7 +232,7 @@ def _missing(
     return TopicInfo(
         name=name,
         error=code,
-        internal=name in INTERNAL_TOPICS,
+        internal=is_internal(name),
         authorized_operations=context.authorized_operations(Resource.TOPIC, name)
         if with_operations
         else OPERATIONS_NOT_ASKED,

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
+from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.checks import refusal
-from groupd.coordinator.topics.coordinator_logs import (
-    CoordinatorLog,
-    CoordinatorLogView,
-    NoCoordinatorLogs,
-)
+from groupd.coordinator.topics.coordinator_logs import CoordinatorLog, CoordinatorLogView
 from groupd.coordinator.topics.leader_epochs import NO_EPOCH, check_leader_epoch
-from groupd.coordinator.topics.names import (
-    COMPACTED_TOPIC,
-    OFFSETS_TOPIC,
-    TRANSACTIONS_TOPIC,
-    log_name,
-    stored_log_name,
-    unit_of,
-)
+from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
 from groupd.coordinator.topics.stored_batches import TailCache
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
@@ -37,22 +27,20 @@ log = structlog.get_logger("groupd.topics")
 
 
 class Partitions:
-    """Topic and partition of a request -> log. `offsets_view`: the logs of the shards;
-    `transactions_view`: the logs of the transaction coordinator, set once there is one.
-    `ownership`: says which partitions this node leads."""
+    """Topic and partition of a request -> log. `views`: the logs of each coordinator, by its kind;
+    they may come later. `ownership`: says which partitions this node leads."""
 
     def __init__(
         self,
         catalogue: TopicCatalogue,
         logs: PartitionLogs,
-        offsets_view: CoordinatorLogView,
+        views: Mapping[str, CoordinatorLogView],
         ownership: Ownership,
     ) -> None:
         self._catalogue = catalogue
         self._logs = logs
-        self._offsets_view = offsets_view
+        self._views = views
         self._ownership = ownership
-        self.transactions_view: CoordinatorLogView = NoCoordinatorLogs()
         self.on_drop: list[Callable[[PartitionLog], None]] = []
         """Called with each open log that is forgotten: what it has written is only in the store."""
         self._cache = TailCache()
@@ -107,7 +95,7 @@ class Partitions:
         """Raises LogError, and ApiError if the topic was deleted meanwhile, or
         NOT_LEADER_OR_FOLLOWER if another node leads the partition."""
         name = log_name(topic.topic_id, partition)
-        unit = unit_of(topic.name, topic.topic_id, partition)
+        unit = topic.unit(partition)
         if self._closed:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker shuts down")
         self._check_leads(unit)
@@ -138,27 +126,23 @@ class Partitions:
         Raises ApiError FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH for another one than the leader
         has, also where another node leads, as in Kafka; and NOT_LEADER_OR_FOLLOWER for a
         coordinator's log that is not served now."""
-        unit = unit_of(topic.name, topic.topic_id, partition)
+        unit = topic.unit(partition)
         current = self._ownership.epoch(unit, topic.first_epoch(partition))
         check_leader_epoch(current, leader_epoch)
-        if not topic.internal:
+        if topic.coordinator is None:
             return await self.open(topic, partition)
         self._check_leads(unit)
-        is_transactions = topic.name == TRANSACTIONS_TOPIC
-        history = TRANSACTIONS_TOPIC if is_transactions else OFFSETS_TOPIC
-        log = CoordinatorLog(
-            self.transactions_view if is_transactions else self._offsets_view,
+        view = self._views.get(topic.coordinator.kind)
+        if view is None or view.state(partition) is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return CoordinatorLog(
+            view,
             self._logs,
             partition,
-            stored_log_name(history, topic.topic_id, partition),
-            stored_log_name(topic.name, topic.topic_id, partition)
-            if topic.name == COMPACTED_TOPIC
-            else None,
+            topic.coordinator.topic.log_name(partition),
+            None if topic.listed else topic.log_name(partition),
             current,
         )
-        if log.closed:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return log
 
     async def delete_before(self, topic: Topic, partition: int, offset: int) -> PartitionLog:
         """Delete the records below `offset`, which is not above the high watermark. Raises as

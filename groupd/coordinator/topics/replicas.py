@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from groupd.coordinator.core.types import Operation, RequestContext
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.broker_keys import LOG_DIR
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import check_cluster_access
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.layout import (
@@ -22,7 +21,7 @@ from groupd.coordinator.topics.layout import (
     REPLICAS_OF_A_PARTITION,
     check_replicas,
 )
-from groupd.coordinator.topics.names import stored_log_name
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.replicas import (
     AlterPartitionReassignmentsReply,
@@ -195,8 +194,7 @@ async def describe_log_dirs(
             if pace.due():
                 await pace.turn()
             if topic is not None and _is_here(plane, topic, number):
-                name = stored_log_name(topic.name, topic.topic_id, number)
-                found.append((number, sizes.get(name, 0)))
+                found.append((number, sizes.get(topic.log_name(number), 0)))
         if topic is not None and found:
             topics.append((topic.name, tuple(found)))
     return DescribeLogDirsReply(log_dirs=(LogDir(LOG_DIR, tuple(topics)),))

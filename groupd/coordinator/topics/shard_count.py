@@ -1,11 +1,11 @@
-"""The numbers of shards are the store's, once and for all: groups and transactional ids are found
-by them."""
+"""The numbers of shards are the store's, once and for all: groups, transactional ids and whatever
+else has a coordinator are found by them."""
 
 from __future__ import annotations
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
-from groupd.coordinator.topics.names import OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS
+from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES
 from groupd.storage.log import Catalogue, ConfigEntry
 
 
@@ -14,10 +14,7 @@ async def fix_shard_count(
 ) -> None:
     """Remember the numbers of shards in a new store. Raises ConfigError if the store was made with
     other numbers, and LogError."""
-    wanted = {
-        OFFSETS_PARTITIONS: config.offsets_topic_num_partitions,
-        TRANSACTIONS_PARTITIONS: config.transaction_state_log_num_partitions,
-    }
+    wanted = {one.shards_key: one.shards(config) for one in COORDINATOR_TYPES}
 
     async def change() -> dict[tuple[int, str, str], str]:
         known = {tuple(place): value for *place, value in await store.configs()}

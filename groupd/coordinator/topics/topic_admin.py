@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.security.quotas import Mutations
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.checks import (
     check_topic_access,
     denied,
@@ -30,6 +29,7 @@ from groupd.coordinator.topics.layout import (
 )
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partition_queries import answer_each
+from groupd.coordinator.topics.topic import Topic
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS, TopicSettings, new_topic_configs
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId

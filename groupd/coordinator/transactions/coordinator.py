@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
@@ -23,9 +23,9 @@ from groupd.coordinator.producers.transactions import (
     TransactionalWrite,
 )
 from groupd.coordinator.runtime.clock import Alarm, Clock
+from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.shard_state import RuntimeParts
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.legacy import LegacyLog
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
@@ -39,12 +39,10 @@ from groupd.coordinator.transactions.state_log import StateLog
 from groupd.coordinator.transactions.surroundings import MarkerCounts, Surroundings
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.coordinator.transactions.trimmer import CHUNK
-from groupd.coordinator.transactions.view import TransactionsView
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
 from groupd.storage.log import LogError, LogState, MeasuredLogs
-from groupd.storage.units import OwnedUnit
 
 log = structlog.get_logger("groupd.transactions")
 
@@ -72,20 +70,20 @@ class TransactionCoordinator:
         next_producer_id: NextProducerId,
         markers: MarkerTarget,
         *,
-        served: Collection[int] | None = None,
+        alone: bool = True,
         may_answer: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`served`: the shards of this node from the start, by default all. `may_answer()`: whether
-        this node may answer from memory now."""
+        """`alone`: this node serves all shards from the start; otherwise those that its cluster
+        gives it. `may_answer()`: whether this node may answer from memory now."""
         self.counts: Counter[str] = Counter()
         """committed, aborted, timed_out, expired: since the start."""
         self.marker_counts = MarkerCounts()
-        self.shards: dict[int, TransactionShard] = {}
-        """The shards of this node, by number, but those in `_unused`."""
-        self._unused: dict[int, LogState] = {}
-        """Shards whose logs are open and empty. Each is made when the first of its ids comes, since
-        most of them are never needed where a broker is started for a test."""
-        self.view = TransactionsView(self.shards, self._unused)
+        self.served = ServedShards(
+            "shards of transactional ids",
+            lambda number, owned: TransactionShard(number, self._around, owned),
+        )
+        self.shards = self.served.by_number
+        """The shards of this node."""
         self.may_answer = may_answer
         self._config = config
         self._shard_count = config.transaction_state_log_num_partitions
@@ -100,7 +98,7 @@ class TransactionCoordinator:
         self._around = Surroundings(
             config=config,
             logs=logs,
-            parts=RuntimeParts(writer, clock, self.view.waiters.wake, may_answer),
+            parts=RuntimeParts(writer, clock, self.served.wake, may_answer),
             markers=markers,
             legacy=self._legacy,
             counts=self.counts,
@@ -109,57 +107,37 @@ class TransactionCoordinator:
             on_loaded=self._set_alarms,
             on_settled=self._change_waiters.wake,
         )
-        self._to_load = list(range(self._shard_count) if served is None else served)
-
-    def take(self, number: int, owned: OwnedUnit | None = None) -> TransactionShard:
-        """A shard that this node serves from now on; it is not loaded yet."""
-        shard = self.shards[number] = TransactionShard(number, self._around, owned)
-        return shard
-
-    def leave(self, shard: TransactionShard) -> None:
-        """A shard, ended, that another node serves from now on."""
-        if self.shards.get(shard.number) is shard:
-            del self.shards[shard.number]
-
-    def shard(self, number: int) -> TransactionShard | None:
-        """One of the shards of this node; None for another node's, and before `load`."""
-        opened = self._unused.pop(number, None)
-        if opened is not None:
-            self.take(number).log.begin(opened)
-        return self.shards.get(number)
+        if alone:
+            for number in range(self._shard_count):
+                self.served.take(number)
 
     # Life ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
         """Read the logs; a shard for which that fails refuses requests until a later attempt
         succeeds."""
-        if not self._to_load:
+        shards = list(self.shards.values())
+        if not shards:
             return
         opened: Mapping[str, LogState] = {}
-        alone = False
+        legacy = True
         try:
-            opened = await self._logs.open_many([*map(transactions_log_name, self._to_load)])
-            alone = not await self._legacy.epochs()
+            opened = await self._logs.open_many([shard.log_name for shard in shards])
+            legacy = bool(await self._legacy.epochs())
         except LogError as error:
             log.error("the logs of transactional ids cannot be opened", reason=str(error))
         self._set_alarms()
-        shards = []
-        for number in self._to_load:
-            state = opened.get(transactions_log_name(number))
-            if state is not None and not state.next_offset and alone:
-                self._unused[number] = state
+        for shard in shards:
+            state = opened.get(shard.log_name)
+            if state is not None and not state.next_offset and not legacy:
+                shard.begin(state)
             else:
-                shards.append((self.take(number), state))
-        self._to_load = []
-        for shard, state in shards:
-            await shard.log.load_first(state)
+                await shard.load_first(state)
 
     async def close(self) -> None:
         """Refuse what is new, let markers under way be written. What was accepted becomes
         durable and is answered as long as the writer runs."""
         shards = list(self.shards.values())
-        self._unused.clear()
-        self._to_load = []
         for shard in shards:
             shard.close()
         self._abort_alarm.cancel()
@@ -168,14 +146,9 @@ class TransactionCoordinator:
         if self._expiry is not None:
             await asyncio.wait([self._expiry])
         for shard in shards:
-            await shard.log.closed()
+            await shard.closed()
         # At the same time: each may wait for its markers.
         await asyncio.gather(*[shard.ended() for shard in shards if shard.busy])
-
-    @property
-    def loading(self) -> int:
-        """Shards of this node that do not serve yet."""
-        return len(self._to_load) + sum(not shard.active for shard in self.shards.values())
 
     @property
     def ending(self) -> bool:
@@ -187,7 +160,7 @@ class TransactionCoordinator:
         return self._clock.now().wall_ms
 
     def _count_ids(self) -> int:
-        return sum([len(shard.log.table.entries) for shard in self.shards.values()])
+        return sum([len(shard.table.entries) for shard in self.shards.values()])
 
     def _set_alarms(self) -> None:
         now_ms = self._clock.now().monotonic_ms
@@ -209,23 +182,16 @@ class TransactionCoordinator:
     def tables(self) -> list[TransactionTable]:
         """The tables of all shards of this node. Raises ApiError as `table_of`."""
         self.check_answers()
-        self._check_begun()
-        return [shard.log.serving() for shard in self.shards.values()]
-
-    def _check_begun(self) -> None:
-        if self._to_load:
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [shard.serving() for shard in self.shards.values()]
 
     def _log_of(self, transactional_id: str | None) -> StateLog:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         self.check_answers()
-        number = partition_for(transactional_id, self._shard_count)
-        shard = self.shards.get(number) or self.shard(number)
+        shard = self.shards.get(partition_for(transactional_id, self._shard_count))
         if shard is None:
-            self._check_begun()
             raise ApiError(ErrorCode.NOT_COORDINATOR)
-        return shard.log
+        return shard
 
     # Requests -----------------------------------------------------------------------------
 
@@ -308,7 +274,7 @@ class TransactionCoordinator:
     def _abort_timed_out(self) -> None:
         found = False
         for shard in self._at_work():
-            table = shard.log.table
+            table = shard.table
             ongoing = table.ongoing()
             found = found or bool(ongoing)
             for transactional_id in table.timed_out(ongoing, self._clock.now().wall_ms):
@@ -323,7 +289,7 @@ class TransactionCoordinator:
         return [
             shard
             for _, shard in sorted(self.shards.items())
-            if shard.active and shard.log.table.entries
+            if shard.active and shard.table.entries
         ]
 
     async def _abort(self, transactional_id: str) -> None:
@@ -353,12 +319,12 @@ class TransactionCoordinator:
         """Forget ids that were not used for long, some at a time, with turns for others in
         between."""
         for shard in shards:
-            state_log, table = shard.log, shard.log.table
+            table = shard.table
             for some in chunks(list(table.entries), CHUNK):
-                if not state_log.serves(table):
+                if not shard.serves(table):
                     break
                 for change in table.expired(some, self._clock.now().wall_ms):
-                    state_log.append(change)
+                    shard.append(change)
                 await asyncio.sleep(0)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     DataHandler,
@@ -21,9 +20,9 @@ from groupd.coordinator.core.types import (
 )
 from groupd.coordinator.patterns import BadPattern, Pattern, compile_pattern
 from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
+from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR, is_internal
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
-from groupd.coordinator.topics.names import INTERNAL_TOPICS, OFFSETS_TOPIC
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
 from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, PREPARED, STATES_BY_NAME
@@ -155,7 +154,7 @@ class TransactionHandlers:
     ) -> ErrorCode:
         topic, index = partition
         if from_client and (
-            topic in INTERNAL_TOPICS or not context.allows(Operation.WRITE, Resource.TOPIC, topic)
+            is_internal(topic) or not context.allows(Operation.WRITE, Resource.TOPIC, topic)
         ):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if not self._exists(topic, index):
@@ -170,12 +169,12 @@ class TransactionHandlers:
             return AddOffsetsToTxnReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
             return AddOffsetsToTxnReply(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        shard = partition_for(request.group_id, self._config.offsets_topic_num_partitions)
+        shard = GROUP_COORDINATOR.unit_of(request.group_id, self._config).number
         write = TransactionalWrite(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            ((OFFSETS_TOPIC, shard),),
+            ((GROUP_COORDINATOR.topic.name, shard),),
         )
         # A client of version 2 does not send this request.
         code = await self._coordinator.add_partitions(write, client_version=0)

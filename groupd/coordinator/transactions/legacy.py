@@ -11,11 +11,14 @@ import asyncio
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.topics.names import LEGACY_TRANSACTIONS_LOG
+from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
 from groupd.coordinator.transactions.metadata import TransactionMetadata
 from groupd.coordinator.transactions.replay import READ_BYTES, replay
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.storage.log import LogCorrupt, MeasuredLogs
+
+LEGACY_TRANSACTIONS_LOG = f"{TRANSACTIONS_TOPIC}-0"
+"""The store's name of that log."""
 
 LEGACY_EPOCHS = 1 << 24
 """Coordinator epochs that are left to the markers of that log. Each start of a daemon took one, so

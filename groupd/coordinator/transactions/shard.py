@@ -22,23 +22,19 @@ _COUNTED = {
 }
 
 
-class TransactionShard:
-    """Load its `log` to serve it. To end it: `close`, then `log.closed` and `ended`; or `give_up`;
-    or `drop`."""
+class TransactionShard(StateLog):
+    """To end it: `close`, then `closed` and `ended`; or `written`, for another node that takes
+    over; or `drop`."""
 
     def __init__(self, number: int, around: Surroundings, owned: OwnedUnit | None = None) -> None:
-        self.number = number
-        self.log = StateLog(number, around, self._loaded, self._applied, owned)
-        self.markers = MarkerSender(
-            self.log, around.markers, around.parts.clock, around.marker_counts
-        )
-        self.trimmer = Trimmer(self.log, around.logs)
-        self._around = around
+        super().__init__(number, around, owned)
+        self.markers = MarkerSender(self, around.markers, self.clock, around.marker_counts)
+        self.trimmer = Trimmer(self, around.logs)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def active(self) -> bool:
-        return self.log.state is CoordinatorState.ACTIVE
+        return self.state is CoordinatorState.ACTIVE
 
     @property
     def busy(self) -> bool:
@@ -53,11 +49,6 @@ class TransactionShard:
 
     # Ends -----------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Refuse what is new. What was accepted becomes durable and is answered as long as the
-        writer runs."""
-        self.log.close()
-
     async def ended(self) -> None:
         """Wait after `close` until nothing of the shard runs; markers under way may be written,
         for a moment."""
@@ -67,12 +58,10 @@ class TransactionShard:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    async def give_up(self) -> None:
-        """Refuse what is new, make durable and answer what was accepted. The next owner writes the
-        markers of transactions that are not complete."""
-        self.close()
-        await self.log.closed()
-        await self.log.written()
+    async def written(self) -> None:
+        """Wait, too, until nothing of the shard writes any more. The next owner writes the markers
+        of transactions that are not complete."""
+        await super().written()
         await self.markers.close(0)
         # They end by themselves. One that is cut short might still cut the log behind the next
         # owner's back.
@@ -80,20 +69,19 @@ class TransactionShard:
             await asyncio.wait(set(self._tasks))
 
     def drop(self) -> None:
-        """Refuse everything at once: another node may have the shard."""
-        self.log.drop()
+        super().drop()
         self.markers.cancel()
         for task in self._tasks:
             task.cancel()
 
     # The log's side -------------------------------------------------------------------------
 
-    def _loaded(self) -> None:
-        for transactional_id in self.log.table.prepared():
+    def on_active(self) -> None:
+        for transactional_id in self.table.prepared():
             self.markers.begin(transactional_id)
         self._around.on_loaded()
 
-    def _applied(self, change: Change) -> None:
+    def on_applied(self, change: Change) -> None:
         state = TransactionState.DEAD if change.metadata is None else change.metadata.state
         if state in PREPARED:
             if self.active:  # else the next start does it

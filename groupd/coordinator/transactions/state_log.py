@@ -11,18 +11,19 @@ in one append, before it serves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
 
 from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.core.types import AppendError, Completion, Outcome, RequestContext
+from groupd.coordinator.runtime.coordinator_types import transactions_log_name
 from groupd.coordinator.runtime.journal import EncodedWrite, Journal, measured
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState
-from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.log_records import to_record
 from groupd.coordinator.transactions.machine import TransactionMachine, TransactionRecord
 from groupd.coordinator.transactions.metadata import (
@@ -47,8 +48,7 @@ HEADROOM_BYTES = 64
 
 
 class StateLog(LogShard[TransactionMachine]):
-    """`owned`: the shard's unit in a cluster. `on_loaded()` and `on_applied(change)` are called
-    when the table has been read, and when a change has become true."""
+    """`owned`: the shard's unit in a cluster."""
 
     kind = "transactions"
 
@@ -56,8 +56,6 @@ class StateLog(LogShard[TransactionMachine]):
         self,
         number: int,
         around: Surroundings,
-        on_loaded: Callable[[], None],
-        on_applied: Callable[[Change], None],
         owned: OwnedUnit | None = None,
     ) -> None:
         self._around = around
@@ -68,8 +66,6 @@ class StateLog(LogShard[TransactionMachine]):
         """The coordinator epoch of markers: 0 at the first start, as in Kafka. It grows whenever
         the log changes hands, so that markers of a former owner are fenced."""
         self._owned = owned
-        self._on_loaded = on_loaded
-        self._on_applied = on_applied
 
     def _fresh(self) -> TransactionMachine:
         return TransactionMachine(TransactionTable(self._around.config, self._around.ids_in_all))
@@ -105,12 +101,11 @@ class StateLog(LogShard[TransactionMachine]):
         return _loaded(machine, opened, end_offset, loaded)
 
     def begin(self, opened: LogState) -> None:
-        """Serve at once a log that is open and empty, where there is none from before shards."""
-        self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
-        self.serve(_loaded(self.machine, opened, 0, 0))
-
-    def on_active(self) -> None:
-        self._on_loaded()
+        """Serve at once a log that is open and empty, where there is none from before shards.
+        A shard that was closed while its log was opened stays so."""
+        if self.state is not CoordinatorState.CLOSED:
+            self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
+            self.serve(_loaded(self.machine, opened, 0, 0))
 
     async def _take_over(self, table: TransactionTable, owner_epoch: int) -> int:
         """Write what the log from before shards holds for this one; returns how many ids. Raises
@@ -166,7 +161,11 @@ class StateLog(LogShard[TransactionMachine]):
         change: Change = completion.data
         self.machine.appended(completion, error, self.clock.now())
         if error is None:
-            self._on_applied(change)
+            self.on_applied(change)
+
+    @abstractmethod
+    def on_applied(self, change: Change) -> None:
+        """A change has become true."""
 
 
 def _loaded(

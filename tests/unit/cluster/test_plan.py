@@ -19,7 +19,6 @@ from groupd.storage.units import (
     GROUPS,
     PARTITIONS,
     TRANSACTIONS,
-    UNIT_KINDS,
     Unit,
 )
 
@@ -51,7 +50,7 @@ def shares(wanted: Mapping[Unit, int], kind: str | None = None) -> Counter[int]:
 
 
 def check_balanced(nodes: Sequence[int], wanted: Mapping[Unit, int]) -> None:
-    for kind in (*UNIT_KINDS, None):
+    for kind in (*COUNTS, None):
         counted = [shares(wanted, kind)[one] for one in nodes]
         assert max(counted) - min(counted) <= 1, (kind, counted)
 
@@ -102,7 +101,7 @@ def test_without_members_nothing_is_wanted_anywhere() -> None:
 
 
 node_sets = st.sets(st.integers(0, 40), min_size=1, max_size=9)
-counts = st.fixed_dictionaries({kind: st.integers(0, 70) for kind in UNIT_KINDS})
+counts = st.fixed_dictionaries({kind: st.integers(0, 70) for kind in COUNTS})
 
 
 @given(st.lists(node_sets, min_size=1, max_size=5), counts, st.randoms(use_true_random=False))
@@ -121,7 +120,7 @@ def test_any_history_of_members(
         # Planned again, in any order, it is the same.
         assert plan(sorted(members, key=lambda one: -one.facts.node_id), units) == wanted
         # A unit moves only if its node is gone, or somebody who had too few gets it.
-        for kind in UNIT_KINDS:
+        for kind in COUNTS:
             owned = Counter(owner for unit, owner in before.items() if unit.kind == kind)
             for unit, owner in before.items():
                 if unit.kind == kind and owner in ids and wanted[unit] != owner:

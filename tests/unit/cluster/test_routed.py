@@ -14,10 +14,10 @@ from groupd.coordinator.cluster.peer_batches import Batches
 from groupd.coordinator.cluster.peer_connection import PeerUnavailable
 from groupd.coordinator.cluster.peers import PeerAddress
 from groupd.coordinator.cluster.routed import RoutedMarkers, RoutedVerifier
-from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, partition_for
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
-from groupd.coordinator.topics.catalogue import Topic
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID, unit_of
+from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.producers import (
     MarkedTopic,
@@ -261,7 +261,9 @@ class Catalogue:
     def __init__(self) -> None:
         self.topics = {
             "t": Topic(bytes(16), "t", 4),
-            OFFSETS_TOPIC: Topic(OFFSETS_TOPIC_ID, OFFSETS_TOPIC, 50, internal=True),
+            OFFSETS_TOPIC: Topic(
+                GROUP_COORDINATOR.topic.topic_id, OFFSETS_TOPIC, 50, coordinator=GROUP_COORDINATOR
+            ),
         }
 
     def topic(self, name: str) -> Topic | None:
@@ -297,7 +299,7 @@ class Bench:
         self.catalogue, self.local = Catalogue(), Local()
         for (name, partition), node in leaders.items():
             topic = self.catalogue.topics[name]
-            world.ownership.leaders[unit_of(name, topic.topic_id, partition)] = node
+            world.ownership.leaders[topic.unit(partition)] = node
         self.news: dict[str, Topic] | LogError = {}
         """Topics that other nodes have made, which this one has not heard of; or it cannot ask."""
         self.markers = RoutedMarkers(
@@ -320,7 +322,7 @@ def marker(producer: int = 7) -> Marker:
 async def test_a_topic_that_is_new_gets_its_marker(world: World) -> None:
     bench = Bench(world, {T0: SELF})
     new = Topic(b"n" * 16, "new", 1)
-    world.ownership.leaders[unit_of(new.name, new.topic_id, 0)] = SELF
+    world.ownership.leaders[new.unit(0)] = SELF
     bench.news = {"new": new}
     codes = await bench.write(("new", 0), ("gone", 0))
     assert codes == {("new", 0): ErrorCode.NONE, ("gone", 0): UNKNOWN}

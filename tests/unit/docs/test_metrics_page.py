@@ -70,7 +70,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     )
     node = Mock(renew_ns=1, renewals=1, failures=0, fenced=0)
     node.lease = Mock(age_ms=1, valid=lambda: True)
-    node.view = Mock(members=(), missing=0, catalogue=1)
+    node.view = Mock(members=(), missing=0, catalogue=1, counts={"groups": 1})
     node.held = Mock(last_load_ms=1, taken=Counter(), given=Counter())
     member = Mock(node=node, node_id=1, units={})
     member.store.journal.applied = 1

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.topics.names import OFFSETS_PARTITIONS
+from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
 from groupd.protocol.records.batch import BatchRecord, iter_batches, parse_header
 from groupd.protocol.records.batch_builder import encode_batch, encode_marker
 from groupd.protocol.records.codec import encode_key, encode_value
@@ -117,7 +117,7 @@ async def make_store(
     begin at 0 and follow each other."""
     store = create_store(None, directory)
     await store.start()
-    resource, name, key = OFFSETS_PARTITIONS
+    resource, name, key = GROUP_COORDINATOR.shards_key
     await store.put_configs([ConfigEntry(resource, name, key, str(partitions))])
     for topic in topics:
         await store.put_topic(topic)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
-from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLog
 from groupd.protocol.records.batch import check, iter_records
 from groupd.protocol.records.batch_builder import encode_batch, encode_marker
@@ -18,7 +17,7 @@ MB = 1 << 20
 
 def view(bench: Bench, *, compacted: bool) -> CoordinatorLog:
     compacted_name = compacted_log_name(0) if compacted else None
-    shards = OffsetsView(bench.broker)
+    shards = bench.broker.served
     return CoordinatorLog(shards, bench.store, 0, offsets_log_name(0), compacted_name)
 
 

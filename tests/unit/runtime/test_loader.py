@@ -111,7 +111,7 @@ async def test_a_damaged_log_fails_its_shard_and_no_other(damaged: Any) -> None:
         CoordinatorState.ACTIVE,
     ]
     assert [entry["event"] for entry in logs] == ["shard cannot be loaded"]
-    assert bench.broker.loading == 1
+    assert bench.broker.served.loading == 1
     names = {bench.broker.shard_of(name).partition: name for name in ("a", "b", "c", "d")}
     reply = await bench.answer(commit(names[0], 1))
     assert commit_errors(reply) == [ErrorCode.NOT_COORDINATOR]

@@ -9,7 +9,6 @@ import pytest
 
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.ownership import Alone
-from groupd.coordinator.runtime.shard_host import ShardHost
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Lease
 from groupd.protocol.errors import ErrorCode
@@ -52,7 +51,7 @@ class Node:
         self.lease = ManualLease(node_id)
         self.bench = Bench(store, shards=2, ownership=self.lease)
         self.broker = self.bench.broker
-        self.host = ShardHost(self.broker)
+        self.host = self.broker.served
         self.unit = Unit(GROUPS, self.broker.shard_of("g").partition)
 
     async def commit(self, offset: int) -> list[ErrorCode]:

@@ -11,7 +11,6 @@ from msgspec.structs import astuple
 from groupd.coordinator.core.types import Operation
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.journal import Journal
-from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.protocol.errors import ErrorCode
@@ -301,7 +300,7 @@ async def test_a_marker_that_takes_too_long(tx: Transactions) -> None:
 
 
 async def test_the_view_knows_the_transactions_of_the_log(tx: Transactions) -> None:
-    view = OffsetsView(tx.bench.broker)
+    view = tx.bench.broker.served
     await tx.bench.answer(commit("g", 5))
     await tx.commit(9)
     producers = view.producers(0)

@@ -9,7 +9,6 @@ import pytest
 from groupd.coordinator.core.types import Event, EventKind
 from groupd.coordinator.runtime import timeline
 from groupd.coordinator.runtime.ids import new_id, new_topic_id
-from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.storage.log import LogUnavailable
 from tests.unit.runtime.harness import Bench, commit, settle
@@ -105,7 +104,7 @@ def test_the_group_that_was_quiet_for_longest_goes() -> None:
 
 async def test_the_offsets_log_shows_what_is_durable_and_tells_of_more() -> None:
     bench = await Bench().start()
-    view, moved = OffsetsView(bench.broker), asyncio.Event()
+    view, moved = bench.broker.served, asyncio.Event()
     view.add_waiter(0, moved)
     assert view.state(0) == (0, 0)
     bench.store.hold_appends()
@@ -128,7 +127,7 @@ async def test_the_offsets_log_shows_what_is_durable_and_tells_of_more() -> None
 async def test_the_offsets_log_is_gone_while_its_shard_does_not_serve() -> None:
     bench = await Bench().start()
     await bench.answer(commit("g", 1))
-    view, moved = OffsetsView(bench.broker), asyncio.Event()
+    view, moved = bench.broker.served, asyncio.Event()
     view.add_waiter(0, moved)
     bench.store.fail_next_append()
     bench.store.fail_next_read(LogUnavailable("away"))

@@ -13,7 +13,6 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.ownership import Alone
 from groupd.coordinator.runtime.routes import ROUTES
-from groupd.coordinator.runtime.shard_host import ShardHost
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import classic_group as k
@@ -65,9 +64,9 @@ class Half(Alone):
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
     made = await Bench(MemoryStore(), shards=SHARDS, ownership=Half(0)).start()
-    await ShardHost(made.broker).serve(Unit(GROUPS, 0), 1)
-    nodes = {HERE: Node(0, "h0", 9092), AWAY: Node(1, "h1", 9093)}
-    made.broker.find_node = lambda key_type, key: nodes[key]
+    await made.broker.served.serve(Unit(GROUPS, 0), 1)
+    nodes = Node(0, "h0", 9092), Node(1, "h1", 9093)
+    made.broker.find_node = lambda unit: nodes[unit.number]
     yield made
     await made.broker.close()
 

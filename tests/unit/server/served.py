@@ -68,9 +68,7 @@ async def served() -> DaemonParts:
     await parts.load(())
     acls = tuple(AclBinding(2, one, 4, f"User:{one}", "*", 3, 3) for one in IDS[:30])
     parts.security.authorizer.acls = AclIndex(acls)
-    shard = parts.transactions.shard(0)
-    assert shard is not None
-    table = shard.log.table
+    table = parts.transactions.shards[0].table
     partitions = frozenset(("big", number) for number in range(5000))
     at_rest = TransactionMetadata(1, 0, 60_000, 0)
     table.entries.update((one, Entry(at_rest)) for one in IDS)

@@ -15,7 +15,6 @@ from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.broker import no_reply
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import Waiter
-from groupd.coordinator.topics.coordinator_logs import NoCoordinatorLogs
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.errors import ErrorCode
@@ -32,6 +31,7 @@ from groupd.protocol.messages.data import (
 from groupd.protocol.messages.topics import CreateTopicsRequest, NewTopic
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.memory import MemoryStore
+from groupd.storage.units import GROUPS
 from tests.support.access import ByRule, allow_all
 
 START_MS = 1_700_000_000_000
@@ -68,7 +68,7 @@ class ManualClock:
 
 
 class ShardLogs:
-    """An OffsetsLogView whose states tests set."""
+    """A `CoordinatorLogView` whose states tests set."""
 
     def __init__(self):
         self.states = {}
@@ -186,12 +186,12 @@ class Cluster:
             now=self.clock.now,
             nodes=self.nodes,
             elapsed=self.clock.now,
-            offsets_view=self.shards,
+            views={GROUPS: self.shards},
             offsets_markers=NoMarkers(),
             wait=self.clock.wait,
             **{"work": LongWork(), "writer": self.store.append, **parts},
         )
-        self.plane.verify_with(self.verifier, NoCoordinatorLogs())
+        self.plane.verify_with(self.verifier)
         await self.store.start()
         await self.plane.start()
         return self

@@ -8,16 +8,14 @@ import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.topics.catalogue import TopicCatalogue
-from groupd.coordinator.topics.names import (
-    COMPACTED_TOPIC,
-    COMPACTED_TOPIC_ID,
-    OFFSETS_TOPIC,
-    OFFSETS_TOPIC_ID,
+from groupd.coordinator.core.partitioning import COMPACTED_TOPIC, OFFSETS_TOPIC
+from groupd.coordinator.runtime.coordinator_types import (
+    GROUP_COORDINATOR,
+    TRANSACTION_COORDINATOR,
     TRANSACTIONS_TOPIC,
-    TRANSACTIONS_TOPIC_ID,
-    check_topic_name,
 )
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.names import check_topic_name
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore
@@ -57,16 +55,27 @@ def test_legal_names(name):
 
 async def test_the_topics_of_the_coordinators_are_always_there(catalogue):
     image = catalogue.image.by_name[OFFSETS_TOPIC]
-    assert (image.topic_id, image.partitions, image.internal) == (OFFSETS_TOPIC_ID, 50, True)
+    assert (image.topic_id, image.partitions, image.internal) == (
+        GROUP_COORDINATOR.topic.topic_id,
+        50,
+        True,
+    )
     assert catalogue.image.version == catalogue.image.created_version == 100
     transactions = catalogue.topic(TRANSACTIONS_TOPIC)
-    assert (transactions.topic_id, transactions.partitions) == (TRANSACTIONS_TOPIC_ID, 50)
+    assert (transactions.topic_id, transactions.partitions) == (
+        TRANSACTION_COORDINATOR.topic.topic_id,
+        50,
+    )
 
 
 async def test_the_compacted_view_is_there_for_who_names_it(catalogue):
     topic = catalogue.topic(COMPACTED_TOPIC)
-    assert (topic.topic_id, topic.partitions, topic.internal) == (COMPACTED_TOPIC_ID, 50, True)
-    assert catalogue.topic_by_id(COMPACTED_TOPIC_ID) is topic
+    assert (topic.topic_id, topic.partitions, topic.internal) == (
+        GROUP_COORDINATOR.compacted.topic_id,
+        50,
+        True,
+    )
+    assert catalogue.topic_by_id(GROUP_COORDINATOR.compacted.topic_id) is topic
     assert catalogue.image.by_name[COMPACTED_TOPIC].partitions == 50
     assert COMPACTED_TOPIC not in [listed.name for listed in catalogue.topics()]
 
@@ -74,8 +83,8 @@ async def test_the_compacted_view_is_there_for_who_names_it(catalogue):
 async def test_clients_can_not_change_internal_topics(catalogue):
     invalid = ErrorCode.INVALID_TOPIC_EXCEPTION
     for name, topic_id in (
-        (OFFSETS_TOPIC, OFFSETS_TOPIC_ID),
-        (TRANSACTIONS_TOPIC, TRANSACTIONS_TOPIC_ID),
+        (OFFSETS_TOPIC, GROUP_COORDINATOR.topic.topic_id),
+        (TRANSACTIONS_TOPIC, TRANSACTION_COORDINATOR.topic.topic_id),
     ):
         assert await refused(catalogue.create(name, 1, {})) == ErrorCode.TOPIC_ALREADY_EXISTS
         assert await refused(catalogue.delete(topic_id)) == invalid

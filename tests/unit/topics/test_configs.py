@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS, INTERNAL_KEYS, MIN_ISR
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation
+from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.topics.fetch import wait_for_event
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.data import (
@@ -408,7 +409,7 @@ async def test_consumer_offsets_can_be_read(cluster):
     fetched = await cluster.fetch(OFFSETS_TOPIC, 1, 3)
     assert (fetched.log_start_offset, fetched.high_watermark) == (1, 2)
     assert values(fetched.records) == [b"v1"]
-    by_id = await cluster.fetch("", 1, 3, topic_id=OFFSETS_TOPIC_ID)
+    by_id = await cluster.fetch("", 1, 3, topic_id=GROUP_COORDINATOR.topic.topic_id)
     assert values(by_id.records) == [b"v1"]
     assert (await cluster.fetch(OFFSETS_TOPIC, 0, 3)).error == ErrorCode.OFFSET_OUT_OF_RANGE
     poll = asyncio.create_task(cluster.fetch(OFFSETS_TOPIC, 2, 3, max_wait_ms=60000))

@@ -7,17 +7,13 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from groupd.coordinator.core.partitioning import COMPACTED_TOPIC, OFFSETS_TOPIC
+from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
 from groupd.coordinator.topics import partitions
-from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.leader_epochs import EPOCHS_MAX, LeaderEpochs
-from groupd.coordinator.topics.names import (
-    COMPACTED_TOPIC,
-    OFFSETS_TOPIC,
-    PARTITION_UNITS,
-    TRANSACTIONS_TOPIC,
-    unit_of,
-)
+from groupd.coordinator.topics.names import PARTITION_UNITS, bucket_of
 from groupd.coordinator.topics.partition import open_partition
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import MetadataRequest, Node
@@ -55,7 +51,7 @@ class Move:
             await node.start(ownership=ownership)
         topic_id = await self.nodes[0].create("t")
         await self.nodes[1].plane.catalogue.load()  # as if it had followed
-        self.unit = unit_of("t", topic_id, 0)
+        self.unit = bucket_of(topic_id, 0)
         return self
 
     async def lead(self, index, epoch):
@@ -109,12 +105,16 @@ def test_old_epochs_are_forgotten():
 
 
 def test_partitions_of_a_topic_are_in_units_that_follow_each_other():
-    numbers = [unit_of("t", b"x" * 16, partition).number for partition in range(70)]
+    numbers = [bucket_of(b"x" * 16, partition).number for partition in range(70)]
     assert [(one - numbers[0]) % PARTITION_UNITS for one in numbers] == [
         partition % PARTITION_UNITS for partition in range(70)
     ]
-    assert unit_of(OFFSETS_TOPIC, b"", 7) == unit_of(COMPACTED_TOPIC, b"", 7) == Unit(GROUPS, 7)
-    assert unit_of(TRANSACTIONS_TOPIC, b"", 3) == Unit(TRANSACTIONS, 3)
+
+
+async def test_the_partitions_of_coordinators_are_their_units(cluster):
+    topic = cluster.plane.catalogue.topic
+    assert topic(OFFSETS_TOPIC).unit(7) == topic(COMPACTED_TOPIC).unit(7) == Unit(GROUPS, 7)
+    assert topic(TRANSACTIONS_TOPIC).unit(3) == Unit(TRANSACTIONS, 3)
 
 
 class EpochStore(MemoryStore):

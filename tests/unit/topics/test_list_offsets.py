@@ -7,8 +7,8 @@ import struct
 import pytest
 from crc32c import crc32c
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation
-from groupd.coordinator.topics.names import OFFSETS_TOPIC
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import (
     DeleteRecordsRequest,

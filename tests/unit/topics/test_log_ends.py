@@ -10,11 +10,11 @@ from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.lag.ends import Bounds
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone
-from groupd.coordinator.topics.catalogue import MetadataListener, Topic
-from groupd.coordinator.topics.coordinator_logs import NoCoordinatorLogs
+from groupd.coordinator.topics.catalogue import MetadataListener
 from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import LogCorrupt, StoredBatch
 from groupd.storage.memory import MemoryStore
@@ -70,7 +70,7 @@ class Bench:
     def __init__(self) -> None:
         self.store = CountingStore()
         self.topics = Topics()
-        self.partitions = Partitions(self.topics, self.store, NoCoordinatorLogs(), Alone(0))
+        self.partitions = Partitions(self.topics, self.store, {}, Alone(0))
         self.ends = StoredEnds(
             self.topics, self.partitions, self.store, LongWork(), 1 << 20, shared=False
         )

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import (

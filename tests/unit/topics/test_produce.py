@@ -10,8 +10,9 @@ import cramjam
 import pytest
 from crc32c import crc32c
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
+from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.messages.topics import DeleteTopicsRequest
@@ -78,7 +79,7 @@ async def test_internal_topics_are_not_written(cluster):
     assert (await cluster.produce(OFFSETS_TOPIC, cluster.batch())).error == (
         ErrorCode.INVALID_TOPIC_EXCEPTION
     )
-    by_id = await cluster.produce("", cluster.batch(), topic_id=OFFSETS_TOPIC_ID)
+    by_id = await cluster.produce("", cluster.batch(), topic_id=GROUP_COORDINATOR.topic.topic_id)
     assert by_id.error == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
+from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import MetadataRequest
 from groupd.protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest, GrownTopic

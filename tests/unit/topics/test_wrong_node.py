@@ -11,10 +11,11 @@ import asyncio
 
 import pytest
 
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import no_reply
 from groupd.coordinator.runtime.waiting import Waiter
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, unit_of
+from groupd.coordinator.topics.names import bucket_of
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
@@ -56,7 +57,7 @@ class Asked:
         self.node.nodes[:] = NODES
         await self.node.start(ownership=self.ownership)
         topic_id = await self.node.create("t", 8)
-        self.units = [unit_of("t", topic_id, number) for number in range(8)]
+        self.units = [bucket_of(topic_id, number) for number in range(8)]
         self.numbers = [0, 0, 0, 0]
         for number, unit in enumerate(self.units):
             case = unit.number % 4
@@ -244,7 +245,7 @@ async def test_who_is_fenced_is_told_the_leader(asked):
 async def test_a_long_produce_names_the_leaders_of_all_its_parts(asked):
     topic_id = await asked.node.create("long", 250)
     for number in range(250):
-        asked.leaders[unit_of("long", topic_id, number)] = 1
+        asked.leaders[bucket_of(topic_id, number)] = 1
     asked.ownership.serving.clear()
     parts = tuple(d.ProducePartition(number, batch(b"v")) for number in range(250))
     reply = await asked.ask(d.ProduceRequest((d.ProduceTopic("long", NO_TOPIC_ID, parts),)))

@@ -4,19 +4,18 @@ test decides about."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import NO_TOKEN, RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
+from groupd.coordinator.runtime.coordinator_types import transactions_log_name
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.topics.names import transactions_log_name
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers, describe_transaction
-from groupd.coordinator.transactions.host import TransactionHost
 from groupd.coordinator.transactions.shard import TransactionShard
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
@@ -71,8 +70,8 @@ class Markers:
 
 
 class Bench:
-    """`start` it; `stop` it; `restart` makes another one on the same store. With `served=()` it is
-    a node of a cluster: its `host` is told what to serve."""
+    """`start` it; `stop` it; `restart` makes another one on the same store. With `alone=False` it
+    is a node of a cluster: its `host` is told what to serve."""
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class Bench:
         ids: count[int] | None = None,
         clock: ManualClock | None = None,
         *,
-        served: Collection[int] | None = None,
+        alone: bool = True,
         **config: Any,
     ) -> None:
         self.store = store or MemoryStore()
@@ -98,10 +97,10 @@ class Bench:
             self.clock,
             self.next_id,
             self.markers,
-            served=served,
+            alone=alone,
             may_answer=lambda: self.lease_lasts,
         )
-        self.host = TransactionHost(self.coordinator)
+        self.host = self.coordinator.served
         self.handlers = TransactionHandlers(
             self.config, self.coordinator, self.exists, self.idempotent, LongWork()
         ).handlers
@@ -190,9 +189,7 @@ class Bench:
     @property
     def shard(self) -> TransactionShard:
         """The one shard."""
-        shard = self.coordinator.shard(0)
-        assert shard is not None
-        return shard
+        return self.coordinator.shards[0]
 
     @property
     def state(self) -> str:

@@ -145,7 +145,7 @@ async def test_a_second_producer_fences_the_first(start: Start) -> None:
 async def test_exhausted_epochs_move_on_to_a_new_producer_id(start: Start) -> None:
     bench = await start()
     await bench.begin(T0, v2=True)
-    entry = bench.shard.log.table.entries["x"]
+    entry = bench.shard.table.entries["x"]
     entry.metadata = replace(entry.metadata, producer_epoch=LAST_EPOCH)
     assert await bench.end(1000, LAST_EPOCH, True, v2=True) == EndTxnReply(NONE, 1001, 0)
     await settle()
@@ -429,19 +429,19 @@ async def test_many_unused_ids_are_forgotten_some_at_a_time(start: Start) -> Non
     for number in range(2 * trimmer.CHUNK + 1):
         await bench.init(name=f"unused-{number}")
     pending: list[int] = []
-    append = bench.shard.log.append
+    append = bench.shard.append
 
     def counted(change: Change) -> asyncio.Future[None]:
         pending[-1] += 1
         return append(change)
 
-    bench.shard.log.append = counted  # type: ignore[method-assign]
+    bench.shard.append = counted  # type: ignore[method-assign]
     bench.clock.advance(7_200_000)
     while bench.coordinator.counts["expired"] != 2 * trimmer.CHUNK + 1:
         pending.append(0)
         await asyncio.sleep(0)
     assert [count for count in pending if count] == [trimmer.CHUNK, trimmer.CHUNK, 1]
-    assert bench.shard.log.table.entries == {}
+    assert bench.shard.table.entries == {}
     await bench.stop()
 
 
@@ -522,7 +522,7 @@ async def test_the_log_is_trimmed_and_loses_nothing(start: Start) -> None:
     shown = [bench.shown(name) for name in ("open", "quiet")]
     # 93 records were written.
     assert await log_records(bench) < 60
-    assert bench.shard.log.start_offset > 40
+    assert bench.shard.start_offset > 40
     fresh = await bench.restart()
     assert [fresh.shown(name) for name in ("open", "quiet")] == shown
     assert (await fresh.end(1000, 0, True, name="open")).error is NONE
@@ -599,7 +599,7 @@ async def test_a_cut_that_fails_is_not_tried_at_every_change(
         assert await bench.add(1000, 0, T0) is NONE
         assert (await bench.end(1000, 0, True)).error is NONE
         await settle()
-    assert bench.shard.log.start_offset > 20
+    assert bench.shard.start_offset > 20
 
 
 # What is open -------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import pytest
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.producers.producer_state import ProducerStates
-from groupd.coordinator.topics.names import LEGACY_TRANSACTIONS_LOG, transactions_log_name
-from groupd.coordinator.transactions.legacy import LEGACY_EPOCHS
+from groupd.coordinator.runtime.coordinator_types import transactions_log_name
+from groupd.coordinator.transactions.legacy import LEGACY_EPOCHS, LEGACY_TRANSACTIONS_LOG
 from groupd.coordinator.transactions.log_records import to_record
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupd.protocol.errors import ErrorCode
@@ -93,8 +93,8 @@ async def test_every_id_is_in_its_shard_after_the_first_start() -> None:
     bench = await Bench(store, **SHARDS).start()
     await check(bench)
     assert bench.shown("forgotten").error is NOT_FOUND
-    assert {name: shard.number for shard in bench.coordinator.shards.values()
-            for name in shard.log.table.entries} == HOME  # fmt: skip
+    assert {name: shard.partition for shard in bench.coordinator.shards.values()
+            for name in shard.table.entries} == HOME  # fmt: skip
     # The producer of the open transaction goes on with it.
     assert await bench.add(1, 3, T1, name="open") is NONE
     assert (await bench.end(1, 3, True, name="open")).error is NONE
@@ -202,13 +202,13 @@ async def test_a_damaged_old_log_stops_the_shards_that_have_nothing_of_their_own
     )
     bench = await Bench(store, **SHARDS).start()
     assert (await bench.init(name="open"))[0] is ErrorCode.NOT_COORDINATOR
-    assert bench.coordinator.loading == 4
+    assert bench.coordinator.served.loading == 4
     await bench.stop()
 
 
 async def test_nodes_of_a_cluster_take_over_each_their_shards() -> None:
     store = await old_store()
-    nodes = [await Bench(store, served=(), **SHARDS).start() for _ in range(2)]
+    nodes = [await Bench(store, alone=False, **SHARDS).start() for _ in range(2)]
     place = {HOME["open"]: 0, HOME["committing"]: 1}
     units = {number: Unit(TRANSACTIONS, number) for number in range(4)}
     for number, unit in units.items():
@@ -228,7 +228,7 @@ async def test_nodes_of_a_cluster_take_over_each_their_shards() -> None:
 
 async def test_a_shard_that_left_before_its_takeover_was_written() -> None:
     store = await old_store()
-    first, second = [await Bench(store, served=(), **SHARDS).start() for _ in range(2)]
+    first, second = [await Bench(store, alone=False, **SHARDS).start() for _ in range(2)]
     unit = Unit(TRANSACTIONS, HOME["open"])
     store.hold_appends()
     serving = asyncio.create_task(first.host.serve(unit, 1))
@@ -250,7 +250,7 @@ async def test_a_shard_that_left_before_its_takeover_was_written() -> None:
 
 async def test_a_takeover_that_the_store_has_lost_is_made_again() -> None:
     store = await old_store()
-    bench = await Bench(store, served=(), **SHARDS).start()
+    bench = await Bench(store, alone=False, **SHARDS).start()
     unit = Unit(TRANSACTIONS, HOME["open"])
     await bench.host.serve(unit, 1)
     bench.host.drop(unit)
@@ -274,16 +274,16 @@ async def test_a_store_without_the_old_log_is_asked_once(monkeypatch: pytest.Mon
     bench = await Bench(store, **SHARDS).start()
     assert asked == [LEGACY_TRANSACTIONS_LOG]
     assert (await bench.init(name="open"))[0] is NONE
-    shard = bench.coordinator.shard(HOME["open"])
+    shard = bench.coordinator.shards.get(HOME["open"])
     assert shard is not None
-    assert shard.log.coordinator_epoch == 0
+    assert shard.coordinator_epoch == 0
     await bench.stop()
 
 
 async def test_the_store_refuses_to_be_read() -> None:
     store = await old_store()
     store.fail_next_read(LogUnavailable("away"))
-    bench = await Bench(store, served=(), **SHARDS).start()
+    bench = await Bench(store, alone=False, **SHARDS).start()
     unit = Unit(TRANSACTIONS, HOME["open"])
     await bench.host.serve(unit, 1)
     assert (await bench.init(name="open"))[0] is ErrorCode.NOT_COORDINATOR

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.topics.names import transactions_log_name
+from groupd.coordinator.runtime.coordinator_types import transactions_log_name
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.transactions import (
     DescribeTransactionsRequest,
@@ -43,9 +43,9 @@ class Nodes:
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        first = Bench(self.store, served=(), **SHARDS)
+        first = Bench(self.store, alone=False, **SHARDS)
         self.first = first
-        self.second = Bench(self.store, first.ids, first.clock, served=(), **SHARDS)
+        self.second = Bench(self.store, first.ids, first.clock, alone=False, **SHARDS)
 
     async def start(self) -> Nodes:
         for node in (self.first, self.second):
@@ -79,8 +79,8 @@ async def test_ids_are_in_the_shards_that_kafka_puts_them_in() -> None:
     names = ["one", "two", "zażółć", "payments-17"]
     for name in names:
         assert (await bench.init(name=name))[0] is NONE
-    assert {name: shard.number for shard in bench.coordinator.shards.values()
-            for name in shard.log.table.entries} == {
+    assert {name: shard.partition for shard in bench.coordinator.shards.values()
+            for name in shard.table.entries} == {
         name: partition_for(name, 50) for name in names
     }  # fmt: skip
     assert await listed(bench) == sorted(names)
@@ -89,24 +89,22 @@ async def test_ids_are_in_the_shards_that_kafka_puts_them_in() -> None:
 
 async def test_shards_without_ids_are_there_all_the_same() -> None:
     bench = Bench(**SHARDS)
-    assert bench.coordinator.loading == 4
+    assert bench.coordinator.served.loading == 4
     with pytest.raises(ApiError):
         bench.coordinator.tables()
     await bench.start()
     coordinator = bench.coordinator
-    assert (coordinator.loading, coordinator.shards, coordinator.tables()) == (0, {}, [])
-    assert coordinator.view.state(3) == (0, 0)
-    assert coordinator.view.state(4) is None
+    assert coordinator.served.loading == 0
+    assert [len(table.entries) for table in coordinator.tables()] == [0, 0, 0, 0]
+    assert coordinator.served.state(3) == (0, 0)
+    assert coordinator.served.state(4) is None
     moved = asyncio.Event()
-    coordinator.view.add_waiter(UNIT.number, moved)
+    coordinator.served.add_waiter(UNIT.number, moved)
     await bench.init(name=OURS)
     assert moved.is_set()
-    assert (list(coordinator.shards), coordinator.view.state(UNIT.number)) == (
-        [UNIT.number],
-        (0, 1),
-    )
+    assert coordinator.served.state(UNIT.number) == (0, 1)
     await bench.stop()
-    assert coordinator.view.state(3) is None
+    assert coordinator.served.state(3) is None
     assert await bench.init(name=THEIRS) == (NOT_HERE, -1, -1)
 
 
@@ -115,7 +113,7 @@ async def test_ids_of_other_nodes_are_refused(nodes: Nodes) -> None:
     assert await node.init(name=OURS) == (NOT_HERE, -1, -1)
     assert await node.add(1, 0, T0, name=OURS) is NOT_HERE
     assert (await node.end(1, 0, True, name=OURS)).error is NOT_HERE
-    assert node.coordinator.view.state(UNIT.number) is None
+    assert node.coordinator.served.state(UNIT.number) is None
     for add in (True, False):
         assert await node.coordinator.verify(write(1, 0, T0), add=add) == {T0: NOT_HERE}
     described = await node.ask(DescribeTransactionsRequest((OURS, "")), 0)
@@ -149,7 +147,7 @@ async def test_nothing_is_answered_once_the_lease_is_over(nodes: Nodes) -> None:
 
 async def test_a_list_waits_for_shards_that_are_loading(nodes: Nodes) -> None:
     node = nodes.second
-    node.coordinator.take(0)
+    node.coordinator.served.take(0)
     with pytest.raises(ApiError) as refused:
         await node.ask(ListTransactionsRequest(), 2)
     assert refused.value.code is LOADING
@@ -174,13 +172,31 @@ async def test_logs_that_cannot_be_opened_at_the_start_are_tried_again(
     monkeypatch.setattr(store, "open_many", fail)
     bench = await Bench(store, **SHARDS).start()
     assert (await bench.init(name=OURS))[0] is NOT_HERE
-    assert bench.coordinator.loading == 4
+    assert bench.coordinator.served.loading == 4
     monkeypatch.undo()
     bench.clock.advance(500)
     await settle()
     assert (await bench.init(name=OURS))[0] is NONE
-    assert bench.coordinator.loading == 0
+    assert bench.coordinator.served.loading == 0
     await bench.stop()
+
+
+async def test_a_stop_while_the_logs_are_opened_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(**SHARDS)
+    await bench.store.start()
+    open_many, go_on = bench.store.open_many, asyncio.Event()
+
+    async def slow(*names: Any) -> Any:
+        await go_on.wait()
+        return await open_many(*names)
+
+    monkeypatch.setattr(bench.store, "open_many", slow)
+    loading = asyncio.create_task(bench.coordinator.load())
+    await settle()
+    await bench.coordinator.close()
+    go_on.set()
+    await loading
+    assert await bench.init(name=OURS) == (NOT_HERE, -1, -1)
 
 
 async def test_a_shard_that_fails_leaves_the_others_alone() -> None:
@@ -220,7 +236,7 @@ async def test_a_transaction_goes_on_on_another_node(nodes: Nodes) -> None:
     assert (await nodes.first.end(*ours, True, name=OURS)).error is NONE
     await settle()
     assert nodes.first.markers.calls[-1][0].coordinator_epoch == 2
-    assert nodes.first.coordinator.shards[OTHER.number].log.coordinator_epoch == 0
+    assert nodes.first.coordinator.shards[OTHER.number].coordinator_epoch == 0
 
 
 async def test_the_next_owner_ends_what_was_decided(nodes: Nodes) -> None:
@@ -352,5 +368,5 @@ async def test_a_cut_of_the_log_is_waited_for(
     open_again.set()
     await leaving
     await nodes.second.host.serve(UNIT, 2)
-    assert nodes.second.coordinator.view.state(UNIT.number) == (2, 3)
+    assert nodes.second.coordinator.served.state(UNIT.number) == (2, 3)
     assert await nodes.second.add(*ours, T1, name=OURS) is NONE

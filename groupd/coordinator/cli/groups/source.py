@@ -15,9 +15,8 @@ from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name, partition_for
 from groupd.coordinator.history.stream import header_of, split
-from groupd.coordinator.topics.names import OFFSETS_TOPIC, offsets_log_name
 from groupd.storage.log import LogState, StoreRefused
 from groupd.storage.open import create_reader
 from groupd.storage.reader import StoreReader

@@ -12,8 +12,9 @@ from pathlib import Path
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.logtools.record_json import id_text
-from groupd.coordinator.logtools.segments import OFFSETS_TOPIC, SegmentWriter
+from groupd.coordinator.logtools.segments import SegmentWriter
 from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.batch import CorruptBatch, check, parse_header

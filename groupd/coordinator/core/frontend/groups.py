@@ -1,4 +1,4 @@
-"""The checks of group requests before a shard is asked; FindCoordinator, which no shard answers.
+"""The checks of group requests before a shard is asked.
 
 The order of the checks is part of the protocol. "Not started yet" (15) stands between them, so
 each check takes `started`:
@@ -16,10 +16,8 @@ the reply carries it is the route's business (`groupd.coordinator.runtime.routes
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
@@ -27,7 +25,6 @@ from groupd.protocol.messages.classic_group import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     DescribedConsumerGroup,
@@ -35,17 +32,7 @@ from groupd.protocol.messages.consumer_group import (
 from groupd.protocol.messages.groups import (
     DeletedGroup,
     DescribedGroup,
-    FoundCoordinator,
 )
-
-KEY_GROUP, KEY_TRANSACTION, KEY_SHARE = 0, 1, 2
-"""What FindCoordinator may look for."""
-
-MANY_KEYS_FROM = 4
-"""Before this version FindCoordinator is about one key, and says why it was refused."""
-
-SHARE_KEYS_FROM = 6
-"""From this version of FindCoordinator on, brokers may look for share keys."""
 
 FIRST_CLIENT_ID_VERSION = 1
 """From this version of ConsumerGroupHeartbeat on the client makes its member id (KIP-1082)."""
@@ -61,9 +48,6 @@ SUBSCRIBED_TOPICS_MAX = 10_000
 
 OWNED_PARTITIONS_MAX = 100_000
 """Partitions that a member may say it owns, each topic counted as one."""
-
-NodeFor = Callable[[int, str], "Node | None"]
-"""(key type, key) -> its coordinator; None while there is none."""
 
 # The consumer protocol ----------------------------------------------------------------------
 
@@ -226,48 +210,3 @@ def _check_group(context: RequestContext, group_id: str, started: bool) -> None:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if group_id == "":
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-
-
-# FindCoordinator ----------------------------------------------------------------------------
-
-_DENIED = {
-    KEY_GROUP: (
-        Resource.GROUP,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        "Group authorization failed.",
-    ),
-    KEY_TRANSACTION: (
-        Resource.TRANSACTIONAL_ID,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "Transactional Id authorization failed.",
-    ),
-}
-
-
-def check_find(context: RequestContext, key_type: int) -> None:
-    """Share keys are for brokers. Raises ApiError for the whole request."""
-    guarded = key_type == KEY_SHARE and context.api_version >= SHARE_KEYS_FROM
-    if guarded and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
-
-
-def find_coordinator(
-    context: RequestContext, key_type: int, node_for: NodeFor, key: str
-) -> FoundCoordinator:
-    """The answer for one key of the request. Share keys are refused: groupd has no share groups.
-    Every node gives the same answer."""
-    if key_type not in _DENIED:
-        return FoundCoordinator(
-            key,
-            error=ErrorCode.INVALID_REQUEST,
-            error_message=f"coordinator key type {key_type} is not supported",
-        )
-    resource, denied, message = _DENIED[key_type]
-    if not context.allows(Operation.DESCRIBE, resource, key):
-        old = context.api_version < MANY_KEYS_FROM
-        return FoundCoordinator(key, error=denied, error_message=message if old else "")
-    node = node_for(key_type, key)
-    if node is None:
-        return FoundCoordinator(key, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="")
-    node = node.on(context.listener)
-    return FoundCoordinator(key, node.node_id, node.host, node.port, error_message="")

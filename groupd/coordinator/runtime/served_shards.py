@@ -1,0 +1,114 @@
+"""The shards of one coordinator that this node serves: who takes them and gives them up, and what
+others see of their logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime.log_shard import LogShard
+from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.storage.units import OwnedUnit, Unit
+
+S = TypeVar("S", bound=LogShard[Any])
+
+
+class ServedShards(Generic[S]):
+    """The `UnitHost` of a coordinator's units (`runtime.ownership`), and the `CoordinatorLogView`
+    of its topic (`topics.coordinator_logs`).
+
+    `name`: of such shards, in messages. `make(number, owned)`: a shard that is not loaded yet;
+    `owned` is its unit in a cluster. Whoever makes them has each call `wake` when its high
+    watermark moves or its state changes.
+    """
+
+    def __init__(self, name: str, make: Callable[[int, OwnedUnit | None], S]) -> None:
+        self.name = name
+        self.by_number: dict[int, S] = {}
+        self._make = make
+        self._waiting: dict[int, set[asyncio.Event]] = {}
+
+    def take(self, number: int, owned: OwnedUnit | None = None) -> S:
+        """A shard that this node serves from now on; it is not loaded yet."""
+        shard = self.by_number[number] = self._make(number, owned)
+        return shard
+
+    def leave(self, shard: S) -> None:
+        """A shard, closed, that another node serves from now on."""
+        if self.by_number.get(shard.partition) is shard:
+            del self.by_number[shard.partition]
+
+    @property
+    def loading(self) -> int:
+        """How many do not serve yet."""
+        return sum(one.state is not CoordinatorState.ACTIVE for one in self.by_number.values())
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the logs whose shards could not be loaded."""
+        shards = self.by_number.values()
+        return [one.log_name for one in shards if one.state is CoordinatorState.FAILED]
+
+    def not_ready(self) -> str | None:
+        """Why not all of them serve; None if they do."""
+        if failed := self.failed:
+            names = ", ".join(failed)
+            return f"{len(failed)} {self.name} cannot be loaded, see the log: {names}"
+        loading = self.loading
+        return f"{loading} {self.name} are not active yet" if loading else None
+
+    # Units of a cluster -------------------------------------------------------------------
+
+    async def serve(self, unit: Unit, epoch: int) -> None:
+        """Until the shard is loaded, requests for it get COORDINATOR_LOAD_IN_PROGRESS."""
+        await self.take(unit.number, OwnedUnit(unit, epoch)).load_first()
+
+    async def give_up(self, unit: Unit) -> None:
+        """What waits in the shard gets NOT_COORDINATOR; what was accepted becomes durable and is
+        answered."""
+        shard = self.by_number.get(unit.number)
+        if shard is not None:
+            shard.close()
+            await shard.closed()
+            await shard.written()
+            self.leave(shard)
+
+    def drop(self, unit: Unit) -> None:
+        shard = self.by_number.get(unit.number)
+        if shard is not None:
+            shard.drop()
+            self.leave(shard)
+
+    # The logs as others see them ----------------------------------------------------------
+
+    def state(self, partition: int) -> tuple[int, int] | None:
+        """(start offset, high watermark); None while the shard does not serve here."""
+        shard = self.by_number.get(partition)
+        if shard is None or shard.state is not CoordinatorState.ACTIVE:
+            return None
+        return shard.start_offset, shard.durable_offset
+
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        """The log is not cleaned, unless a subclass says so."""
+        return 0, 0
+
+    def producers(self, partition: int) -> ProducerStates | None:
+        """No producer writes to the log, unless a subclass says so."""
+        return None
+
+    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
+        """Set `event` whenever the high watermark moves or the shard's state changes."""
+        self._waiting.setdefault(partition, set()).add(event)
+
+    def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
+        waiting = self._waiting.get(partition)
+        if waiting is not None:
+            waiting.discard(event)
+            if not waiting:
+                del self._waiting[partition]
+
+    def wake(self, partition: int) -> None:
+        for event in self._waiting.get(partition, ()):
+            event.set()

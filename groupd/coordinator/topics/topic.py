@@ -1,0 +1,80 @@
+"""A topic of the cluster: of clients, or one that shows the logs of a coordinator."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from operator import itemgetter
+from types import MappingProxyType
+
+from msgspec import Struct, field
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES, CoordinatorType
+from groupd.coordinator.topics.names import PARTITION_UNITS, bucket_of, log_name
+from groupd.protocol.messages import TopicId
+from groupd.storage.log import FirstEpochs, StoredTopic
+from groupd.storage.units import Unit
+
+_OWN_CONFIGS: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+)
+
+
+class Topic(Struct, frozen=True):
+    """A topic that exists. `configs`: its overrides. `coordinator`: whose logs it shows; None for a
+    topic that clients have created."""
+
+    topic_id: TopicId
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    coordinator: CoordinatorType | None = None
+    first_epochs: FirstEpochs = ()
+
+    @property
+    def internal(self) -> bool:
+        return self.coordinator is not None
+
+    @property
+    def listed(self) -> bool:
+        """False for a compacted view, which only requests by name get."""
+        return self.coordinator is None or self.name == self.coordinator.topic.name
+
+    def unit(self, partition: int) -> Unit:
+        """The unit that a partition belongs to. The coordinator of a shard leads its log."""
+        if self.coordinator is None:
+            return bucket_of(self.topic_id, partition)
+        return Unit(self.coordinator.kind, partition)
+
+    def log_name(self, partition: int) -> str:
+        """The store's name of the log of a partition."""
+        if self.coordinator is None:
+            return log_name(self.topic_id, partition)
+        return self.coordinator.topic_called(self.name).log_name(partition)
+
+    def first_epoch(self, partition: int) -> int:
+        """The epoch of its unit from which the leader epochs of a partition are counted."""
+        if not self.first_epochs:
+            return 0
+        made = bisect_right(self.first_epochs, partition, key=itemgetter(0))
+        first, epochs = self.first_epochs[made - 1] if made else (0, ())
+        # Further partitions are in the same units again. Some may have been added by a node that
+        # was alone, which knows no epochs.
+        place = (partition - first) % PARTITION_UNITS
+        return epochs[place] if place < len(epochs) else 0
+
+
+def coordinator_topics(config: CoordinatorConfig) -> list[Topic]:
+    """The topics of all coordinators."""
+    return [
+        Topic(topic.topic_id, topic.name, coordinator.shards(config), _OWN_CONFIGS, coordinator)
+        for coordinator in COORDINATOR_TYPES
+        for topic in coordinator.topics
+    ]
+
+
+def stored_topic(row: StoredTopic) -> Topic:
+    """A topic as the store has it."""
+    configs = MappingProxyType(dict(row.configs))
+    return Topic(row.topic_id, row.name, row.partitions, configs, first_epochs=row.first_epochs)

@@ -1,0 +1,165 @@
+"""The machine, its shard, the coordinator of a node, and the row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.types import (
+    AppendError,
+    Completion,
+    Instant,
+    Outcome,
+    OutsideCall,
+    RequestContext,
+    Task,
+)
+from groupd.coordinator.daemon.parts import DaemonParts
+from groupd.coordinator.runtime.coordinator_types import CoordinatorTopic, CoordinatorType
+from groupd.coordinator.runtime.journal import EncodedWrite, measured
+from groupd.coordinator.runtime.log_shard import LogShard
+from groupd.coordinator.runtime.machine import LoadedMachine
+from groupd.coordinator.runtime.served_shards import ServedShards
+from groupd.coordinator.runtime.shard_state import RuntimeParts
+from groupd.coordinator.runtime.waiting import Callback
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.storage.log import LogState
+from groupd.storage.units import OwnedUnit
+
+SHARDS = 3
+KEY_TYPE = 9
+PREFIX = "raffle/"
+
+
+def shard_of_key(key: str, shards: int) -> int:
+    """Keys are "raffle/" and the name."""
+    if not key.startswith(PREFIX):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} is no raffle")
+    return partition_for(key.removeprefix(PREFIX), shards)
+
+
+RAFFLES = CoordinatorType(
+    kind="raffles",
+    topic=CoordinatorTopic("__raffle_state", b"r" * 16, lambda partition: f"raffle.{partition}"),
+    shards_setting="raffle.state.partitions",
+    shards=lambda config: SHARDS,
+    key_type=KEY_TYPE,
+    shard_of_key=shard_of_key,
+)
+
+
+class RaffleMachine:
+    """`sold`: the tickets of each raffle. A record is a raffle and its tickets so far."""
+
+    def __init__(self) -> None:
+        self.sold: dict[str, int] = {}
+
+    def handle(self, context: RequestContext, request: str, now: Instant) -> Outcome:
+        """Sells a ticket of the raffle `request`; the reply is its number."""
+        number = self.sold.get(request, 0) + 1
+        return Outcome(cast(Any, [(request, number)]), [(context.token, number)])
+
+    def replay_all(
+        self, records: Iterable[Any], offsets: Iterable[int], producer: tuple[int, int] | None
+    ) -> None:
+        self.sold.update(records)
+
+    def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
+        return Outcome()
+
+    def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
+        return Outcome()
+
+    def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
+        return Outcome()
+
+    def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
+        return Outcome()
+
+    def unload(self) -> Outcome:
+        return Outcome()
+
+    def discard(self) -> None:
+        pass
+
+    def next_deadline(self) -> int | None:
+        return None
+
+    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
+        return []
+
+    def retry(self, key: DeadlineKey, at_ms: int) -> None:
+        pass
+
+
+class RaffleShard(LogShard[RaffleMachine]):
+    kind = "raffles"
+
+    def __init__(
+        self, number: int, daemon: DaemonParts, parts: RuntimeParts, owned: OwnedUnit | None
+    ) -> None:
+        name = RAFFLES.topic.log_name(number)
+        super().__init__(number, name, RaffleMachine(), daemon.config, parts)
+        self._logs = daemon.store
+        self._owned = owned
+
+    async def read_log(self, opened: LogState | None) -> LoadedMachine[RaffleMachine]:
+        opened = opened or await self._logs.open(self.log_name, self._owned)
+        machine, records = RaffleMachine(), []
+        for stored in await self._logs.read(self.log_name, 0, 1 << 20):
+            for batch in iter_batches(stored.payload):
+                records += [_decoded(record.key, record.value) for record in iter_records(batch)]
+        machine.replay_all(records, (), None)
+        end = opened.next_offset
+        return LoadedMachine(machine, Outcome(), len(records), 0, end, opened.owner_epoch)
+
+    def encode(self, records: Sequence[Any]) -> EncodedWrite:
+        encoded = [(name.encode(), str(number).encode()) for name, number in records]
+        return measured(encoded, [name for name, _ in records])
+
+
+def _decoded(key: bytes | None, value: bytes | None) -> tuple[str, int]:
+    assert key is not None
+    assert value is not None
+    return key.decode(), int(value)
+
+
+class RaffleCoordinator:
+    """See `daemon.parts.Coordinator`."""
+
+    def __init__(self, daemon: DaemonParts) -> None:
+        broker = daemon.broker
+        self._daemon = daemon
+        self.served: ServedShards[RaffleShard] = ServedShards("shards of raffles", self._make)
+        self._parts = RuntimeParts(
+            broker.writer, daemon.clock, self.served.wake, broker.ownership.may_answer
+        )
+        if daemon.alone:
+            for number in range(SHARDS):
+                self.served.take(number)
+
+    def _make(self, number: int, owned: OwnedUnit | None) -> RaffleShard:
+        return RaffleShard(number, self._daemon, self._parts, owned)
+
+    async def load(self) -> None:
+        for shard in self.served.by_number.values():
+            await shard.load_first()
+
+    async def close(self) -> None:
+        for shard in self.served.by_number.values():
+            shard.close()
+            await shard.closed()
+
+    def buy(self, raffle: str) -> list[int | ErrorCode]:
+        """Ask for a ticket: the list that the answer will be in."""
+        answers: list[int | ErrorCode] = []
+        shard = self.served.by_number.get(shard_of_key(PREFIX + raffle, SHARDS))
+        if shard is None:
+            return [ErrorCode.NOT_COORDINATOR]
+        waiter = Callback(raffle, lambda request, code, message: code, answers.append)
+        self._daemon.broker.waiting.add(waiter)
+        shard.handle(RequestContext(waiter, 0, "client"), raffle)
+        return answers
