@@ -24,6 +24,9 @@ STEP = 100
 ROWS = 1000
 """The same for rows, which are structs whose fields all have a fixed width."""
 
+_ONE_BYTE = 0x7F
+"""Shorter lengths are one byte in the flexible encoding. Most are, so they need no call."""
+
 T = TypeVar("T")
 
 
@@ -72,13 +75,17 @@ class Writer:
     def string(self, value: str) -> None:
         """Raises ValueError beyond 32767 bytes in the older encoding, which cannot hold more."""
         raw = value.encode()
+        size, buffer = len(raw), self.buffer
         if self.flexible:
-            self.buffer += uvarint(len(raw) + 1)
-        elif len(raw) <= STRING_BYTES_MAX:
-            self.buffer += INT16.pack(len(raw))
+            if size < _ONE_BYTE:
+                buffer.append(size + 1)
+            else:
+                buffer += uvarint(size + 1)
+        elif size <= STRING_BYTES_MAX:
+            buffer += INT16.pack(size)
         else:
-            raise ValueError(f"a string of {len(raw)} bytes (at most {STRING_BYTES_MAX})")
-        self.buffer += raw
+            raise ValueError(f"a string of {size} bytes (at most {STRING_BYTES_MAX})")
+        buffer += raw
 
     def nullable_string(self, value: str | None) -> None:
         if value is None:
@@ -97,7 +104,12 @@ class Writer:
             self.bytes_(value)
 
     def array_length(self, length: int) -> None:
-        self.buffer += uvarint(length + 1) if self.flexible else INT32.pack(length)
+        if not self.flexible:
+            self.buffer += INT32.pack(length)
+        elif length < _ONE_BYTE:
+            self.buffer.append(length + 1)
+        else:
+            self.buffer += uvarint(length + 1)
 
     def null_array(self) -> None:
         self.buffer += b"\x00" if self.flexible else b"\xff\xff\xff\xff"

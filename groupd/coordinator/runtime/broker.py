@@ -25,7 +25,7 @@ from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.event_log import log_event, weight
+from groupd.coordinator.runtime.event_log import log_events, weight
 from groupd.coordinator.runtime.fresh_shards import MakeShard
 from groupd.coordinator.runtime.group_shards import GroupShards, Shard
 from groupd.coordinator.runtime.held_back import HeldBack
@@ -301,7 +301,7 @@ class Broker:
         return shard
 
     def _count_groups(self) -> int:
-        return sum([len(shard.shard.state.groups) for shard in self.shards])
+        return sum([len(shard.machine.state.groups) for shard in self.shards])
 
     def _bring_up_to_date(self, shard: GroupCoordinatorShard) -> None:
         shard.state.image = self.image
@@ -310,13 +310,17 @@ class Broker:
             shard.set_group_configs(group, configs)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
-        wall_ms = self.clock.now().wall_ms
+        told = []
         for event in events:
             self.event_counts[event.group_type, event.kind.value] += weight(event)
             # Commits are far too many to be told one by one.
             if event.kind is not EventKind.OFFSETS_COMMITTED:
+                told.append(event)
+        if told:
+            wall_ms = self.clock.now().wall_ms
+            for event in told:
                 self.timeline.add(event, wall_ms)
-                log_event(partition, event)
+            log_events(partition, told)
         for listener in self.event_listeners:
             listener(partition, events)
 

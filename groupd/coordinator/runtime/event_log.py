@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import structlog
 
 from groupd.coordinator.core.types import Event, EventKind
@@ -28,17 +31,23 @@ _WHO = ("client_id", "client_host", "instance_id")
 _WARN = frozenset({EventKind.ASSIGNOR_FAILED})
 
 
-def log_event(partition: int, event: Event) -> None:
-    """No logger is asked for its level: a program whose tests start a broker may have configured
-    structlog with loggers that cannot say."""
-    facts = {"shard": partition, "group": event.group_id}
+def log_events(partition: int, events: Iterable[Event]) -> None:
+    """A line for each event. No logger is asked for its level: a program whose tests start a broker
+    may have configured structlog with loggers that cannot say."""
+    bound = log.bind(shard=partition)
+    for event in events:
+        _log(bound, event)
+
+
+def _log(bound: Any, event: Event) -> None:
+    facts: dict[str, Any] = {"group": event.group_id}
     if event.kind in _WARN:
-        write = log.warning
+        write = bound.warning
         facts.update(event.details)
     elif event.kind in _INFO:
-        write = log.info
+        write = bound.info
     else:
-        write = log.debug
+        write = bound.debug
     if event.member_id:
         facts["member"] = event.member_id
     if event.epoch >= 0:

@@ -40,6 +40,7 @@ from groupd.protocol.messages.offsets import (
 )
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
+from groupd.testing.clock import ManualClock
 from tests.support.access import ByRule, allow_all
 from tests.support.prompt_clock import PromptClock
 
@@ -64,10 +65,11 @@ class Bench:
         change: Callable[[GroupCoordinatorShard], None] | None = None,
         work: LongWork | None = None,
         ownership: Ownership | None = None,
+        clock: ManualClock | None = None,
         **config: Any,
     ) -> None:
         self.store = store or MemoryStore()
-        self.clock = PromptClock()
+        self.clock = clock or PromptClock()
         self.config = CoordinatorConfig(offsets_topic_num_partitions=shards, **{**FAST, **config})
         self._change = change
         self._ids = count(1)

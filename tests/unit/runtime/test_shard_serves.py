@@ -22,6 +22,7 @@ from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReques
 from groupd.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from groupd.storage.memory import MemoryStore
+from groupd.testing.clock import ManualClock
 from tests.unit.runtime.harness import (
     TOPIC_ID,
     Bench,
@@ -205,7 +206,7 @@ async def test_tombstones_of_a_deleted_topic_may_span_several_batches() -> None:
 
 @pytest.mark.parametrize("slices", [0, 1])
 async def test_a_reload_between_two_slices_forgets_the_deleted_topic_anew(slices: int) -> None:
-    bench = await Bench(message_max_bytes=4000).start()
+    bench = await Bench(message_max_bytes=4000, clock=ManualClock()).start()
     await commit_widely(bench, 200)
     await bench.answer(commit("g", 7))
     before = bench.shard.shard

@@ -144,7 +144,7 @@ def test_events_an_operator_acts_on_are_info_others_debug_failures_warnings() ->
     levels = {}
     for kind in EventKind:
         with structlog.testing.capture_logs() as lines:
-            event_log.log_event(3, Event("consumer", kind, "g", "m", epoch=7, cause="why"))
+            event_log.log_events(3, [Event("consumer", kind, "g", "m", epoch=7, cause="why")])
         (line,) = lines
         levels[kind] = line.pop("log_level")
         assert line == {
@@ -162,7 +162,7 @@ def test_events_an_operator_acts_on_are_info_others_debug_failures_warnings() ->
 
 def test_an_event_shows_only_what_it_has() -> None:
     with structlog.testing.capture_logs() as lines:
-        event_log.log_event(0, Event("consumer", EventKind.GROUP_CREATED, "g"))
+        event_log.log_events(0, [Event("consumer", EventKind.GROUP_CREATED, "g")])
     assert lines == [{"event": "group-created", "log_level": "info", "shard": 0, "group": "g"}]
 
 
@@ -179,5 +179,5 @@ def test_commits_are_logged_by_loggers_that_cannot_be_asked_for_their_level() ->
         wrapper_class=structlog.BoundLogger,
         logger_factory=lambda *_: Lines(),
     )
-    event_log.log_event(0, Event("consumer", EventKind.OFFSETS_COMMITTED, "g"))
+    event_log.log_events(0, [Event("consumer", EventKind.OFFSETS_COMMITTED, "g")])
     assert lines == ["offsets-committed"]
