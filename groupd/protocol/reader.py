@@ -183,8 +183,12 @@ class Reader:
     def length(self) -> int:
         """The length of an array or of bytes; -1 for null."""
         if self.flexible:
+            length = self.data[self.at]
+            if length < 0x80:
+                self.at += 1
+                return length - 1
             return self.uvarint() - 1
-        length: int = INT32.unpack_from(self.data, self.at)[0]
+        length = INT32.unpack_from(self.data, self.at)[0]
         self.at += 4
         if length < -1:
             raise BadBytes(f"length {length}")
