@@ -183,7 +183,7 @@ class Reader:
     def length(self) -> int:
         """The length of an array or of bytes; -1 for null."""
         if self.flexible:
-            length = self.data[self.at]
+            length: int = self.data[self.at]
             if length < 0x80:
                 self.at += 1
                 return length - 1
