@@ -27,6 +27,10 @@ Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 """(request, code, message) -> the reply that carries the error. None: the request has no reply."""
 
 
+def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:
+    """The `Failure` of a request that is never answered."""
+
+
 class Lease(Protocol):
     """Says how long the reply to a steady heartbeat may be sent again."""
 

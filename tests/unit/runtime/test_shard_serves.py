@@ -13,6 +13,7 @@ from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Outcome
 from groupd.coordinator.runtime import broker
+from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.shard_timers import EXPIRE_RETRY_MS
 from groupd.protocol.errors import ErrorCode
@@ -421,7 +422,7 @@ async def test_closing_ends_even_what_does_not_end(monkeypatch: pytest.MonkeyPat
     async def endless(context: Any, request: Any) -> Any:
         await asyncio.Event().wait()
 
-    bench.broker.serve_data({MetadataRequest: endless})
+    bench.broker.serve_data({MetadataRequest: DataRoute(endless)})
     lost: list[bool] = []
     replies = bench.ask(MetadataRequest(None), lost=lambda: lost.append(True))
     await settle()

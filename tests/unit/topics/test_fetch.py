@@ -8,7 +8,7 @@ import pytest
 
 from groupd.coordinator.core.types import Operation
 from groupd.coordinator.runtime.waiting import Waiter
-from groupd.coordinator.topics.fetch import wait_for_event
+from groupd.coordinator.topics.long_polls import wait_for_event
 from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID

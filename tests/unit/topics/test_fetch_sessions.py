@@ -10,7 +10,8 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Operation
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
-from groupd.coordinator.topics.fetch_sessions import EVICTION_MS, FetchSessions, next_epoch
+from groupd.coordinator.topics.fetch_sessions import EVICTION_MS, FetchSessions
+from groupd.coordinator.topics.sessions import next_epoch
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
     READ_COMMITTED,
