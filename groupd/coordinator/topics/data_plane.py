@@ -34,7 +34,9 @@ from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.log_sizes import LogSizes
 from groupd.coordinator.topics.long_polls import LongPolls, Wait, wait_for_event
 from groupd.coordinator.topics.markers import TransactionMarkers
+from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_host import PartitionHost
+from groupd.coordinator.topics.partition_states import P, PartitionStates
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce import Produce
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
@@ -130,6 +132,10 @@ class DataPlane:
         logs."""
         self._transactions.verifier = verifier
         self.partitions.transactions_view = logs
+
+    def keep_states(self, make: Callable[[PartitionLog], P]) -> PartitionStates[P]:
+        """The soft state of a feature, beside the partitions that this node leads."""
+        return PartitionStates(self.partitions, make)
 
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""

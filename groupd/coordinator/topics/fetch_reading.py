@@ -7,7 +7,7 @@ from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.current_leaders import CurrentLeaders
 from groupd.coordinator.topics.fetch_sessions import Answer, FetchTarget
-from groupd.coordinator.topics.log_reading import LogPart, read_log
+from groupd.coordinator.topics.log_reading import read_log
 from groupd.coordinator.topics.long_polls import Watched
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.partitions import Partitions
@@ -159,27 +159,31 @@ class Reading:
         if diverging is not None:
             self.complete = True
             return self._diverged(log, asked, diverging)
-        first = self.size == 0
-        limit = max(0, min(asked.partition_max_bytes, self._room))
-        isolation = self.isolation_level
-        part = await read_log(log, asked.fetch_offset, limit, isolation, whole_first=first)
-        self._count(target, log, part)
+        limit, room = asked.partition_max_bytes, self._room
+        part = await read_log(
+            log,
+            asked.fetch_offset,
+            limit if limit < room else room,
+            self.isolation_level,
+            whole_first=self.size == 0,
+        )
+        records = part.records
+        if records:
+            self.size += len(records)
+            self._room -= len(records)
+        if part.cut:
+            self.complete = True
+        self.watched.append((log, part.high_watermark))
+        if part.exhausted_at >= 0:
+            self.exhausted.append((target, log, part.exhausted_at))
         return FetchedPartition(
             partition=asked.partition,
             high_watermark=part.high_watermark,
             last_stable_offset=part.last_stable_offset,
             log_start_offset=part.log_start_offset,
             aborted=part.aborted,
-            records=part.records,
+            records=records,
         )
-
-    def _count(self, target: FetchTarget, log: ReadableLog, part: LogPart) -> None:
-        self.size += len(part.records)
-        self._room -= len(part.records)
-        self.complete = self.complete or part.cut
-        self.watched.append((log, part.high_watermark))
-        if part.exhausted_at >= 0:
-            self.exhausted.append((target, log, part.exhausted_at))
 
     def _diverged(
         self, log: ReadableLog, asked: FetchPartition, diverging: tuple[int, int]

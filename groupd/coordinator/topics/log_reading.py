@@ -74,6 +74,7 @@ async def _batches(
 ) -> tuple[bytes, int, bool]:
     """Batches below `end_offset`, the offset after the last whole one, and whether the limit has
     kept something back."""
+    limit = max(0, limit)
     payloads: list[bytes] = []
     size, next_offset = 0, offset
     while next_offset < end_offset and (size < limit or (whole_first and not payloads)):

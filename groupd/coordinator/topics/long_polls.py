@@ -14,7 +14,6 @@ from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import STEP, Pace
-from groupd.coordinator.topics.partition import ReadableLog
 
 WAITED_FOR_MAX = 250_000
 """Limit on the partitions that all waiting requests wait for together."""
@@ -23,8 +22,29 @@ UNWATCHED_MS = 100
 """How long a request rests before it reads again, if there was no room to wait for its partitions.
 If it were answered at once, its client would only ask again."""
 
-Watched = tuple[ReadableLog, int]
-"""A log and the high watermark that was seen."""
+
+class Watchable(Protocol):
+    """What a request can wait for: a log, or what a feature keeps beside one."""
+
+    @property
+    def closed(self) -> bool:
+        """It never moves again: look it up anew."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """Another number each time there may be more to read; of a log its high watermark."""
+        ...
+
+    def add_waiter(self, event: asyncio.Event) -> None:
+        """Set `event` whenever the position moves, or it is closed."""
+        ...
+
+    def remove_waiter(self, event: asyncio.Event) -> None: ...
+
+
+Watched = tuple[Watchable, int]
+"""With the position that was seen."""
 
 Wait = Callable[[asyncio.Event, int], Awaitable[None]]
 """`wait(event, timeout_ms)`: returns when the event is set or the time is over."""
@@ -118,20 +138,20 @@ class LongPolls:
     async def until_moved(
         self, watched: Sequence[Watched], event: asyncio.Event, timeout_ms: int, pace: Pace
     ) -> None:
-        """Wait until one of the logs has moved or is closed, somebody else sets `event`, or the
-        time is over. It may return early, if there is no room to wait for so many."""
+        """Wait until one of them has moved or is closed, somebody else sets `event`, or the time is
+        over. It may return early, if there is no room to wait for so many."""
         if self._waited_for + len(watched) > WAITED_FOR_MAX:
             await self._wait(event, min(timeout_ms, UNWATCHED_MS))
             return
         fresh = True
         self._waited_for += len(watched)
         try:
-            for log, seen in watched:
+            for one, seen in watched:
                 if pace.due():
                     await pace.turn()
-                log.add_waiter(event)
+                one.add_waiter(event)
                 # Records that were appended between reading and watching have not set the event.
-                fresh = fresh and not log.closed and log.high_watermark == seen
+                fresh = fresh and not one.closed and one.position == seen
             if fresh:
                 await self._wait(event, timeout_ms)
         finally:
@@ -150,7 +170,7 @@ class _MoreOrShort(asyncio.Event):
 
 
 def _unwatch(watched: Sequence[Watched], event: asyncio.Event) -> Steps[None]:
-    for number, (log, _) in enumerate(watched, 1):
-        log.remove_waiter(event)
+    for number, (one, _) in enumerate(watched, 1):
+        one.remove_waiter(event)
         if number % STEP == 0:
             yield
