@@ -20,8 +20,8 @@ class DataRoute(Struct, frozen=True):
     `handle` gives the reply. What it does may have effects, so it goes on to its end when the
     client is gone. If a request waits, its row has a `read`, too: `handle` does what must be done
     in any case, such as to apply what rides on the request, and `read` goes on with what it has
-    given, waits, and gives the reply. It changes nothing, so it is not begun, or ends wherever it
-    is, when the client is gone.
+    given, waits, and gives the reply. It changes nothing that has to outlive the client, so it is
+    not begun, or ends wherever it awaits something, when the client is gone.
     `is_long(request)`: the request is worked on in parts, and holds its connection from the start,
     because the next one must not come between them.
     """

@@ -85,10 +85,24 @@ class Loans(PartitionState):
         self.partition.remove_waiter(event)
         self.waiters.discard(event)
 
-    def lend(self, offset: int, member: str) -> None:
+    @property
+    def free(self) -> int:
+        """What is lent next."""
+        return self.returned[0] if self.returned else self.next_offset
+
+    def lend(self, found: Lent, member: str) -> bool:
+        """False if another one was quicker, or the partition is not led here any more."""
+        offset = found.offset
+        if self.closed or offset != self.free:
+            return False
+        if self.returned:
+            self.returned.remove(offset)
+        else:
+            self.next_offset = offset + 1
         self.lent[offset] = member
         self.deadlines.set(("loan", member, offset), self.clock.monotonic_ms() + LENT_MS)
         self.arm()
+        return True
 
     def bring_back(self, offset: int, member: str) -> None:
         if self.lent.get(offset) != member:
@@ -157,7 +171,7 @@ class LoanAttempt:
         self.size = 0
         self.complete = False
         self.watched: list[Watched] = []
-        self.found: list[tuple[LoanTarget, Lent]] = []
+        self.found: list[tuple[LoanTarget, Loans, Lent]] = []
 
 
 class Desk:
@@ -186,7 +200,7 @@ class Desk:
     async def bring_back(self, context: RequestContext, request: Borrow) -> Begun:
         pace = Pace(self.plane.work)
         now_ms = self.plane.now().monotonic_ms
-        named = {one: LoanTarget(*one) for one in request.partitions}
+        named: dict[TargetKey, LoanTarget] = {one: LoanTarget(*one) for one in request.partitions}
         key = request.desk, request.member
         if request.epoch == NEW_SESSION_EPOCH:
             session = self._open(context, key, named, now_ms)
@@ -231,23 +245,18 @@ class Desk:
         attempt = await self.plane.long_polls.poll(
             look, context.token, min_bytes=1, max_bytes=1000, until_ms=begun.until_ms, pace=pace
         )
-        for target, lent in attempt.found:
-            loans = await self.loans(target.topic, target.partition)
-            if lent.offset in loans.returned:
-                loans.returned.remove(lent.offset)
-            else:
-                loans.next_offset = lent.offset + 1
-            loans.lend(lent.offset, request.member)
-        new = await self.sessions.news(session, begun.epoch, attempt.found, pace)
-        return Borrowed(back=begun.back, lent=tuple(lent for _, lent in new))
+        lent = [
+            (target, one) for target, loans, one in attempt.found if loans.lend(one, request.member)
+        ]
+        new = await self.sessions.news(session, begun.epoch, lent, pace)
+        return Borrowed(back=begun.back, lent=tuple(one for _, one in new))
 
     @staticmethod
     async def _lend(loans: Loans, target: LoanTarget, room: int, attempt: LoanAttempt) -> None:
-        offset = loans.returned[0] if loans.returned else loans.next_offset
-        seen = loans.position
+        seen, offset = loans.position, loans.free
         part = await read_log(loans.partition, offset, min(room, 1), 0, whole_first=True)
         if part.records:
             first = parse_header(part.records).base_offset
-            attempt.found.append((target, Lent(target.partition, first, part.records)))
+            attempt.found.append((target, loans, Lent(target.partition, first, part.records)))
             attempt.size += len(part.records)
         attempt.watched.append((loans, seen))

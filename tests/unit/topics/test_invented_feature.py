@@ -137,6 +137,16 @@ async def test_it_is_woken_by_what_happens_beside_the_log(world):
     assert offsets(await second.reply()) == [(0, 0)]
 
 
+async def test_a_record_is_lent_once_though_two_were_woken_by_it(world):
+    members = [world.connect() for _ in range(2)]
+    members[1].name = "m2"
+    for member in members:
+        assert await member.borrow(0, 0, max_wait_ms=1000) is None
+    world.desk.replies.clear()
+    await world.produce(b"a")
+    assert sorted(map(offsets, world.desk.replies)) == [[], [(0, 0)]]
+
+
 async def test_what_many_wait_for_is_limited(world, monkeypatch):
     monkeypatch.setattr(long_polls, "WAITED_FOR_MAX", 1)
     member = world.connect()
@@ -274,7 +284,9 @@ async def gone(world, loans):
     assert (loans.lent, loans.closed) == ({}, True)
     assert world.desk.states.get(loans.partition) is None
     assert loans._timer.at_ms is None
-    loans.lend(0, "m")
+    loans.deadlines.set(("loan", "m", 0), 0)
+    loans.lent[0] = "m"
+    loans.arm()
     world.bench.clock.advance(2 * LENT_MS)
     assert loans.returned == []
 
