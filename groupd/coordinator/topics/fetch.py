@@ -113,7 +113,7 @@ class Fetch:
         if throttle_ms:
             context.token.holds(0)
             return _throttled(asked, throttle_ms)
-        return await _reply(asked, reading, self._elapsed().monotonic_ms, pace)
+        return await _reply(asked, reading, self._elapsed, pace)
 
 
 def _throttled(asked: FetchContext, throttle_ms: int) -> FetchReply:
@@ -121,9 +121,11 @@ def _throttled(asked: FetchContext, throttle_ms: int) -> FetchReply:
     return FetchReply(asked.left_alone(), asked.session_id, throttle_ms=throttle_ms)
 
 
-async def _reply(asked: FetchContext, reading: Reading, now_ms: int, pace: Pace) -> FetchReply:
+async def _reply(
+    asked: FetchContext, reading: Reading, elapsed: Callable[[], Instant], pace: Pace
+) -> FetchReply:
     try:
-        session_id, answers = await asked.finish(reading.answers, now_ms, pace)
+        session_id, answers = await asked.finish(reading.answers, elapsed, pace)
     except ApiError as error:
         return FetchReply(error.code, asked.session_id)
     for target, log, changes in reading.exhausted:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.sessions import (
@@ -230,7 +231,7 @@ class FetchContext:
         self._epoch = epoch
 
     async def finish(
-        self, answers: Sequence[Answer], now_ms: int, pace: Pace
+        self, answers: Sequence[Answer], elapsed: Callable[[], Instant], pace: Pace
     ) -> tuple[int, Sequence[Answer]]:
         """The session id of the reply and its partitions. Raises ApiError
         INVALID_FETCH_SESSION_EPOCH when the session has had another request meanwhile."""
@@ -243,6 +244,7 @@ class FetchContext:
             if pace.due():
                 await pace.turn()
             target.update(answer)
+        now_ms = elapsed().monotonic_ms
         return self._sessions.open(self._named, by_id=self._by_id, now_ms=now_ms), answers
 
     def left_alone(self) -> ErrorCode:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.types import Operation
+from groupd.coordinator.core.types import Instant, Operation
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.fetch_sessions import (
@@ -317,7 +317,8 @@ class Cache:
 
     def open(self, size):
         """A new session's id, 0 without room."""
-        finished = self.begin(0, 0, *range(size)).finish([], self.now_ms, Pace(LongWork()))
+        asked = self.begin(0, 0, *range(size))
+        finished = asked.finish([], lambda: Instant(self.now_ms, 0), Pace(LongWork()))
         return asyncio.run(finished)[0]
 
     def alive(self, *session_ids):
