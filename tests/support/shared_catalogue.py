@@ -13,6 +13,7 @@ from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.runtime.data_routes import plain
 from groupd.coordinator.runtime.ownership import Alone
 from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.security.security import Security
@@ -160,7 +161,7 @@ class CatalogueNode:
         self.told: list[tuple[str, Mapping[str, str]]] = []
         self.topics.add_listener(self.deltas.append)
         self.groups.add_listener(lambda *change: self.told.append(change))
-        self._handlers = spreading(self.security.handlers, self.changes)
+        self._routes = spreading(plain(self.security.handlers), self.changes)
 
     async def start(self) -> CatalogueNode:
         await self.topics.load()
@@ -177,7 +178,7 @@ class CatalogueNode:
     async def ask(self, request: Any) -> Any:
         access = self.security.access("User:admin", "/10.0.0.1")
         context = RequestContext(None, 3, client_host="/10.0.0.1", access=access)
-        return await self._handlers[type(request)](context, request)
+        return await self._routes[type(request)].handle(context, request)
 
 
 async def _turn() -> None:

@@ -63,6 +63,12 @@ class Deadlines:
             deadline.queued_ms = at_ms
             heappush(self._heap, (at_ms, key))
 
+    def retry(self, key: DeadlineKey, at_ms: int) -> None:
+        """`key` was popped, but could not be handled: set it for `at_ms`, unless it is set again
+        already."""
+        if key not in self:
+            self.set(key, at_ms)
+
     def cancel(self, key: DeadlineKey) -> bool:
         """True if it was set. Its heap entry goes when it comes up."""
         deadline = self._known.get(key)

@@ -184,10 +184,8 @@ class GroupCoordinatorShard:
         return self.state.deadlines.pop_due(now_ms, at_most)
 
     def retry(self, key: DeadlineKey, at_ms: int) -> None:
-        """`key` was popped, but could not be handled: set it for `at_ms`, unless it is set again
-        already."""
-        if key not in self.state.deadlines:
-            self.state.deadlines.set(key, at_ms)
+        """See `Deadlines.retry`."""
+        self.state.deadlines.retry(key, at_ms)
 
     # Display ------------------------------------------------------------------------------
 

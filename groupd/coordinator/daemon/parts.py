@@ -20,6 +20,7 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES
+from groupd.coordinator.runtime.data_routes import plain
 from groupd.coordinator.runtime.fresh_shards import shard_maker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.routes import ROUTES
@@ -34,7 +35,7 @@ from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.log_ends import StoredEnds
-from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.requests import data_routes
 from groupd.coordinator.topics.shard_count import fix_shard_count
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
@@ -162,8 +163,8 @@ class DaemonParts:
         await self.data_plane.start()
         await self.security.load()
         self._tell_broker_of_topics_and_configs()
-        for handlers in (data_handlers(self.data_plane), self.security.handlers):
-            self.broker.serve_data(spreading(handlers, self.catalogue_changes))
+        for routes in (data_routes(self.data_plane), plain(self.security.handlers)):
+            self.broker.serve_data(spreading(routes, self.catalogue_changes))
         plane = self.data_plane
         frontend = Frontend(self.broker, plane.catalogue.cluster_id, plane.client_metrics.count)
         self.requests, self.versions = frontend, frontend.versions
@@ -238,7 +239,7 @@ class DaemonParts:
             data_plane.producer_ids.init,
             self.broker.work,
         )
-        self.broker.serve_data(requests.handlers)
+        self.broker.serve_data(plain(requests.handlers))
         return self.transactions
 
     def _routed_markers(self, member: ClusterMember) -> MarkerTarget:

@@ -60,6 +60,8 @@ class TransactionIndex:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The last stable offset, which is not above `high_watermark`."""
+        if not (self._open or self._ended):
+            return high_watermark
         unstable = min((first for first, _ in self._ended), default=high_watermark)
         return min(high_watermark, unstable, next(iter(self._open), high_watermark))
 

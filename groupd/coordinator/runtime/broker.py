@@ -22,16 +22,16 @@ from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage,
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import Steps
-from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
+from groupd.coordinator.core.types import Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.event_log import log_events, weight
 from groupd.coordinator.runtime.fresh_shards import MakeShard
 from groupd.coordinator.runtime.group_shards import GroupShards, Shard
 from groupd.coordinator.runtime.held_back import HeldBack
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
-from groupd.coordinator.runtime.pace import is_long_produce
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, ShardRuntime
@@ -46,7 +46,6 @@ from groupd.coordinator.runtime.waiting import Failure, Waiter, WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
-from groupd.protocol.messages.data import FetchRequest, ProduceRequest
 from groupd.storage.log import PartitionLogs
 from groupd.storage.units import OwnedUnit, Unit
 
@@ -54,8 +53,6 @@ log = structlog.get_logger("groupd.broker")
 
 CLOSE_TASKS_TIMEOUT_S = 1.0
 
-READS = frozenset({FetchRequest})
-"""Data requests that may be dropped with their asker; others run to their end."""
 
 Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
 """(config, context, request, whether the broker has started). Raises ApiError, before anything has
@@ -124,9 +121,10 @@ class Broker:
         self._logs = logs
         self._make_shard = make_shard
         self._routes = dict(routes)
-        self._data: dict[type, DataHandler] = {}
+        self._data: dict[type, DataRoute] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reads: dict[Waiter, asyncio.Task[None]] = {}
+        """Requests that only read from now on."""
         self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
         self._deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
         self._around = self._surroundings()
@@ -155,8 +153,8 @@ class Broker:
 
     # Life ---------------------------------------------------------------------------------
 
-    def serve_data(self, handlers: Mapping[type, DataHandler]) -> None:
-        self._data.update(handlers)
+    def serve_data(self, routes: Mapping[type, DataRoute]) -> None:
+        self._data.update(routes)
 
     def start_writer(self) -> None:
         self.writer.start()
@@ -208,10 +206,7 @@ class Broker:
             context = context.asking_once(type(request))
         route = self._routes.get(type(request))
         if route is None:
-            if self._held_back.queue or not self.ownership.may_answer():
-                self._held_back.add(context, request)
-            else:
-                self._start_data(context, request)
+            self._submit_data(context, request)
             return
         waiter.failure = route.failure or waiter.failure
         if not self.ownership.may_answer():
@@ -229,7 +224,7 @@ class Broker:
             waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def forget(self, waiter: Waiter) -> None:
-        """The client is gone: an answer would be dropped. Effects stay; a long poll ends now."""
+        """The client is gone: an answer would be dropped. Effects stay; what only reads ends."""
         waiter.forget()
         if (task := self._reads.get(waiter)) is not None:
             task.cancel()
@@ -330,28 +325,37 @@ class Broker:
 
     # The data plane -----------------------------------------------------------------------
 
-    def _start_data(self, context: RequestContext, request: Any) -> None:
+    def _submit_data(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
-        if isinstance(request, ProduceRequest):
-            if request.acks == 0:
-                waiter.failure = no_reply
-            if is_long_produce(request):
-                waiter.hold()
-        if (handler := self._data.get(type(request))) is None:
+        route = self._data.get(type(request))
+        if route is None:
             waiter.fail(ErrorCode.UNSUPPORTED_VERSION)
             return
-        work = self._answer_with(handler, context, request)
-        task = self.run(waiter, work)
-        if type(request) in READS:
-            self._reads[waiter] = task
-            task.add_done_callback(lambda _: self._reads.pop(waiter, None))
-            # Cancelled before its first step, a task never looks at its work.
-            task.add_done_callback(lambda _: work.close())
+        if route.is_long is not None and route.is_long(request):
+            waiter.hold()
+        if self._held_back.queue or not self.ownership.may_answer():
+            self._held_back.add(context, request)
+        else:
+            self._start_data(context, request)
 
-    async def _answer_with(
-        self, handler: DataHandler, context: RequestContext, request: Any
-    ) -> None:
-        context.token.answer(await handler(context, request))
+    def _start_data(self, context: RequestContext, request: Any) -> None:
+        route = self._data[type(request)]
+        self.run(context.token, self._answer_with(route, context, request))
+
+    async def _answer_with(self, route: DataRoute, context: RequestContext, request: Any) -> None:
+        waiter: Waiter = context.token
+        reply = await route.handle(context, request)
+        if route.read is not None:
+            if waiter not in self.waiting:
+                return  # the client is gone
+            task = asyncio.current_task()
+            assert task is not None
+            self._reads[waiter] = task
+            try:
+                reply = await route.read(context, request, reply)
+            finally:
+                del self._reads[waiter]
+        waiter.answer(reply)
 
     def run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Work that answers `waiter`; if it fails the request fails."""
@@ -372,7 +376,3 @@ class Broker:
             return
         log.error("request failed", request=type(waiter.request).__name__, exc_info=error)
         waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:
-    """The `Failure` of a Produce with acks=0, which is never answered: see `Waiter.hang_up`."""

@@ -31,11 +31,11 @@ from groupd.coordinator.core.slices import (
 )
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.asking import to_group
-from groupd.coordinator.runtime.broker import Broker, no_reply
+from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.pieces import PIECE, ask_in_pieces
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
-from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part
+from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part, no_reply
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupReply, LeaveGroupRequest
 from groupd.protocol.messages.consumer_group import (

@@ -13,8 +13,7 @@ from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.runtime.pace import Pace, is_long_produce
-from groupd.protocol.messages.data import ProduceRequest
+from groupd.coordinator.runtime.pace import Pace
 
 log = structlog.get_logger("groupd.cluster")
 
@@ -42,8 +41,6 @@ class HeldBack:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, context: RequestContext, request: Any) -> None:
-        if isinstance(request, ProduceRequest) and is_long_produce(request):
-            context.token.hold()
         self.queue.append((self._clock.monotonic_ms(), context, request))
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="held-back")

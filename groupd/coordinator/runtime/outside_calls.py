@@ -26,6 +26,7 @@ class OutsideCalls:
     def __init__(self) -> None:
         self._callees: dict[str, Callee] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     def add(self, whom: str, callee: Callee) -> None:
         """From now on calls with this `whom` are answered by `callee`."""
@@ -34,6 +35,8 @@ class OutsideCalls:
     def ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
         """`answered` gets the answer, or the Exception that came instead, in a later turn of the
         loop; nothing once `close` was called."""
+        if self._closed:
+            return
         task = asyncio.get_running_loop().create_task(self._ask(call, answered))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -52,6 +55,7 @@ class OutsideCalls:
         answered(await self.answer(call))
 
     def close(self) -> None:
-        """No answer comes any more."""
+        """Nobody is asked, and no answer comes any more."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()

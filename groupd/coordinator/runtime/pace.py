@@ -19,13 +19,9 @@ from typing import Any, TypeVar
 
 from groupd.coordinator.core.slices import sorted_in_steps
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.protocol.messages.data import ProduceRequest
 
 STEP = 100
 """Items of ordinary size, such as a partition that is looked up, take well below a millisecond."""
-
-PRODUCE_AT_ONCE = 100
-"""Partitions of a Produce whose batches get their offsets in one go: takes a few milliseconds."""
 
 Key = TypeVar("Key", bound=Hashable)
 Sortable = TypeVar("Sortable", int, bytes, str, tuple[Any, ...])
@@ -72,11 +68,3 @@ class Pace:
                 in_order: Iterator[Sortable] = ended.value
                 return in_order
             await self.turn()
-
-
-def is_long_produce(request: ProduceRequest) -> bool:
-    """Whether a Produce is worked on in parts. It holds its connection from the start, because a
-    later one must not come between them."""
-    if len(request.topics) > PRODUCE_AT_ONCE:
-        return True
-    return sum([len(topic.partitions) for topic in request.topics]) > PRODUCE_AT_ONCE

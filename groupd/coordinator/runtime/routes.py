@@ -14,7 +14,7 @@ from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.frontend import groups
 from groupd.coordinator.runtime import group_routes, offset_routes
 from groupd.coordinator.runtime.asking import to_group
-from groupd.coordinator.runtime.broker import Route, no_reply
+from groupd.coordinator.runtime.broker import Route
 from groupd.coordinator.runtime.find_coordinator import find_coordinator
 from groupd.coordinator.runtime.transactions import txn_offset_commit
 from groupd.coordinator.runtime.waiting import Failure
@@ -29,7 +29,6 @@ from groupd.protocol.messages.consumer_group import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
 )
-from groupd.protocol.messages.data import ProduceRequest
 from groupd.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -80,6 +79,4 @@ def failure_for(request: Any, default: Failure) -> Failure:
     """The `Failure` of a request, for use outside of a broker: see `Route`. `default`: that of its
     API."""
     route = ROUTES.get(type(request))
-    if route is not None and route.failure is not None:
-        return route.failure
-    return no_reply if isinstance(request, ProduceRequest) and request.acks == 0 else default
+    return default if route is None or route.failure is None else route.failure

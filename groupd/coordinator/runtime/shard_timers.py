@@ -1,4 +1,5 @@
-"""The two timers of a shard: its earliest deadline, and writes that take too long."""
+"""A timer at the earliest of some deadlines, and the two of a shard: its deadlines, and writes that
+take too long."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ EXPIRE_RETRY_MS = 500
 
 
 class Timed(Protocol):
-    """The deadlines of a machine (`machine.Machine`)."""
+    """Deadlines: those of a machine (`machine.Machine`), or `Deadlines` themselves."""
 
     def next_deadline(self) -> int | None: ...
 
@@ -43,17 +44,21 @@ class Serving(Protocol):
     state: CoordinatorState
 
 
-class ShardDeadlines:
-    """The timer of a shard, at the earliest of its deadlines. `expire(key, now)` handles a
-    deadline; False if it failed."""
+class DeadlineTimer:
+    """Rings at the earliest of the deadlines that `running` gives, and handles those that are due;
+    None: they rest. `expire(key, now)` handles a deadline; False if it failed, and then it comes
+    again."""
 
-    __slots__ = ("_alarm", "_clock", "_expire", "_serving")
+    __slots__ = ("_alarm", "_clock", "_expire", "_running")
 
     def __init__(
-        self, clock: Clock, serving: Serving, expire: Callable[[DeadlineKey, Instant], bool]
+        self,
+        clock: Clock,
+        running: Callable[[], Timed | None],
+        expire: Callable[[DeadlineKey, Instant], bool],
     ) -> None:
         self._clock = clock
-        self._serving = serving
+        self._running = running
         self._expire = expire
         self._alarm = Alarm(clock, self._on_due)
 
@@ -63,9 +68,10 @@ class ShardDeadlines:
         return self._alarm.at_ms
 
     def arm(self) -> None:
-        if self._serving.state is not CoordinatorState.ACTIVE:
+        deadlines = self._running()
+        if deadlines is None:
             return
-        at_ms = self._serving.machine.next_deadline()
+        at_ms = deadlines.next_deadline()
         if at_ms is not None:
             self._alarm.at_latest(at_ms)
 
@@ -73,14 +79,28 @@ class ShardDeadlines:
         self._alarm.cancel()
 
     def _on_due(self) -> None:
-        if self._serving.state is not CoordinatorState.ACTIVE:
+        deadlines, now = self._running(), self._clock.now()
+        if deadlines is None:
             return
-        machine, now = self._serving.machine, self._clock.now()
         # Only up to the time of the alarm: heartbeats that came later may not have been read yet.
-        for key in machine.pop_due(self._alarm.rang_for_ms, EXPIRED_AT_ONCE):
+        for key in deadlines.pop_due(self._alarm.rang_for_ms, EXPIRED_AT_ONCE):
             if not self._expire(key, now):
-                machine.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
+                deadlines.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
         self.arm()
+
+
+class ShardDeadlines(DeadlineTimer):
+    """The timer of a shard."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, clock: Clock, serving: Serving, expire: Callable[[DeadlineKey, Instant], bool]
+    ) -> None:
+        def running() -> Timed | None:
+            return serving.machine if serving.state is CoordinatorState.ACTIVE else None
+
+        super().__init__(clock, running, expire)
 
 
 class CommitTimeout:

@@ -6,8 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.core.types import DataHandler, RequestContext
+from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from groupd.protocol.messages.cluster import MetadataRequest
 from groupd.protocol.messages.quotas import AlterClientQuotasRequest
@@ -38,13 +41,13 @@ CHANGING = frozenset(
 """Requests that may change the catalogue."""
 
 
-def spreading(
-    handlers: Mapping[type, DataHandler], changes: CatalogueChanges
-) -> dict[type, DataHandler]:
-    """The same handlers, which wait for the other nodes where they have changed something."""
+def spreading(routes: Mapping[type, DataRoute], changes: CatalogueChanges) -> dict[type, DataRoute]:
+    """The same rows, whose handlers wait for the other nodes where they have changed something."""
     return {
-        request: _spreading(handler, changes) if request in CHANGING else handler
-        for request, handler in handlers.items()
+        request: replace(route, handle=_spreading(route.handle, changes))
+        if request in CHANGING
+        else route
+        for request, route in routes.items()
     }
 
 

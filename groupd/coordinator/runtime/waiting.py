@@ -27,6 +27,10 @@ Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 """(request, code, message) -> the reply that carries the error. None: the request has no reply."""
 
 
+def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:
+    """The `Failure` of a request that is never answered."""
+
+
 class Lease(Protocol):
     """Says how long the reply to a steady heartbeat may be sent again."""
 
@@ -59,6 +63,10 @@ class WaitingRequests(dict["Waiter", bool]):
                 waiter.end_without_reply()
             else:
                 waiter.fail(code)
+
+
+def _nothing() -> None:
+    """Takes back what was never asked for."""
 
 
 _NOWHERE = WaitingRequests()
@@ -101,6 +109,11 @@ class Waiter:
     def when_short(self, callback: Callable[[], None] | None) -> None:
         """Called for a request that waits for something that may never come: `callback` is called
         when others wait for the memory that it holds, until this is called with None."""
+
+    def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """`callback` is called when the connection of the client has ended, at once if it has;
+        never for a request of our own. Returns a function that takes this back."""
+        return _nothing
 
     def answer(self, reply: Any) -> None:
         if not self.waiting.pop(self, False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
 from msgspec import Struct
 
 from groupd.coordinator.core.types import ANONYMOUS, UNRESTRICTED, Access
@@ -12,6 +13,8 @@ from groupd.coordinator.server.connection_rates import ConnectionRates
 from groupd.coordinator.server.metering import UNMETERED, Metering
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
 from groupd.protocol.wire.header import RequestHeader
+
+log = structlog.get_logger("groupd.connection")
 
 FindAccess = Callable[[str, str], Access]
 """(principal, host) -> what it may do."""
@@ -45,15 +48,42 @@ PLAINTEXT = KafkaEndpoint()
 
 
 class ClientSession:
-    """Who the client of one connection is. `access` is replaced when the client has
-    authenticated."""
+    """Who the client of one connection is, and who has to hear when it is gone. `access` is
+    replaced when the client has authenticated."""
 
-    __slots__ = ("_asked", "access", "listener")
+    __slots__ = ("_asked", "_told_when_gone", "access", "gone", "listener")
 
     def __init__(self, listener: str, access: Access) -> None:
         self.listener = listener
         self.access = access
+        self.gone = False
+        """The connection has ended."""
         self._asked: set[Limit] | None = None
+        self._told_when_gone: dict[object, Callable[[], None]] = {}
+
+    def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """See `Waiter.when_gone`. Whoever asks for it limits how often."""
+        if self.gone:
+            callback()
+        key = object()
+        if not self.gone:
+            self._told_when_gone[key] = callback
+
+        def take_back() -> None:
+            self._told_when_gone.pop(key, None)
+
+        return take_back
+
+    def end(self) -> None:
+        """The connection has ended."""
+        self.gone = True
+        told, self._told_when_gone = self._told_when_gone, {}
+        for callback in told.values():
+            try:
+                callback()
+            except Exception:
+                # The connection has others to tell.
+                log.exception("the end of a connection cannot be told")
 
     def owed_ms(self, metering: Metering, header: RequestHeader) -> int:
         """See `Metering.owed_ms`. Clients choose their client ids, so not all are remembered."""

@@ -117,6 +117,7 @@ class Connection(ClientSocket):
         under_way = [slot for slot in self._slots if not slot.done]
         for slot in under_way:
             self._requests.forget(slot)
+        self.session.end()
         self.account.close(sum(slot.size for slot in under_way))
         self._slots.clear()
         self._forget_frames()

@@ -180,6 +180,9 @@ class Slot(Waiter):
     def when_short(self, callback: Callable[[], None] | None) -> None:
         self.connection.account.when_short = callback
 
+    def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self.connection.session.when_gone(callback)
+
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray | None:
         """The body of the reply; None if it is long and comes later."""
         version = self.header.api_version

@@ -88,6 +88,10 @@ class CoordinatorLog:
     def next_offset(self) -> int:
         return self.high_watermark
 
+    @property
+    def position(self) -> int:
+        return self.high_watermark
+
     def _clean_part(self) -> tuple[str, int]:
         """The log whose rows hold what cleaning has left, and where that part ends."""
         cleaned_end, compacted_end = self._view.clean_offsets(self._partition)

@@ -27,13 +27,16 @@ from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.configs import Configs, TopicConfigs
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
-from groupd.coordinator.topics.fetch import Fetch, Wait, wait_for_event
+from groupd.coordinator.topics.fetch import Fetch
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
 from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.log_sizes import LogSizes
+from groupd.coordinator.topics.long_polls import LongPolls, Wait, wait_for_event
 from groupd.coordinator.topics.markers import TransactionMarkers
+from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_host import PartitionHost
+from groupd.coordinator.topics.partition_states import P, PartitionStates
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce import Produce
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
@@ -119,13 +122,18 @@ class DataPlane:
         self.producer_ids = ProducerIds(store)
         self.log_sizes = LogSizes(store)
         self.fetch_sessions = FetchSessions(config, new_id)
+        self.long_polls = LongPolls(work, elapsed, wait)
         self.fetch = Fetch(
-            *where, self.fetch_sessions, config, work, elapsed, wait, quotas=self.quotas
+            *where, self.fetch_sessions, self.long_polls, config, work, elapsed, self.quotas
         )
 
     def verify_with(self, verifier: TransactionVerifier) -> None:
         """The transaction coordinator, which itself needs this data plane's `markers`."""
         self._transactions.verifier = verifier
+
+    def keep_states(self, make: Callable[[PartitionLog], P]) -> PartitionStates[P]:
+        """The soft state of a feature, beside the partitions that this node leads."""
+        return PartitionStates(self.partitions, make)
 
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""

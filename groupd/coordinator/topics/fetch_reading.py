@@ -6,6 +6,8 @@ from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContex
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.current_leaders import CurrentLeaders
 from groupd.coordinator.topics.fetch_sessions import Answer, FetchTarget
+from groupd.coordinator.topics.log_reading import read_log
+from groupd.coordinator.topics.long_polls import Watched
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic import Topic
@@ -16,14 +18,10 @@ from groupd.protocol.messages.data import (
     FetchPartition,
     FetchRequest,
 )
-from groupd.protocol.records.batch import parse_header
 from groupd.storage.log import LogCorrupt, LogError
 
 BY_ID_FROM = 13
 """Fetch versions that name topics by id."""
-
-Watched = tuple[ReadableLog, int]
-"""A log and the high watermark that was seen."""
 
 
 class Admission:
@@ -147,8 +145,6 @@ class Reading:
                     current_leader=self.leaders.of(topic, number, code),
                 )
                 self.complete = self.complete or not refused
-            if answer.diverging_epoch is not None:
-                self.complete = True
             self.answers.append((target, answer))
 
     def _code(self, error: ApiError | LogError) -> ErrorCode:
@@ -159,65 +155,49 @@ class Reading:
     async def _partition(self, target: FetchTarget, topic: Topic) -> FetchedPartition:
         asked = target.asked
         log = await self._partitions.readable(topic, asked.partition, asked.current_leader_epoch)
-        start_offset, high_watermark = log.start_offset, log.high_watermark
-        stable_offset = log.last_stable_offset
-        committed = self.isolation_level == READ_COMMITTED
-        end_offset = stable_offset if committed else high_watermark
         diverging = _diverging_epoch(log, asked)
-        if not start_offset <= asked.fetch_offset <= log.next_offset and diverging is None:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        records, next_offset = b"", asked.fetch_offset
-        if diverging is None and asked.fetch_offset < end_offset:
-            records, next_offset = await self._records(log, asked, end_offset)
-        elif diverging is None and log.changes >= 0:
-            self.exhausted.append((target, log, log.changes))
-        self.watched.append((log, high_watermark))
-        if committed and asked.fetch_offset < log.start_offset:
-            # Deleted while it was read, and with it what is known of aborted transactions.
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if diverging is not None:
+            self.complete = True
+            return self._diverged(log, asked, diverging)
+        limit, room = asked.partition_max_bytes, self._room
+        part = await read_log(
+            log,
+            asked.fetch_offset,
+            limit if limit < room else room,
+            self.isolation_level,
+            whole_first=self.size == 0,
+        )
+        records = part.records
+        if records:
+            self.size += len(records)
+            self._room -= len(records)
+        if part.cut:
+            self.complete = True
+        self.watched.append((log, part.high_watermark))
+        if part.exhausted_at >= 0:
+            self.exhausted.append((target, log, part.exhausted_at))
         return FetchedPartition(
             partition=asked.partition,
-            high_watermark=high_watermark,
-            last_stable_offset=stable_offset,
-            log_start_offset=start_offset,
-            aborted=log.aborted(asked.fetch_offset, next_offset) if committed else None,
+            high_watermark=part.high_watermark,
+            last_stable_offset=part.last_stable_offset,
+            log_start_offset=part.log_start_offset,
+            aborted=part.aborted,
             records=records,
-            diverging_epoch=diverging,
         )
 
-    async def _records(
-        self, log: ReadableLog, asked: FetchPartition, end_offset: int
-    ) -> tuple[bytes, int]:
-        """Batches below `end_offset`, and the offset after the last whole one. As in Kafka a limit
-        cuts the batch that does not fit, for which clients are prepared; only the first batch of
-        a reply is whole in any case."""
-        first = self.size == 0
-        limit = max(0, min(asked.partition_max_bytes, self._room))
-        payloads: list[bytes] = []
-        size, next_offset = 0, asked.fetch_offset
-        while next_offset < end_offset and (size < limit or (first and not payloads)):
-            found = await log.read(next_offset, limit - size, min_one=True)
-            # Above the end; without open transactions there is nothing of that kind.
-            while found and parse_header(found[-1]).base_offset >= end_offset:
-                found.pop()
-            if not found:
-                break
-            payloads += found
-            size += sum(map(len, found))
-            next_offset = parse_header(found[-1]).next_offset
-        if next_offset < end_offset or size > limit:
-            # A limit cuts it short.
-            self.complete = True
-        if not payloads or (not first and len(payloads[0]) > limit):
-            return b"", asked.fetch_offset
-        if size > limit and len(payloads) > 1:
-            whole = size - len(payloads[-1])
-            next_offset = parse_header(payloads[-1]).base_offset
-            payloads[-1] = payloads[-1][: max(0, limit - whole)]
-        records = payloads[0] if len(payloads) == 1 else b"".join(payloads)
-        self.size += len(records)
-        self._room -= len(records)
-        return records, next_offset
+    def _diverged(
+        self, log: ReadableLog, asked: FetchPartition, diverging: tuple[int, int]
+    ) -> FetchedPartition:
+        """The answer to a reader that has to go back to where its log has left ours."""
+        committed, offset = self.isolation_level == READ_COMMITTED, asked.fetch_offset
+        return FetchedPartition(
+            partition=asked.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.start_offset,
+            aborted=log.aborted(offset, offset) if committed else None,
+            diverging_epoch=diverging,
+        )
 
 
 def _diverging_epoch(log: ReadableLog, asked: FetchPartition) -> tuple[int, int] | None:

@@ -41,6 +41,11 @@ class ReadableLog(Protocol):
     @property
     def high_watermark(self) -> int: ...
     @property
+    def position(self) -> int:
+        """The high watermark, for those who wait for it to move (`long_polls.Watchable`)."""
+        ...
+
+    @property
     def last_stable_offset(self) -> int:
         """The offset below which every transaction is decided; not above the high watermark."""
         ...
@@ -135,6 +140,10 @@ class PartitionLog:
         self._cache = cache
         self._compactions = 0
         self._waiters: set[asyncio.Event] = set()
+
+    @property
+    def position(self) -> int:
+        return self.high_watermark
 
     @property
     def last_stable_offset(self) -> int:

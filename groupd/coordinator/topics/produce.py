@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import PRODUCE_AT_ONCE, Pace, is_long_produce
+from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.appends import Appends, ArrivalOrder
 from groupd.coordinator.topics.batch_checks import produced_batch
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
@@ -41,6 +41,9 @@ from groupd.protocol.messages.data import (
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.records.batch import parse_header, with_log_append_time
 from groupd.storage.log import LogError
+
+AT_ONCE = 100
+"""Partitions of a request whose batches get their offsets in one go: takes a few milliseconds."""
 
 _LEADERS_SINCE = 10
 _BY_ID_FROM = 13
@@ -85,7 +88,7 @@ class Produce:
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
         """The reply; None for acks=0. Raises ApiError for transactional batches that the client may
         not send; for acks=0 whenever anything has failed."""
-        if not is_long_produce(request):
+        if not is_long(request):
             self._transactions.check_access(context, request)
             begun = [await self._begin(context, request)]
         else:
@@ -300,6 +303,13 @@ class Produce:
                     entry.fail(ApiError(ErrorCode.REQUEST_TIMED_OUT, "the first append failed"))
 
 
+def is_long(request: ProduceRequest) -> bool:
+    """Whether a request is worked on in parts."""
+    if len(request.topics) > AT_ONCE:
+        return True
+    return sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE
+
+
 def _log_name(entry: ProduceEntry) -> str:
     assert entry.topic is not None
     return log_name(entry.topic.topic_id, entry.asked.partition)
@@ -309,7 +319,7 @@ def _parts(request: ProduceRequest) -> Iterator[tuple[ProduceRequest, bool]]:
     """A long request as short ones, in its order, and whether the first topic of each is the last
     one of the part before."""
     topics: list[ProduceTopic] = []
-    room, continues = PRODUCE_AT_ONCE, False
+    room, continues = AT_ONCE, False
     for topic in request.topics:
         first = 0
         while first == 0 or first < len(topic.partitions):
@@ -319,7 +329,7 @@ def _parts(request: ProduceRequest) -> Iterator[tuple[ProduceRequest, bool]]:
             room -= max(1, len(some))
             if room == 0:
                 yield replace(request, topics=tuple(topics)), continues
-                topics, room = [], PRODUCE_AT_ONCE
+                topics, room = [], AT_ONCE
                 continues = first < len(topic.partitions)
     if topics:
         yield replace(request, topics=tuple(topics)), continues

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from groupd.coordinator.core.types import DataHandler
+from groupd.coordinator.runtime.data_routes import DataRoute, plain
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.markers import write_txn_markers
 from groupd.coordinator.topics.metadata import (
@@ -19,6 +20,7 @@ from groupd.coordinator.topics.partition_queries import (
     list_offsets,
     offsets_for_leader_epochs,
 )
+from groupd.coordinator.topics.produce import is_long
 from groupd.coordinator.topics.quorum import describe_quorum, update_features
 from groupd.coordinator.topics.replicas import (
     alter_log_dirs,
@@ -69,10 +71,10 @@ from groupd.protocol.messages.topics import (
 )
 
 
-def data_handlers(plane: DataPlane) -> Mapping[type, DataHandler]:
-    """Type of the request -> handler."""
+def data_routes(plane: DataPlane) -> Mapping[type, DataRoute]:
+    """Type of the request -> who answers it, and what else there is to say."""
     partitions = plane.partitions
-    return {
+    others: dict[type, DataHandler] = {
         # Nodes and topics
         MetadataRequest: partial(metadata, plane),
         DescribeClusterRequest: partial(describe_cluster, plane),
@@ -82,8 +84,6 @@ def data_handlers(plane: DataPlane) -> Mapping[type, DataHandler]:
         CreatePartitionsRequest: partial(create_partitions, plane),
         DeleteRecordsRequest: partial(delete_records, plane),
         # Records
-        ProduceRequest: plane.produce.handle,
-        FetchRequest: plane.fetch.handle,
         ListOffsetsRequest: partial(list_offsets, partitions, plane.time_search, plane.work),
         OffsetForLeaderEpochRequest: partial(offsets_for_leader_epochs, partitions, plane.work),
         DescribeProducersRequest: partial(describe_producers, partitions, plane.work),
@@ -103,4 +103,9 @@ def data_handlers(plane: DataPlane) -> Mapping[type, DataHandler]:
         ListPartitionReassignmentsRequest: partial(list_reassignments, plane),
         DescribeQuorumRequest: partial(describe_quorum, plane),
         UpdateFeaturesRequest: partial(update_features, plane),
+    }
+    return {
+        ProduceRequest: DataRoute(plane.produce.handle, is_long=is_long),
+        FetchRequest: DataRoute(plane.fetch.begin, plane.fetch.read),
+        **plain(others),
     }

@@ -36,6 +36,14 @@ Reply = Any
 Steps = Generator[int, None, bytearray]
 """Makes the body of a reply, with stops if it is long; each tells how many bytes there are."""
 
+Lane = str | Callable[[bytes, int, int], str]
+"""The name of a lane, or a function of (frame, offset, version) that gives it and raises
+MalformedRequest."""
+
+OF_MEMBERS = "members"
+"""The lane of requests that change or read one group, each at once when its turn comes; only their
+replies wait."""
+
 T = TypeVar("T")
 
 
@@ -75,8 +83,11 @@ class Api(Struct, frozen=True):
     the same, but gives (request, number of items).
     `encode(reply, version, throttle_ms)` gives the body without the header; `throttle_ms` is how
     long the client is to wait before its next request. `failure(request, code, message)` is the
-    reply with an error of the whole request, in the place that this API has for it.
+    reply with an error of the whole request, in the place that this API has for it; None if the
+    request has no reply.
     `steps(reply, version, throttle_ms)` is `encode` with stops, for APIs with long replies.
+    `lane`: requests of one connection that are in the same lane may be under way together. None: a
+    request starts when all before it are answered (`groupd.coordinator.server.lanes`).
     `hide(frame, offset, version)`, for APIs whose requests hold secrets, gives the frame with zeros
     in their places, or without a body if the body cannot be read.
     """
@@ -92,6 +103,7 @@ class Api(Struct, frozen=True):
     encode: Encode
     failure: Callable[[Request, ErrorCode, str | None], Reply]
     steps: InSteps | None = None
+    lane: Lane | None = None
     hide: Callable[[bytes, int, int], bytes] | None = None
 
     def flexible(self, version: int) -> bool:
@@ -110,12 +122,14 @@ def api(
     write: Callable[[Writer, Any], Any],
     failure: Failure,
     *,
+    lane: Lane | None = None,
     secrets: bool = False,
 ) -> Api:
     """Makes one API. `versions` and `flexible` are as in Kafka's message definitions, such as "0-4"
     and "4+" or "none". `read` reads the fields of a request, `write` writes those of a reply;
     neither handles the tagged fields at their end. A `write` that is a generator is for long
-    replies: it yields where other work may run. `secrets`: `read` takes some from the request."""
+    replies: it yields where other work may run. `lane`: see `Api`. `secrets`: `read` takes some
+    from the request."""
     first, _, last = versions.partition("-")
     max_version = int(last or first)
     flexible_from = max_version + 1 if flexible == "none" else int(flexible.removesuffix("+"))
@@ -136,6 +150,7 @@ def api(
         encode,
         failure,
         steps,
+        lane,
         _hider(read, flexible_from) if secrets else None,
     )
 

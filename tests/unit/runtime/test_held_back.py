@@ -9,8 +9,10 @@ import pytest
 
 from groupd.coordinator.cluster.told import Told
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.ownership import Alone
 from groupd.coordinator.runtime.waiting import Waiter
+from groupd.coordinator.topics.produce import is_long
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from tests.unit.runtime.harness import Bench, settle
@@ -64,7 +66,7 @@ class Held:
         self.bench = Bench(ownership=self.lease)
         self.lease.told = Told(self.bench.clock)
         self.started: list[int] = []
-        self.bench.broker.serve_data({ProduceRequest: self._produce})
+        self.bench.broker.serve_data({ProduceRequest: DataRoute(self._produce, is_long=is_long)})
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> object:
         self.started.append(request.timeout_ms)

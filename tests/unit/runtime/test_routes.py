@@ -12,6 +12,7 @@ from groupd.coordinator.core.queries import ListSomeGroups
 from groupd.coordinator.core.types import Operation, RequestContext
 from groupd.coordinator.runtime import group_routes
 from groupd.coordinator.runtime.broker import Route
+from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part
 from groupd.protocol.errors import ErrorCode
@@ -441,7 +442,7 @@ async def test_a_data_request_that_raises_is_answered_or_lost_if_nobody_reads_an
     async def broken(context: RequestContext, request: Any) -> Any:
         raise RuntimeError("bug")
 
-    bench.broker.serve_data({ProduceRequest: broken})
+    bench.broker.serve_data({ProduceRequest: DataRoute(broken)})
     topic = ProduceTopic("t", TOPIC_ID, (ProducePartition(0, b""),))
     request = ProduceRequest((topic,), acks, 1000)
     replies: list[Any] = []
@@ -457,50 +458,90 @@ async def test_a_data_request_that_raises_is_answered_or_lost_if_nobody_reads_an
     await bench.broker.close()
 
 
-@pytest.mark.parametrize(
-    ("request_", "ends"),
-    [(FetchRequest((), 60_000), True), (ProduceRequest((), -1, 1000), False)],
-    ids=["fetch", "produce"],
-)
-async def test_a_long_poll_ends_with_its_client_and_a_write_does_not(
-    request_: Any, ends: bool
-) -> None:
-    bench = await Bench().start()
-    release, state = asyncio.Event(), []
+class TwoParts:
+    """A request that does something and then reads. Each part waits until the test lets it go on.
+    `told`: what has happened."""
 
-    async def slow(context: RequestContext, request: Any) -> Any:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.told: list[str] = []
+        self.go_on = {"handle": asyncio.Event(), "read": asyncio.Event()}
+        self.request = FetchRequest((), 60_000)
+        self.waiter = Callback(self.request, lambda *_: None, self.told.append)
+        bench.broker.serve_data({FetchRequest: DataRoute(self.handle, self.read)})
+
+    async def handle(self, context: RequestContext, request: Any) -> str:
+        await self._part("handle")
+        return "begun"
+
+    async def read(self, context: RequestContext, request: Any, begun: str) -> str:
+        assert begun == "begun"
+        await self._part("read")
+        return "the reply"
+
+    async def _part(self, name: str) -> None:
         try:
-            await release.wait()
-            state.append("done")
+            await self.go_on[name].wait()
+            self.told.append(name)
         except asyncio.CancelledError:
-            state.append("cancelled")
+            self.told.append(f"{name} ends")
             raise
 
-    bench.broker.serve_data({type(request_): slow})
-    waiter = Callback(request_, lambda *_: None, lambda _: state.append("answered"))
-    bench.broker.submit(RequestContext(waiter, 0), request_)
-    await settle()
-    bench.broker.forget(waiter)
-    await settle()
-    release.set()
-    await settle()
-    assert state == (["cancelled"] if ends else ["done"])
+    async def submit(self) -> None:
+        self.bench.broker.submit(RequestContext(self.waiter, 0), self.request)
+        await settle()
+
+    async def finish(self, part: str) -> None:
+        self.go_on[part].set()
+        await settle()
+
+    async def leave(self) -> None:
+        """The client goes."""
+        self.bench.broker.forget(self.waiter)
+        await settle()
+
+
+async def test_a_request_in_two_parts_is_idle_while_it_only_reads() -> None:
+    bench = await Bench().start()
+    two = TwoParts(bench)
+    await two.submit()
+    assert not bench.broker.idle
+    await two.finish("handle")
+    assert bench.broker.idle
+    await two.finish("read")
+    assert two.told == ["handle", "read", "the reply"]
     assert bench.broker._reads == {}
     await bench.broker.close()
 
 
-async def test_a_client_that_is_gone_before_its_read_begins() -> None:
-    """Python would warn of a coroutine that nobody has awaited, which fails a test."""
+async def test_what_has_effects_goes_on_without_its_client_and_nothing_is_read_after_it() -> None:
     bench = await Bench().start()
-
-    async def never(context: RequestContext, request: Any) -> Any:
-        raise AssertionError("there is nobody to answer")
-
-    bench.broker.serve_data({FetchRequest: never})
-    request_ = FetchRequest((), 60_000)
-    waiter = Callback(request_, lambda *_: None, lambda _: None)
-    bench.broker.submit(RequestContext(waiter, 0), request_)
-    bench.broker.forget(waiter)
-    await settle()
+    two = TwoParts(bench)
+    await two.submit()
+    await two.leave()
+    await two.finish("handle")
+    await two.finish("read")
+    assert two.told == ["handle"]
     assert bench.broker._reads == {}
+    await bench.broker.close()
+
+
+async def test_what_only_reads_ends_with_its_client() -> None:
+    bench = await Bench().start()
+    two = TwoParts(bench)
+    await two.submit()
+    await two.finish("handle")
+    await two.leave()
+    assert two.told == ["handle", "read ends"]
+    assert bench.broker._reads == {}
+    await bench.broker.close()
+
+
+async def test_a_client_that_is_gone_before_its_request_begins() -> None:
+    bench = await Bench().start()
+    two = TwoParts(bench)
+    bench.broker.submit(RequestContext(two.waiter, 0), two.request)
+    bench.broker.forget(two.waiter)
+    await two.finish("handle")
+    assert two.told == ["handle"]
     await bench.broker.close()

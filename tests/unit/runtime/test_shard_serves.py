@@ -12,6 +12,7 @@ from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Outcome
 from groupd.coordinator.runtime import broker
+from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.log_shard import LINGER_MS
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.shard_timers import EXPIRE_RETRY_MS
@@ -452,7 +453,7 @@ async def test_closing_ends_even_what_does_not_end(monkeypatch: pytest.MonkeyPat
     async def endless(context: Any, request: Any) -> Any:
         await asyncio.Event().wait()
 
-    bench.broker.serve_data({MetadataRequest: endless})
+    bench.broker.serve_data({MetadataRequest: DataRoute(endless)})
     lost: list[bool] = []
     replies = bench.ask(MetadataRequest(None), lost=lambda: lost.append(True))
     await settle()

@@ -17,7 +17,7 @@ import pytest
 from groupd.coordinator.core.acls import AclIndex
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.security.acl_requests import CHANGES_MAX
-from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.requests import data_routes
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d
 from groupd.protocol.messages import delegation_tokens as k
@@ -306,7 +306,8 @@ def broker() -> Iterator[Served]:
 async def count(parts: DaemonParts, request: Any, version: int) -> Turns:
     sessions = parts.data_plane.fetch_sessions
     if isinstance(request, d.FetchRequest) and request.session_id:
-        sessions._end(request.session_id)
+        if (known := sessions.get(request.session_id)) is not None:
+            sessions.end(known)
         sessions._new_id = lambda: f"{request.session_id:08x}"
         await asker_of(parts).ask(fetch(MANY, session_epoch=0), version)
     asker, turns = asker_of(parts), Turns()
@@ -353,7 +354,7 @@ def test_every_array_of_every_request_has_a_row(broker: Served) -> None:
     found = {
         path
         for request in [
-            *data_handlers(parts.data_plane),
+            *data_routes(parts.data_plane),
             *parts.security.handlers,
             *transactions,
         ]

@@ -12,11 +12,10 @@ from msgspec.structs import astuple
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.runtime.broker import no_reply
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.waiting import Waiter
+from groupd.coordinator.runtime.waiting import Waiter, no_reply
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.requests import data_routes
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import Node
@@ -155,6 +154,12 @@ def fetch_request(name, *partitions, topic_id=NO_TOPIC_ID, partition_max_bytes=1
     return FetchRequest((FetchDataTopic(name, topic_id, asked),), **fields)
 
 
+async def answered(route, context, request):
+    """The reply, as a broker gets it from the row of an API."""
+    reply = await route.handle(context, request)
+    return reply if route.read is None else await route.read(context, request, reply)
+
+
 class Cluster:
     """A data plane and short ways to talk to it."""
 
@@ -206,7 +211,7 @@ class Cluster:
 
     async def ask(self, request, version=LATEST_VERSION, allows=allow_all, waiter=Waiter):
         context = RequestContext(waiter(request, no_reply), version, access=ByRule(allows))
-        return await data_handlers(self.plane)[type(request)](context, request)
+        return await answered(data_routes(self.plane)[type(request)], context, request)
 
     async def create(self, name, partitions=1, **configs):
         settings = tuple((key.replace("_", "."), value) for key, value in configs.items())

@@ -15,7 +15,7 @@ from groupd.coordinator.catalogue_changes import (
     security_of,
 )
 from groupd.coordinator.runtime.spreading import CHANGING
-from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.requests import data_routes
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.acls import AclFilter, CreateAclsRequest, DescribeAclsRequest
@@ -241,7 +241,7 @@ async def test_every_request_that_may_change_something_has_a_handler(
     cluster: Any, store: NodeStore
 ) -> None:
     node = CatalogueNode(store, 1)
-    assert data_handlers(cluster.plane).keys() | node.security.handlers.keys() > CHANGING
+    assert data_routes(cluster.plane).keys() | node.security.handlers.keys() > CHANGING
 
 
 async def test_topics_of_the_start_may_be_made_by_another_node(

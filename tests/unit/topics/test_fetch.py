@@ -10,7 +10,7 @@ from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation
 from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
 from groupd.coordinator.runtime.waiting import Waiter
-from groupd.coordinator.topics.fetch import wait_for_event
+from groupd.coordinator.topics.long_polls import wait_for_event
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.data import (

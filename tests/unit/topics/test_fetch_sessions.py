@@ -7,16 +7,23 @@ import asyncio
 import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.types import Operation
+from groupd.coordinator.core.types import Instant, Operation
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.pace import Pace
-from groupd.coordinator.topics.fetch_sessions import EVICTION_MS, FetchSessions, next_epoch
+from groupd.coordinator.topics.fetch_sessions import (
+    EVICTION_MS,
+    FetchSession,
+    FetchSessions,
+    FetchTarget,
+)
+from groupd.coordinator.topics.sessions import next_epoch
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
     READ_COMMITTED,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
     FetchDataTopic,
+    FetchedPartition,
     FetchPartition,
     FetchRequest,
     ForgottenTopic,
@@ -310,7 +317,8 @@ class Cache:
 
     def open(self, size):
         """A new session's id, 0 without room."""
-        finished = self.begin(0, 0, *range(size)).finish([], self.now_ms, Pace(LongWork()))
+        asked = self.begin(0, 0, *range(size))
+        finished = asked.finish([], lambda: Instant(self.now_ms, 0), Pace(LongWork()))
         return asyncio.run(finished)[0]
 
     def alive(self, *session_ids):
@@ -375,3 +383,47 @@ def test_ids_are_positive_and_not_in_use():
     given = iter([0x80000000, 5, 5, 0xFFFFFFFF])
     cache.sessions._new_id = lambda: f"{next(given):08x}-"
     assert [cache.open(1), cache.open(1)] == [5, 2**31 - 1]
+
+
+# Long requests -------------------------------------------------------------------------------
+
+
+class BetweenTurns(Pace):
+    """Something happens when a long request lets others have a turn."""
+
+    def __init__(self, happens):
+        super().__init__(LongWork())
+        self.happens = happens
+
+    async def turn(self):
+        await super().turn()
+        self.happens()
+
+
+async def test_a_session_that_ends_while_it_is_changed_takes_nothing():
+    cache = Cache()
+    sessions = cache.sessions
+    session = FetchSession(7, False, {}, 0)
+    sessions.add(session)
+    more = {
+        ("t", number): FetchTarget("t", b"", FetchPartition(number, 0, 1)) for number in range(300)
+    }
+    with pytest.raises(ApiError) as refused:
+        await sessions.change(session, more, (), BetweenTurns(lambda: sessions.end(session)))
+    assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.partitions) == (0, 0)
+
+
+async def test_a_request_that_is_overtaken_while_its_answers_are_looked_through():
+    cache = Cache()
+    sessions = cache.sessions
+    session = FetchSession(7, False, {}, 0)
+    sessions.add(session)
+    target = FetchTarget("t", b"", FetchPartition(0, 0, 1))
+    answers = [(target, FetchedPartition(0))] * 300
+    epoch = session.epoch
+    with pytest.raises(ApiError) as refused:
+        await sessions.news(
+            session, epoch, answers, BetweenTurns(lambda: sessions.advance(session))
+        )
+    assert refused.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from groupd.coordinator.config.keys import CONFIGS_MAX
-from groupd.coordinator.topics import fetch
+from groupd.coordinator.topics import long_polls
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import DescribeTopicPartitionsRequest, MetadataRequest
@@ -200,7 +200,7 @@ async def test_requests_that_wait_for_too_many_partitions_look_again_now_and_the
     cluster, monkeypatch
 ):
     """Their clients would come back at once, again and again."""
-    monkeypatch.setattr(fetch, "WAITED_FOR_MAX", 3)
+    monkeypatch.setattr(long_polls, "WAITED_FOR_MAX", 3)
     await cluster.create("t", 4)
 
     async def waits(*places, count):
@@ -218,11 +218,11 @@ async def test_requests_that_wait_for_too_many_partitions_look_again_now_and_the
 
     watching = await waits((0, 0), (1, 0), count=1)
     looking = await waits((2, 0), (3, 0), count=2)
-    await passes(fetch.UNWATCHED_MS, 2)
+    await passes(long_polls.UNWATCHED_MS, 2)
     assert not looking.done()
     part = ProducePartition(2, batch())
     await cluster.ask(ProduceRequest((ProduceTopic("t", NO_TOPIC_ID, (part,)),)))
-    await passes(fetch.UNWATCHED_MS, 1)
+    await passes(long_polls.UNWATCHED_MS, 1)
     assert (await looking).topics[0].partitions[0].records
     empty = await waits((2, 1), (3, 0), count=2)
     assert not watching.done()
@@ -243,21 +243,6 @@ async def test_a_session_takes_one_request_at_a_time(cluster):
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     ]
     assert cluster.plane.fetch_sessions.partitions == 500
-
-
-async def test_what_a_client_names_before_it_goes_counts(cluster):
-    await cluster.create("t", 600)
-    opened = await cluster.ask(fetch_request("t", (0, 0), session_epoch=0))
-    more = tuple((number, 0) for number in range(1, 600))
-    asked = fetch_request("t", *more, session_id=opened.session_id, session_epoch=1)
-    sessions = cluster.plane.fetch_sessions
-    task = asyncio.create_task(cluster.ask(asked))
-    (session,) = sessions._sessions.values()
-    while len(session.targets) < 200:
-        await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
-    assert 200 <= sessions.partitions == len(session.targets) < 600
 
 
 async def test_a_request_that_the_next_one_has_overtaken_is_too_late(cluster):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from groupd.coordinator.runtime.routes import ROUTES
-from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.requests import data_routes
 from groupd.protocol.messages import cluster as cluster_messages
 from groupd.protocol.messages import (
     data,
@@ -21,13 +21,13 @@ MESSAGES = (cluster_messages, data, producers, quorum, replicas, telemetry, topi
 
 
 async def test_a_request_has_one_handler(cluster):
-    tables = (ROUTES, data_handlers(cluster.plane), Bench().handlers)
+    tables = (ROUTES, data_routes(cluster.plane), Bench().handlers)
     handled = [request for table in tables for request in table]
     assert len(handled) == len(set(handled))
 
 
 async def test_all_requests_about_topics_are_handled(cluster):
-    handled = data_handlers(cluster.plane).keys() | Bench().handlers.keys()
+    handled = data_routes(cluster.plane).keys() | Bench().handlers.keys()
     for messages in MESSAGES:
         requests = {
             found

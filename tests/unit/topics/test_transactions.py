@@ -8,6 +8,8 @@ import pytest
 
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.topics.log_reading import read_log
+from groupd.coordinator.topics.partition import PartitionLog
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
     READ_COMMITTED,
@@ -196,6 +198,24 @@ async def test_deleted_records_take_their_aborted_transactions_along(topic):
     await topic.restart()
     assert (await committed(topic, 3)).aborted == ()
     assert values(await committed(topic, 3)) == []
+
+
+async def test_records_that_are_deleted_while_they_are_read(topic, monkeypatch):
+    """What is known of aborted transactions is gone with them."""
+    await topic.send("t", b"a")
+    await topic.end("t", commit=False)
+    log = await topic.plane.partitions.open(topic.plane.catalogue.topic("t"), 0)
+    read = PartitionLog.read
+
+    async def deleted_meanwhile(self, *args, **options):
+        found = await read(self, *args, **options)
+        assert await delete_before(topic, 1) == (OK, 1)
+        return found
+
+    monkeypatch.setattr(PartitionLog, "read", deleted_meanwhile)
+    with pytest.raises(ApiError) as refused:
+        await read_log(log, 0, 1000, READ_COMMITTED, whole_first=True)
+    assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 async def test_an_open_transaction_whose_beginning_is_deleted(topic):

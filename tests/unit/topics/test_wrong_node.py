@@ -13,10 +13,9 @@ import pytest
 
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import no_reply
-from groupd.coordinator.runtime.waiting import Waiter
+from groupd.coordinator.runtime.waiting import Waiter, no_reply
 from groupd.coordinator.topics.names import bucket_of
-from groupd.coordinator.topics.requests import data_handlers
+from groupd.coordinator.topics.requests import data_routes
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import cluster as c
@@ -29,7 +28,7 @@ from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
 from groupd.storage.units import GROUPS, Unit
 from tests.support.access import ByRule, allow_all
-from tests.unit.topics.conftest import batch, fetch_request
+from tests.unit.topics.conftest import answered, batch, fetch_request
 from tests.unit.topics.owned import Owned
 
 EPOCH = 5
@@ -71,7 +70,7 @@ class Asked:
         context = RequestContext(
             Waiter(request, no_reply), version, access=ByRule(allow_all), listener=listener
         )
-        return await data_handlers(self.node.plane)[type(request)](context, request)
+        return await answered(data_routes(self.node.plane)[type(request)], context, request)
 
     async def give_up(self, case):
         unit = self.units[self.numbers[case]]

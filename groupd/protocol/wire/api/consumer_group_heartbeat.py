@@ -11,7 +11,7 @@ from groupd.protocol.messages.consumer_group import (
     TopicPartitions,
 )
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.registry import api, code_and_message
+from groupd.protocol.wire.registry import OF_MEMBERS, api, code_and_message
 from groupd.protocol.writer import Writer
 
 # Throttle time and error; member epoch and heartbeat interval.
@@ -63,4 +63,5 @@ API = api(
     read,
     write,
     code_and_message(ConsumerGroupHeartbeatReply),
+    lane=OF_MEMBERS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from groupd.protocol.messages.classic_group import HeartbeatReply, HeartbeatRequest
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.registry import api, code_only
+from groupd.protocol.wire.registry import OF_MEMBERS, api, code_only
 from groupd.protocol.writer import Writer
 
 
@@ -23,4 +23,6 @@ def write(writer: Writer, reply: HeartbeatReply) -> None:
     writer.int16(reply.error)
 
 
-API = api(12, HeartbeatRequest, "0-4", "4+", read, write, code_only(HeartbeatReply))
+API = api(
+    12, HeartbeatRequest, "0-4", "4+", read, write, code_only(HeartbeatReply), lane=OF_MEMBERS
+)

@@ -13,7 +13,7 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import OffsetCommitReply, OffsetCommitRequest
 from groupd.protocol.reader import Reader
 from groupd.protocol.wire.outcomes import commit_failure, read_commit_topics, write_commit_topics
-from groupd.protocol.wire.registry import api
+from groupd.protocol.wire.registry import OF_MEMBERS, api
 from groupd.protocol.writer import Writer
 
 _ID_FROM = 10
@@ -42,4 +42,4 @@ def failure(request: OffsetCommitRequest, code: ErrorCode, _: str | None) -> Off
     return OffsetCommitReply(commit_failure(request.topics, code))
 
 
-API = api(8, OffsetCommitRequest, "2-10", "8+", read, write, failure)
+API = api(8, OffsetCommitRequest, "2-10", "8+", read, write, failure, lane=OF_MEMBERS)

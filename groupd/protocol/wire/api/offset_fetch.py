@@ -26,7 +26,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
 )
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.registry import api
+from groupd.protocol.wire.registry import OF_MEMBERS, api
 from groupd.protocol.writer import STEP, Writer
 
 _INT16 = Struct(">h").pack
@@ -159,4 +159,4 @@ def failure(request: OffsetFetchRequest, code: ErrorCode, _: str | None) -> Offs
     return OffsetFetchReply(mapped(lambda group: group_failure(group, code), request.groups))
 
 
-API = api(9, OffsetFetchRequest, "1-10", "6+", read, write, failure)
+API = api(9, OffsetFetchRequest, "1-10", "6+", read, write, failure, lane=OF_MEMBERS)

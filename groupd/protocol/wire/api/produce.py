@@ -47,6 +47,13 @@ transactional_id_of = decoder(_transactional_id, flexible_from=9, whole=False)
 it."""
 
 
+def _lane(frame: bytes, offset: int, version: int) -> str:
+    """Batches get their offsets in the order of arrival, so requests may share a lane. But not with
+    those of another transactional id, which could overtake while a transaction is verified."""
+    name = transactional_id_of(frame, offset, version)
+    return "produce" if name is None else f"produce/{name}"
+
+
 def read(reader: Reader) -> ProduceRequest:
     transactional_id = _transactional_id(reader)
     acks = reader.int16()
@@ -106,7 +113,11 @@ def _write_error(writer: Writer, error: RecordError) -> None:
     writer.nullable_string(error.message)
 
 
-def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply:
+def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply | None:
+    """The error on every partition. With acks=0 there is no reply."""
+    if request.acks == 0:
+        return None
+
     def topic(asked: ProduceTopic) -> ProducedTopic:
         partitions = mapped(
             lambda item: ProducedPartition(item.partition, code, error_message=message),
@@ -117,4 +128,4 @@ def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> Pr
     return ProduceReply(mapped(topic, request.topics))
 
 
-API = api(0, ProduceRequest, "0-13", "9+", read, write, failure)
+API = api(0, ProduceRequest, "0-13", "9+", read, write, failure, lane=_lane)

@@ -1,0 +1,203 @@
+"""What sessions of readers have in common: a client names its partitions once, then what changes.
+
+These are the rules that Kafka's fetch sessions (KIP-227) and share sessions (KIP-932) share. Each
+request of a session carries the next epoch (1, 2, ... 2^31-1, 1), so none counts twice, and one
+that a later one has overtaken is refused. A reply tells what is new. Partitions that gave records
+go to the end, so that a limit does not give the same ones every time. There are limits on the
+sessions, and on the partitions of all of them together.
+
+A kind of sessions is a subclass: it says by what a session is known, what is remembered of a
+partition (`SessionTarget`), which session has to go when there is no room for a new one, and its
+errors.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from groupd.coordinator.runtime.pace import Pace
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+
+NEW_SESSION_EPOCH = 0
+"""Of a request that opens a session."""
+
+NO_SESSION_EPOCH = -1
+"""Of a request that is in no session, or the last one of its session."""
+
+_INT_MAX = 2**31 - 1
+
+TargetKey = tuple[str | TopicId, int]
+"""Topic, by name or by id as the requests have it, and partition."""
+
+
+def next_epoch(epoch: int) -> int:
+    return 1 if epoch == _INT_MAX else epoch + 1
+
+
+class SessionTarget(Protocol):
+    """A partition of a session, and what its client has been told of it."""
+
+    @property
+    def key(self) -> TargetKey: ...
+
+    def named_again(self, by: Self) -> None:
+        """A request has named the partition again; `by` is what was made of that."""
+        ...
+
+    def update(self, answer: Any) -> bool:
+        """Remember what the reply says; `answer.records` are the records in it. False if that is
+        nothing new, so it can be left out."""
+        ...
+
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=SessionTarget)
+
+
+class ReaderSession(Generic[K, T]):
+    """`key`: by what the session is known. `targets`: what is read next, in order. `epoch`: that of
+    the next request."""
+
+    __slots__ = ("counted", "epoch", "key", "targets")
+
+    def __init__(self, key: K, targets: dict[TargetKey, T]) -> None:
+        self.key = key
+        self.targets = targets
+        self.counted = len(targets)
+        """Partitions that count for the limit."""
+        self.epoch = next_epoch(NEW_SESSION_EPOCH)
+
+
+S = TypeVar("S", bound=ReaderSession[Any, Any])
+
+
+class Sessions(Generic[S]):
+    """All sessions of one kind, at most `slots`, with at most `partitions_max` partitions together.
+    `unknown` and `wrong_epoch` are the errors of requests that name no session, or come out of
+    their order."""
+
+    unknown: ErrorCode
+    wrong_epoch: ErrorCode
+
+    def __init__(self, slots: int, partitions_max: int) -> None:
+        self._slots = slots
+        self._partitions_max = partitions_max
+        # By last use, the longest unused one first.
+        self._sessions: OrderedDict[Hashable, S] = OrderedDict()
+        self._partitions = 0
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions all sessions have together."""
+        return self._partitions
+
+    def get(self, key: Hashable) -> S | None:
+        return self._sessions.get(key)
+
+    def find(self, key: Hashable, epoch: int) -> S:
+        """The session of a request. Raises ApiError with `unknown` or `wrong_epoch`."""
+        session = self._sessions.get(key)
+        if session is None:
+            raise ApiError(self.unknown)
+        self.check(session, epoch)
+        return session
+
+    def advance(self, session: S) -> int:
+        """The session takes the request that it was found for: another one with the same epoch is
+        one too many. Call it before anything is awaited. Returns the next epoch, to be shown to
+        `check` and `news`."""
+        session.epoch = epoch = next_epoch(session.epoch)
+        self._sessions.move_to_end(session.key)
+        return epoch
+
+    def check(self, session: S, epoch: int) -> None:
+        """Raises ApiError with `wrong_epoch` if `epoch` is not the session's, because another
+        request has come meanwhile."""
+        if session.epoch != epoch:
+            raise ApiError(self.wrong_epoch)
+
+    async def change(
+        self,
+        session: S,
+        named: Mapping[TargetKey, Any],
+        forgotten: Iterable[tuple[str | TopicId, Sequence[int]]],
+        pace: Pace,
+    ) -> None:
+        """What a request changes in what its session reads: partitions that it names, and those,
+        by topic, that it forgets. Raises ApiError with `unknown` if the session has ended
+        meanwhile, or has to, because there are too many partitions."""
+        targets = session.targets
+        for key, target in named.items():
+            if pace.due():
+                await pace.turn()
+            known = targets.get(key)
+            if known is None:
+                targets[key] = target
+            else:
+                known.named_again(target)
+        for topic, partitions in forgotten:
+            if pace.due():
+                await pace.turn()
+            for partition in partitions:
+                if pace.due():
+                    await pace.turn()
+                targets.pop((topic, partition), None)
+        if self._sessions.get(session.key) is not session:
+            raise ApiError(self.unknown)
+        self._partitions += len(targets) - session.counted
+        session.counted = len(targets)
+        if self._partitions > self._partitions_max:
+            self.end(session)
+            raise ApiError(self.unknown)
+
+    async def news(
+        self, session: S, epoch: int, answers: Iterable[tuple[T, Any]], pace: Pace
+    ) -> list[tuple[T, Any]]:
+        """The answers that tell the client something new. Other requests of the session may come
+        while they are looked for. Raises ApiError with `wrong_epoch`."""
+        new = []
+        self.check(session, epoch)
+        for target, answer in answers:
+            if pace.due():
+                await pace.turn()
+                self.check(session, epoch)
+            if target.update(answer):
+                new.append((target, answer))
+                if answer.records and session.targets.pop(target.key, None) is not None:
+                    session.targets[target.key] = target
+        return new
+
+    def make_room(self, size: int, now_ms: int) -> bool:
+        """Whether there is room for a new session with so many partitions, maybe because another
+        one had to go."""
+        if self._slots == 0 or size > self._partitions_max:
+            return False
+        if len(self._sessions) >= self._slots:
+            victim = self.victim(size, now_ms)
+            if victim is None:
+                return False
+            self.end(victim)
+            self.evicted += 1
+        return self._partitions + size <= self._partitions_max
+
+    def add(self, session: S) -> None:
+        """Add a session for which there is room, and whose key is not in use."""
+        self._sessions[session.key] = session
+        self._partitions += session.counted
+
+    def victim(self, size: int, now_ms: int) -> S | None:
+        """Who has to go for a new session with so many partitions; by default nobody."""
+        return None
+
+    def end(self, session: S) -> None:
+        """It ends, unless it has ended already. Another one with its key goes on."""
+        if self._sessions.get(session.key) is session:
+            del self._sessions[session.key]
+            self._partitions -= session.counted
