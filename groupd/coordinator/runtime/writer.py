@@ -128,6 +128,9 @@ class LogWriter:
             await self._wake.wait()
             self._flushing = True
             while self._dirty:
+                # Requests that have arrived go along, and the store's thread does not begin beside
+                # a loop that is busy with them.
+                await asyncio.sleep(0)
                 await self._flush()
             self._flushing = False
             self._wake.clear()
