@@ -9,8 +9,8 @@ from groupd.testing.clock import ManualClock, ManualTimer
 
 
 class PromptClock(ManualClock):
-    """A timer that is due already fires in the next turn of the event loop, as on every clock of a
-    daemon. A target without a linger is such a timer."""
+    """A timer that is due already fires in the next turn of the event loop, as on the frozen clock
+    of the harness. A target without a linger is such a timer."""
 
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> ManualTimer:
         timer = super().call_at(monotonic_ms, callback)

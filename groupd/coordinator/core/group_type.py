@@ -197,8 +197,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
         before_delete
                     (state, group) -> what somebody outside has to do before an empty group may be
                     deleted, as records and a call, whose answer is an ErrorCode, or an Exception
-                    (KIP-932, docs/spec/share-group.md#7). The group goes if the answer is NONE and
-                    it is still empty then. None: nobody has to do anything. The retention sweep
+                    (KIP-932, docs/spec/share-group.md#SG-54). The group goes if the answer is NONE
+                    and it is still empty then. None: nobody has to do anything. The retention sweep
                     leaves a group alone for which somebody has to, as Kafka's `shouldExpire` says.
         on_loaded   The log is replayed: it sets the deadlines. Its outcome has nothing but events.
         on_metadata Topics have changed: `state.image` is new, and the delta says what is new in it.

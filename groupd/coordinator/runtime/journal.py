@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from groupd.coordinator.core.types import Completion, OutsideCall
+from groupd.coordinator.core.types import NO_TOKEN, Completion, OutsideCall
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.waiting import Replies, Waiter
 from groupd.protocol.records.batch import TRANSACTIONAL
@@ -65,6 +65,8 @@ class JournalBatch(Struct):
     replies: list[tuple[Waiter, Any]] = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
     calls: list[OutsideCall] = field(default_factory=list)
+    askers: list[Waiter] = field(default_factory=list)
+    """The requests that wait for answers to the calls."""
     groups: set[str] = field(default_factory=set)
     producer: tuple[int, int] | None = None
     """(id, epoch) of the producer whose transaction the batch belongs to."""
@@ -74,6 +76,10 @@ class JournalBatch(Struct):
     @property
     def end_offset(self) -> int:
         return self.base_offset + (self.count if self.marker is None else 1)
+
+    @property
+    def awaited(self) -> bool:
+        return bool(self.replies or self.askers)
 
     @property
     def alone(self) -> bool:
@@ -177,6 +183,7 @@ class Journal:
             return False
         batch.replies += replies
         batch.calls += calls
+        batch.askers += [call.token for call in calls if call.token is not NO_TOKEN]
         return True
 
     def take(self, wall_ms: int) -> list[TakenBatch]:
@@ -207,19 +214,19 @@ class Journal:
         self._last_batch.clear()
         return lost
 
-    def overdue(self, before_ms: int) -> list[Replies]:
-        """The replies of batches that were opened before `before_ms`. They are taken out of the
-        batches, whose records stay."""
-        late: list[Replies] = []
+    def overdue(self, before_ms: int) -> list[list[Waiter]]:
+        """The requests that wait for batches that were opened before `before_ms`, a list for each
+        batch. The batches forget them; their records stay, and so do calls."""
+        late: list[list[Waiter]] = []
         for batch in self._in_flight + self._open:
-            if batch.opened_at_ms < before_ms and batch.replies:
-                late.append(batch.replies)
-                batch.replies = []
+            if batch.opened_at_ms < before_ms and batch.awaited:
+                late.append([waiter for waiter, _ in batch.replies] + batch.askers)
+                batch.replies, batch.askers = [], []
         return late
 
     def oldest_ms(self) -> int | None:
-        """When the oldest batch with parked replies was opened."""
-        times = [b.opened_at_ms for b in self._in_flight + self._open if b.replies]
+        """When the oldest batch was opened that a request waits for."""
+        times = [b.opened_at_ms for b in self._in_flight + self._open if b.awaited]
         return min(times) if times else None
 
     def _batch_for(self, size: int, now_ms: int) -> JournalBatch:

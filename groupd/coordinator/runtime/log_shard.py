@@ -52,6 +52,8 @@ from groupd.storage.log import Append, LogError
 
 log = structlog.get_logger("groupd.shard")
 
+_LOST = (CoordinatorState.FAILED, CoordinatorState.LOADING)  # nothing is left of the journal
+
 LINGER_MS = 50
 """If a request is answered by a later outcome, its records are written with that one's, or after
 this time. So what a lone consumer's first heartbeat and its target lead to is one group commit."""
@@ -333,8 +335,8 @@ class LogShard(ABC, Generic[M]):
         ]
 
     def done(self, error: LogError | None) -> None:
-        if self._taken_from is not self._journal:
-            return  # settled by the reload that replaced the journal
+        if self._taken_from is not self._journal or self.state in _LOST:
+            return  # settled by the failure, or by the reload that replaced the journal
         if error is not None:
             log.error("append failed", shard=self.partition, reason=str(error))
             if self.state is CoordinatorState.ACTIVE:

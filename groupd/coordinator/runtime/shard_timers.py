@@ -84,6 +84,8 @@ class DeadlineTimer:
             return
         # Only up to the time of the alarm: heartbeats that came later may not have been read yet.
         for key in deadlines.pop_due(self._alarm.rang_for_ms, EXPIRED_AT_ONCE):
+            if self._running() is not deadlines:
+                return  # what the one before has led to has ended them
             if not self._expire(key, now):
                 deadlines.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
         self.arm()
@@ -127,7 +129,7 @@ class CommitTimeout:
 
     def _on_timeout(self) -> None:
         before = self._clock.now().monotonic_ms - self._timeout_ms + 1
-        for replies in self._journal().overdue(before):
-            log.warning("write timed out", shard=self._partition, replies=len(replies))
-            time_out(replies)
+        for waiters in self._journal().overdue(before):
+            log.warning("write timed out", shard=self._partition, requests=len(waiters))
+            time_out(waiters)
         self.arm()

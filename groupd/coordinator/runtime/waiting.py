@@ -268,9 +268,9 @@ def refuse(replies: Iterable[tuple[Waiter, Any]], code: ErrorCode) -> None:
         waiter.fail(code)
 
 
-def time_out(replies: Iterable[tuple[Waiter, Any]]) -> None:
+def time_out(waiters: Iterable[Waiter]) -> None:
     """The log takes too long. Consumers before Kafka 3.9 stop for good when an OffsetFetch is
     answered with COORDINATOR_NOT_AVAILABLE, so it gets NOT_COORDINATOR, as in Kafka."""
-    for waiter, _ in replies:
+    for waiter in waiters:
         fetch = isinstance(waiter.request, OffsetFetchGroup)
         waiter.fail(ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE)

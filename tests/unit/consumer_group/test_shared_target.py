@@ -144,6 +144,14 @@ def test_without_a_linger_the_target_is_due_at_once() -> None:
     assert shard.state.deadlines.items() == [(("consumer-session", GROUP, "m1"), 46_000)]
 
 
+def test_without_a_linger_a_second_change_does_not_put_the_target_off() -> None:
+    shard = WaitingShard(consumer_target_linger_ms=0)
+    shard.handle(0, "m1")
+    shard.advance(1000)
+    shard.handle(0, "m2")
+    assert shard.due("target", "") == 0
+
+
 def test_within_the_assignment_interval_no_heartbeat_waits() -> None:
     shard = WaitingShard(consumer_assignment_interval_ms=1000)
     shard.send(0, "m1")

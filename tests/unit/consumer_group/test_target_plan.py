@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,20 @@ def test_a_custom_assignor_of_a_large_group_refuses_nobody() -> None:
     (reply,) = shard.answers()
     assert (reply.error, parts(reply.assignment)) == (ErrorCode.NONE, {})
     assert mine.calls == 1
+
+
+def test_a_group_that_is_small_again_does_not_suffer_from_a_failure_when_it_was_large() -> None:
+    shard = CustomShard(Scripted("mine", fails=ValueError("boom")))
+    shard.state.assignors = {**shard.state.assignors, "uniform": EvenSpread()}
+    small = shard.state.config
+    shard.state.config = replace(small, consumer_assignor_offload_min_size=0)
+    shard.apply(shard.handle(0, "m1", server_assignor="mine"))
+    shard.advance(ALL_WAITS_MS)
+    assert [parts(reply.assignment) for reply in shard.answers()] == [{}]
+    shard.state.config = small
+    shard.apply(shard.handle(1, "m1", server_assignor="uniform", names=["foo"]))
+    shard.advance(LINGER_MS * target_limits.FIRST_FACTOR)
+    assert [parts(reply.assignment) for reply in shard.answers()] == [{FOO: [0, 1, 2, 3, 4, 5]}]
 
 
 class Careless:

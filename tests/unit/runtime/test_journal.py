@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.types import Completion
+from groupd.coordinator.core.types import Completion, OutsideCall
 from groupd.coordinator.runtime.journal import WHOLE_SHARD, EncodedWrite, Journal, measured
 from groupd.protocol.records.batch import iter_batches, iter_records
 from groupd.protocol.records.codec import encode_pairs
@@ -101,10 +101,23 @@ def test_overdue_replies_are_taken_out_once_and_the_records_stay() -> None:
     journal.accept(encoded, [(1, "r")], None, now_ms=1000)
     assert journal.oldest_ms() == 1000
     assert journal.overdue(1000) == []
-    assert journal.overdue(1001) == [[(1, "r")]]
+    assert journal.overdue(1001) == [[1]]
     assert journal.overdue(9999) == []
     assert journal.oldest_ms() is None
     (taken,) = journal.take(0)
     assert taken.last_offset == 0
     (settled,) = journal.durable()
     assert settled.replies == []
+
+
+def test_a_request_that_waits_for_a_call_is_overdue_and_the_call_stays() -> None:
+    journal = Journal(0, 1_000_000)
+    journal.accept(encode([commit("a", 1)]), [], None, now_ms=1000)
+    calls = [OutsideCall("them", "a", "delete", token=7), OutsideCall("them", "a", "tell")]
+    assert journal.park(WHOLE_SHARD, (), calls)
+    assert journal.oldest_ms() == 1000
+    assert journal.overdue(1001) == [[7]]
+    assert journal.oldest_ms() is None
+    journal.take(0)
+    (settled,) = journal.durable()
+    assert settled.calls == calls

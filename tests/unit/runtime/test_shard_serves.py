@@ -229,6 +229,28 @@ async def test_a_reload_between_two_slices_forgets_the_deleted_topic_anew(slices
     await again.broker.close()
 
 
+async def test_a_topic_deleted_beside_a_failing_append_is_forgotten_after_the_reload() -> None:
+    bench = await Bench().start()
+    await bench.answer(commit("g", 7))
+    before = bench.shard.shard
+    bench.store.hold_appends()
+    bench.store.fail_next_append()
+    lost = bench.ask(commit("g", 8))
+    await settle()
+    bench.change_topics(deleted=("t",))
+    bench.store.fail_next_read()  # the first reload
+    bench.store.release_appends()
+    await settle()
+    assert bench.shard.deleted
+    bench.clock.advance(10_000)
+    await settle()
+    assert commit_errors(lost[0]) == [ErrorCode.NOT_COORDINATOR]
+    assert bench.shard.shard is not before, "it was loaded again"
+    assert bench.shard.shard.offset_count() == 0
+    assert not bench.shard.deleted
+    await bench.broker.close()
+
+
 # Restart ------------------------------------------------------------------------------------
 
 

@@ -186,7 +186,7 @@ def _schedule_target(
     if not (is_newly_due or has_changed):
         return
     linger_ms = state.config.consumer_target_linger_ms
-    if heartbeats.changes > 1:
+    if linger_ms and heartbeats.changes > 1:
         lasting_ms = now_ms - heartbeats.since_ms
         linger_ms = max(
             linger_ms * target_limits.STORM_FACTOR, lasting_ms // target_limits.STORM_SHARE

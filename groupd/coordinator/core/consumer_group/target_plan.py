@@ -59,10 +59,12 @@ def plan_target(
         return _STORED
     default = state.config.consumer_assignors[0]
     name = preferred_assignor_after(group, step.resolved.member, step.updated, default)
-    if at_once or not (name in BUILT_IN or deferred_target.is_large(state, group)):
+    large = deferred_target.is_large(state, group)
+    if at_once or not (large or name in BUILT_IN):
         return TargetPlan(Way.AT_ONCE, name)
-    # Nobody should wait for an assignor that has just failed.
-    return _STORED if deferred_target.has_failed(group, now) else TargetPlan(Way.SHARED, name)
+    if large and deferred_target.has_failed(group, now):
+        return _STORED  # nobody should wait for an assignor that has just failed
+    return TargetPlan(Way.SHARED, name)
 
 
 def assign(
