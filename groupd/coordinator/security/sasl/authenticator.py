@@ -196,8 +196,8 @@ class Authenticator:
         if api.request_type not in allowed:
             refusal = api.failure(request, ErrorCode.ILLEGAL_SASL_STATE, _NOT_YET)
             # Produce with acks=0 has no reply.
-            frame = None if refusal is None else self._encoded(api, refusal)
-            return self._refuse(frame, f"{api.name} during authentication")
+            told = None if refusal is None else self._encoded(api, refusal)
+            return self._refuse(told, f"{api.name} during authentication")
         match request:
             case ApiVersionsRequest():
                 return self._api_versions(api, request)
