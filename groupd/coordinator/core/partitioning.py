@@ -7,13 +7,20 @@ modulo the number of partitions. Clients never compute it, but tools and other b
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from collections import deque
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COMPACTED_TOPIC = "__consumer_offsets_compacted"
 """The other view of the same log: a topic that no list and no pattern shows."""
 
 COMPACTED_SUFFIX = ".compacted"
+
+KEPT_KEYS = 65_536
+KEPT_LENGTH = 255
+"""Characters of the longest key whose hash is kept."""
+
+_CHARS_OF_AN_ITEM = 32
+"""Half a microsecond of hashing."""
 
 _MASK32 = 0xFFFFFFFF
 _INT_MIN = -(2**31)
@@ -34,11 +41,37 @@ def _utf16_units(text: str) -> bytes | tuple[int, ...]:
     return struct.unpack(f"<{len(encoded) // 2}H", encoded)
 
 
-@lru_cache(maxsize=65536)
+class _Hashes(dict[str, int]):
+    """The hashes, without their signs, of the keys that were asked about last. Long keys are not
+    kept: nobody accounts for their memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._oldest_first: deque[str] = deque()
+
+    def __missing__(self, key: str) -> int:
+        value = string_hash(key)
+        value = 0 if value == _INT_MIN else abs(value)
+        if len(key) <= KEPT_LENGTH:
+            self[key] = value
+            self._oldest_first.append(key)
+            while len(self) > KEPT_KEYS:
+                self.pop(self._oldest_first.popleft(), None)
+        return value
+
+
+_HASHES = _Hashes()
+"""Hit by nearly every request, so the call below must stay cheap."""
+
+
 def partition_for(group_id: str, partitions: int) -> int:
     """The partition (shard) of a group id among `partitions`."""
-    value = string_hash(group_id)
-    return 0 if value == _INT_MIN else abs(value) % partitions
+    return _HASHES[group_id] % partitions
+
+
+def hash_work(key: str) -> int:
+    """How much work it is to hash the key, in items of `slices.Work`."""
+    return len(key) // _CHARS_OF_AN_ITEM
 
 
 def offsets_log_name(partition: int) -> str:

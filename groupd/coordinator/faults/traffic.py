@@ -15,7 +15,6 @@ from groupd.coordinator.faults.liveness import Liveness, MemberKey
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.slot import Slot
 from groupd.protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
-from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -76,8 +75,9 @@ class Traffic:
 
 
 def _epoch(request: Any) -> int | None:
-    if isinstance(request, ConsumerGroupHeartbeatRequest):
-        return request.member_epoch
+    """The epoch that a member names in a heartbeat. All types have it at the same place, but for
+    classic groups."""
     if isinstance(request, HeartbeatRequest | SyncGroupRequest):
         return request.generation_id
-    return None
+    epoch: int | None = getattr(request, "member_epoch", None)
+    return epoch

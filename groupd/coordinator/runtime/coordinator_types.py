@@ -7,7 +7,8 @@ rows say is in stores and known to clients: names, ids and keys never change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -26,8 +27,10 @@ from groupd.protocol.messages.topics import RESOURCE_BROKER
 from groupd.storage.units import GROUPS, TRANSACTIONS, Unit
 
 TRANSACTIONS_TOPIC = "__transaction_state"
-SHARE_TOPIC = "__share_group_state"
-"""Internal in Kafka; here no coordinator keeps it."""
+
+COMPACTED: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+)
 
 
 class CoordinatorTopic(Struct, frozen=True):
@@ -49,25 +52,44 @@ class KeyRights(Struct, frozen=True):
     message: str
 
 
+def _whole(key: str) -> str:
+    return key
+
+
+class KeyType(Struct, frozen=True):
+    """The keys of which FindCoordinator asks with a key type.
+
+    `number`: the key type. `since`: the first version of FindCoordinator that knows it. An older
+    one is answered INVALID_REQUEST. `brokers_only`: who asks needs CLUSTER_ACTION, whatever the
+    key; without it the whole request fails. `rights` None: the keys need no right of their own.
+    `hashed(key)`: the part of a key whose hash gives its shard; raises ApiError INVALID_REQUEST for
+    what is no such key. It has to be cheap.
+    """
+
+    number: int
+    since: int = 0
+    brokers_only: bool = False
+    rights: KeyRights | None = None
+    hashed: Callable[[str], str] = _whole
+
+
 class CoordinatorType(Struct, frozen=True):
     """A kind of coordinator.
 
     `kind`: of its units in a cluster, of which each shard is one. `topic`: its log, which others
     may read. `compacted`: a second topic over the same shards, with the newest record of each key;
-    only requests that name it get it. `shards(config)`: the number of shards, from the setting
-    `shards_setting`. `key_type`: of FindCoordinator; `key_rights` None: the keys need no right of
-    their own. `shard_of_key(key, shards)`: the shard of a key; raises ApiError INVALID_REQUEST for
-    what is no such key.
+    only requests that name it get it. `configs`: those that clients are told of both topics; they
+    say how Kafka keeps the log short. `shards(config)`: the number of shards, from the setting
+    `shards_setting`. `keys`: for which keys clients look for it.
     """
 
     kind: str
     topic: CoordinatorTopic
     shards_setting: str
     shards: Callable[[CoordinatorConfig], int]
-    key_type: int
-    key_rights: KeyRights | None = None
+    keys: KeyType
     compacted: CoordinatorTopic | None = None
-    shard_of_key: Callable[[str, int], int] = partition_for
+    configs: Mapping[str, str] = COMPACTED
 
     @property
     def topics(self) -> tuple[CoordinatorTopic, ...]:
@@ -84,8 +106,8 @@ class CoordinatorType(Struct, frozen=True):
         return RESOURCE_BROKER, "", self.shards_setting
 
     def unit_of(self, key: str, config: CoordinatorConfig) -> Unit:
-        """The unit that a key belongs to. Raises as `shard_of_key`."""
-        return Unit(self.kind, self.shard_of_key(key, self.shards(config)))
+        """The unit that a key belongs to. Raises as `keys.hashed`."""
+        return Unit(self.kind, partition_for(self.keys.hashed(key), self.shards(config)))
 
 
 def transactions_log_name(partition: int) -> str:
@@ -103,9 +125,11 @@ GROUP_COORDINATOR = CoordinatorType(
     ),
     shards_setting="offsets.topic.num.partitions",
     shards=lambda config: config.offsets_topic_num_partitions,
-    key_type=0,
-    key_rights=KeyRights(
-        Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
+    keys=KeyType(
+        number=0,
+        rights=KeyRights(
+            Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
+        ),
     ),
 )
 
@@ -116,17 +140,24 @@ TRANSACTION_COORDINATOR = CoordinatorType(
     ),
     shards_setting="transaction.state.log.num.partitions",
     shards=lambda config: config.transaction_state_log_num_partitions,
-    key_type=1,
-    key_rights=KeyRights(
-        Resource.TRANSACTIONAL_ID,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "Transactional Id authorization failed.",
+    keys=KeyType(
+        number=1,
+        rights=KeyRights(
+            Resource.TRANSACTIONAL_ID,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "Transactional Id authorization failed.",
+        ),
     ),
 )
 
 COORDINATOR_TYPES: list[CoordinatorType] = [GROUP_COORDINATOR, TRANSACTION_COORDINATOR]
 """All rows, in the order in which their logs are loaded: transactions after the groups, which take
 their markers. `coordinator.daemon.parts.COORDINATORS` says who makes the coordinator of each."""
+
+SHARE_TOPIC = "__share_group_state"
+SHARE_KEYS = KeyType(number=2, since=6, brokers_only=True)
+"""Kafka's share coordinator, which has no row: its topic stays reserved, and only brokers are told
+that nobody serves its keys. A row takes the place of both."""
 
 
 def is_internal(name: str) -> bool:

@@ -6,25 +6,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from groupd.coordinator.core.slices import Steps, distinct_in_steps, mapped_in_steps
+from groupd.coordinator.core.partitioning import hash_work
+from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES, CoordinatorType
+from groupd.coordinator.runtime.coordinator_types import (
+    COORDINATOR_TYPES,
+    SHARE_KEYS,
+    CoordinatorType,
+    KeyType,
+)
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.groups import (
     FindCoordinatorReply,
     FindCoordinatorRequest,
     FoundCoordinator,
 )
-
-KEY_SHARE = 2
-"""The key type of share partitions."""
+from groupd.storage.units import Unit
 
 MANY_KEYS_FROM = 4
 """Before this version a request is about one key, and the answer says why it was refused."""
 
-SHARE_KEYS_FROM = 6
-"""From this version on brokers may look for share keys."""
+_WORK_OF_A_KEY = 4
+"""In items of `Work`, besides its hash."""
 
 
 def find_coordinator(
@@ -36,45 +41,64 @@ def find_coordinator(
 
 
 def _find(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> Steps[None]:
-    keys = yield from distinct_in_steps(request.keys)
-    _check(context, request.key_type)
-    found = yield from mapped_in_steps(_finder(broker, context, request.key_type), keys)
-    context.token.answer(FindCoordinatorReply(tuple(found)))
-
-
-def _check(context: RequestContext, key_type: int) -> None:
-    """Share keys are for brokers. Raises ApiError for the whole request."""
-    guarded = key_type == KEY_SHARE and context.api_version >= SHARE_KEYS_FROM
-    if guarded and not context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+    find = _finder(broker, context, request.key_type)
+    found: dict[str, FoundCoordinator] = {}
+    work = Work()
+    for key in request.keys:
+        if key not in found:
+            found[key] = find(key)
+        if work.enough(_WORK_OF_A_KEY + hash_work(key)):
+            yield
+    context.token.answer(FindCoordinatorReply(tuple(found.values())))
 
 
 def _finder(
     broker: Broker, context: RequestContext, key_type: int
 ) -> Callable[[str], FoundCoordinator]:
-    """What answers one key of the request."""
-    for coordinator in COORDINATOR_TYPES:
-        if coordinator.key_type == key_type:
+    """What answers one key of the request. Raises ApiError for the whole request."""
+    coordinator = _coordinator_of(key_type)
+    keys = SHARE_KEYS if coordinator is None else coordinator.keys
+    if keys.number == key_type and context.api_version >= keys.since:
+        _check_right(context, keys)
+        if coordinator is not None:
             return partial(_find_one, broker, context, coordinator)
     error = ErrorCode.INVALID_REQUEST
     message = f"coordinator key type {key_type} is not supported"
     return lambda key: FoundCoordinator(key, error=error, error_message=message)
 
 
+def _coordinator_of(key_type: int) -> CoordinatorType | None:
+    return next((one for one in COORDINATOR_TYPES if one.keys.number == key_type), None)
+
+
+def _check_right(context: RequestContext, keys: KeyType) -> None:
+    needed = Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
+    if keys.brokers_only and not context.allows(*needed):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+
+
 def _find_one(
     broker: Broker, context: RequestContext, coordinator: CoordinatorType, key: str
 ) -> FoundCoordinator:
-    rights = coordinator.key_rights
+    rights = coordinator.keys.rights
     if rights is not None and not context.allows(Operation.DESCRIBE, rights.resource, key):
         old = context.api_version < MANY_KEYS_FROM
         message = rights.message if old else ""
         return FoundCoordinator(key, error=rights.error, error_message=message)
     try:
-        unit = coordinator.unit_of(key, broker.config)
+        node = _node_of(broker, coordinator, key)
     except ApiError as error:
         return FoundCoordinator(key, error=error.code, error_message=error.message or "")
-    node = broker.node_for(unit)
     if node is None:
         return FoundCoordinator(key, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="")
     node = node.on(context.listener)
     return FoundCoordinator(key, node.node_id, node.host, node.port, error_message="")
+
+
+def _node_of(broker: Broker, coordinator: CoordinatorType, key: str) -> Node | None:
+    """The node of a key; None while there is none. Raises ApiError if it is no such key."""
+    if broker.ownership.only_leader() is None:
+        return broker.node_for(coordinator.unit_of(key, broker.config))
+    # All shards are at the same place, so nobody has to know which one it is.
+    coordinator.keys.hashed(key)
+    return broker.node_for(Unit(coordinator.kind, 0))

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend import groups
+from groupd.coordinator.core.partitioning import hash_work
 from groupd.coordinator.core.queries import (
     DeleteGroup,
     DeleteSomeOffsets,
@@ -135,11 +136,14 @@ def _ask_groups(
     """Ask each group's shard; the answers in the order of the questions."""
     waiter = context.token
     gather = Gather(waiter, len(asked), reply)
+    room = PIECE
     for index, one in enumerate(asked):
-        if index and index % GROUPS_AT_ONCE == 0:
+        if room <= 0:
             yield
+            room = PIECE
             if waiter not in broker.waiting:
                 return  # the client is gone
+        room -= PIECE // GROUPS_AT_ONCE + hash_work(one.group_id)
         broker.ask(broker.shard_of(one.group_id), context, Part(one, failure, gather, index))
 
 
@@ -229,7 +233,7 @@ def _delete(broker: Broker, context: RequestContext, request: DeleteGroupsReques
             yield
             broker.ask(shard, context, Callback(DeleteSomeOffsets(group, PIECE), no_reply, _heard))
             room = 0
-        room -= 10 + offsets % PIECE
+        room -= 10 + offsets % PIECE + hash_work(group)
         part = Part(DeleteGroup(group), _delete_failure, gather, index)
         broker.ask(shard, context, part)
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_delete, refuse_fetch
+from groupd.coordinator.core.partitioning import hash_work
 from groupd.coordinator.core.slices import Steps, chunks, sorted_in_steps
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.asking import ask_admitted
@@ -160,9 +161,11 @@ def _fetch_in_pieces(
 
 def _weight(broker: Broker, group: OffsetFetchGroup) -> int:
     """What a short request about one group costs, counted in partitions."""
+    hashing = hash_work(group.group_id)
     if group.topics is None:
-        return 20 * (1 + len(broker.shard_of(group.group_id).topics_of(group.group_id)))
-    return 20 + len(group.topics) + sum([len(topic.partitions) for topic in group.topics])
+        topics = broker.shard_of(group.group_id).topics_of(group.group_id)
+        return 20 * (1 + len(topics)) + 3 * hashing
+    return 20 + hashing + len(group.topics) + sum([len(topic.partitions) for topic in group.topics])
 
 
 def _fetch_group_in_pieces(

@@ -16,10 +16,6 @@ from groupd.protocol.messages import TopicId
 from groupd.storage.log import FirstEpochs, StoredTopic
 from groupd.storage.units import Unit
 
-_OWN_CONFIGS: Mapping[str, str] = MappingProxyType(
-    {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
-)
-
 
 class Topic(Struct, frozen=True):
     """A topic that exists. `configs`: its overrides. `coordinator`: whose logs it shows; None for a
@@ -68,9 +64,9 @@ class Topic(Struct, frozen=True):
 def coordinator_topics(config: CoordinatorConfig) -> list[Topic]:
     """The topics of all coordinators."""
     return [
-        Topic(topic.topic_id, topic.name, coordinator.shards(config), _OWN_CONFIGS, coordinator)
-        for coordinator in COORDINATOR_TYPES
-        for topic in coordinator.topics
+        Topic(topic.topic_id, topic.name, one.shards(config), one.configs, one)
+        for one in COORDINATOR_TYPES
+        for topic in one.topics
     ]
 
 

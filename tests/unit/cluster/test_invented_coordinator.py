@@ -13,7 +13,14 @@ import pytest
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cluster.member import ClusterMember
 from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
-from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.types import (
+    UNRESTRICTED,
+    Access,
+    Operation,
+    RequestContext,
+    Resource,
+)
 from groupd.coordinator.daemon.parts import COORDINATORS, DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.coordinator_types import (
@@ -39,26 +46,34 @@ from groupd.protocol.messages.data import (
     ProduceTopic,
 )
 from groupd.protocol.messages.groups import FindCoordinatorRequest, FoundCoordinator
-from groupd.protocol.messages.topics import CreateTopicsRequest, NewTopic
+from groupd.protocol.messages.topics import (
+    RESOURCE_TOPIC,
+    ConfigResource,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    NewTopic,
+)
 from groupd.protocol.records.batch import iter_batches, iter_records
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
 from groupd.storage.units import PARTITIONS, Unit
 from groupd.testing.clock import ManualClock
+from tests.support.access import ByRule
 from tests.unit.cluster.raffles.coordinator import (
     KEY_TYPE,
+    KEYS_SINCE,
     RAFFLES,
     SHARDS,
     RaffleCoordinator,
-    shard_of_key,
 )
 from tests.unit.cluster.raffles.shared_store import HERE, THERE, SharedStore
 from tests.unit.runtime.harness import settle
 
 APIS = {api.request_type: api for api in API_BY_KEY.values()}
 TOPIC = RAFFLES.topic.name
+NOTHING = ByRule(lambda *_: False)
 CONFIG = CoordinatorConfig(offsets_topic_num_partitions=2, transaction_state_log_num_partitions=2)
-NAMES = {shard_of_key(f"raffle/{name}", SHARDS): name for name in "abcdefgh"}
+NAMES = {partition_for(name, SHARDS): name for name in "abcdefgh"}
 """A raffle in each shard."""
 
 
@@ -118,15 +133,16 @@ class RaffleNode:
         assert isinstance(coordinator, RaffleCoordinator)
         return coordinator
 
-    def send(self, request: Any, version: int) -> list[Any]:
+    def send(self, request: Any, version: int, access: Access = UNRESTRICTED) -> list[Any]:
         """The list that the reply will be in."""
         replies: list[Any] = []
         waiter = Callback(request, APIS[type(request)].failure, replies.append)
-        self.parts.broker.submit(RequestContext(waiter, version, "client"), request)
+        context = RequestContext(waiter, version, "client", access=access)
+        self.parts.broker.submit(context, request)
         return replies
 
-    async def ask(self, request: Any, version: int) -> Any:
-        replies = self.send(request, version)
+    async def ask(self, request: Any, version: int, access: Access = UNRESTRICTED) -> Any:
+        replies = self.send(request, version, access)
         await settle()
         (reply,) = replies
         return reply
@@ -137,8 +153,14 @@ class RaffleNode:
         (answer,) = answers
         return answer
 
-    async def find(self, key: str, key_type: int = KEY_TYPE) -> FoundCoordinator:
-        reply = await self.ask(FindCoordinatorRequest((key,), key_type), 6)
+    async def find(
+        self,
+        key: str,
+        key_type: int = KEY_TYPE,
+        version: int = KEYS_SINCE,
+        access: Access = UNRESTRICTED,
+    ) -> FoundCoordinator:
+        reply = await self.ask(FindCoordinatorRequest((key,), key_type), version, access)
         found: FoundCoordinator = reply.coordinators[0]
         return found
 
@@ -170,7 +192,7 @@ def test_what_is_in_stores_and_known_to_clients_stays() -> None:
     rows = [
         (
             row.kind,
-            row.key_type,
+            row.keys.number,
             row.shards_key,
             [(topic.name, topic.topic_id.hex(), topic.log_name(7)) for topic in row.topics],
         )
@@ -282,6 +304,56 @@ async def test_clients_find_it_by_its_key_type(alone: RaffleNode) -> None:
         ErrorCode.INVALID_REQUEST,
         "coordinator key type 8 is not supported",
     )
+
+
+@pytest.mark.parametrize("version", [1, 3, KEYS_SINCE - 1])
+async def test_versions_before_its_keys_do_not_know_them(alone: RaffleNode, version: int) -> None:
+    refused = await alone.find("raffle/a", version=version, access=NOTHING)
+    assert (refused.error, refused.error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        f"coordinator key type {KEY_TYPE} is not supported",
+    )
+
+
+async def test_only_brokers_find_it(alone: RaffleNode) -> None:
+    for key in ("raffle/a", "a"):
+        refused = await alone.find(key, access=NOTHING)
+        assert refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    asked: list[tuple[Operation, Resource, str]] = []
+
+    def is_broker(*right: Any) -> bool:
+        asked.append(right)
+        return right == (Operation.CLUSTER_ACTION, Resource.CLUSTER, "kafka-cluster")
+
+    assert (await alone.find("raffle/a", access=ByRule(is_broker))).error is ErrorCode.NONE
+    assert len(asked) == 1, "the key needs no right of its own"
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(5, ErrorCode.INVALID_REQUEST), (6, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)],
+)
+async def test_keys_of_share_partitions_have_no_coordinator(
+    alone: RaffleNode, version: int, code: ErrorCode
+) -> None:
+    assert (await alone.find("g:x:0", 2, version, NOTHING)).error is code
+    assert (await alone.find("g:x:0", 2, version)).error is ErrorCode.INVALID_REQUEST
+
+
+async def test_its_topic_has_configs_of_its_own(alone: RaffleNode) -> None:
+    found = {}
+    for name in (TOPIC, GROUP_COORDINATOR.topic.name, TRANSACTION_COORDINATOR.topic.name):
+        keys = ("cleanup.policy", "retention.ms", "segment.bytes")
+        asked = ConfigResource(RESOURCE_TOPIC, name, keys)
+        (result,) = (await alone.ask(DescribeConfigsRequest((asked,)), 4)).results
+        values = {config.name: config.value for config in result.configs}
+        found[name] = [values[key] for key in keys]
+    compacted = ["compact", "604800000", "104857600"]
+    assert found == {
+        TOPIC: ["delete", "-1", "1073741824"],
+        "__consumer_offsets": compacted,
+        "__transaction_state": compacted,
+    }
 
 
 async def test_a_cluster_shares_its_units_out(one_of_two: RaffleNode) -> None:

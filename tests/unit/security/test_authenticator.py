@@ -189,6 +189,14 @@ def test_other_requests_in_the_middle(other: bytes, error_at: int) -> None:
     assert found == ErrorCode.ILLEGAL_SASL_STATE
 
 
+def test_a_request_without_a_reply_in_the_middle() -> None:
+    """SE-18: Produce with acks=0 is refused as others are, but nothing is sent."""
+    transactional_id, acks, timeout_ms, topics = -1, 0, 1000, 0
+    produce = struct.pack(">hhii", transactional_id, acks, timeout_ms, topics)
+    refused = started().frame(request(0, 3, 1, produce))
+    assert refused == Refuse(None, "Produce during authentication")
+
+
 @pytest.mark.parametrize(
     "other",
     [

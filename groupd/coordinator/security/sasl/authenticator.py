@@ -195,7 +195,9 @@ class Authenticator:
         request = api.decode(frame, header.body_offset, header.api_version, ITEMS_MAX)
         if api.request_type not in allowed:
             refusal = api.failure(request, ErrorCode.ILLEGAL_SASL_STATE, _NOT_YET)
-            return self._refuse(self._encoded(api, refusal), f"{api.name} during authentication")
+            # Produce with acks=0 has no reply.
+            told = None if refusal is None else self._encoded(api, refusal)
+            return self._refuse(told, f"{api.name} during authentication")
         match request:
             case ApiVersionsRequest():
                 return self._api_versions(api, request)

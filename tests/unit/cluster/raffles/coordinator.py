@@ -17,7 +17,7 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.coordinator.daemon.parts import DaemonParts
-from groupd.coordinator.runtime.coordinator_types import CoordinatorTopic, CoordinatorType
+from groupd.coordinator.runtime.coordinator_types import CoordinatorTopic, CoordinatorType, KeyType
 from groupd.coordinator.runtime.journal import EncodedWrite, measured
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
@@ -31,23 +31,24 @@ from groupd.storage.units import OwnedUnit
 
 SHARDS = 3
 KEY_TYPE = 9
+KEYS_SINCE = 5
 PREFIX = "raffle/"
 
 
-def shard_of_key(key: str, shards: int) -> int:
+def name_of(key: str) -> str:
     """Keys are "raffle/" and the name."""
     if not key.startswith(PREFIX):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} is no raffle")
-    return partition_for(key.removeprefix(PREFIX), shards)
+    return key.removeprefix(PREFIX)
 
 
 RAFFLES = CoordinatorType(
     kind="raffles",
     topic=CoordinatorTopic("__raffle_state", b"r" * 16, lambda partition: f"raffle.{partition}"),
+    configs={"cleanup.policy": "delete", "retention.ms": "-1"},
     shards_setting="raffle.state.partitions",
     shards=lambda config: SHARDS,
-    key_type=KEY_TYPE,
-    shard_of_key=shard_of_key,
+    keys=KeyType(number=KEY_TYPE, since=KEYS_SINCE, brokers_only=True, hashed=name_of),
 )
 
 
@@ -156,7 +157,7 @@ class RaffleCoordinator:
     def buy(self, raffle: str) -> list[int | ErrorCode]:
         """Ask for a ticket: the list that the answer will be in."""
         answers: list[int | ErrorCode] = []
-        shard = self.served.by_number.get(shard_of_key(PREFIX + raffle, SHARDS))
+        shard = self.served.by_number.get(partition_for(raffle, SHARDS))
         if shard is None:
             return [ErrorCode.NOT_COORDINATOR]
         waiter = Callback(raffle, lambda request, code, message: code, answers.append)
