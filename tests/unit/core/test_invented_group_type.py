@@ -405,6 +405,8 @@ class Counter:
         self.most_at_once = 0
         self.more = 0
         self.error: Exception | None = None
+        self.nonsense: dict[str, Any] = {}
+        """What it answers for these groups."""
         self.open = asyncio.Event()
         self.open.set()
         bench.calls.add(COUNTER, self._count)
@@ -420,6 +422,8 @@ class Counter:
             self.at_once -= 1
         if self.error is not None:
             raise self.error
+        if call.group_id in self.nonsense:
+            return self.nonsense[call.group_id]  # type: ignore[no-any-return]
         return {"prizes": {number: Sold(number + self.more) for number in call.request}}
 
 
@@ -498,6 +502,20 @@ async def test_without_an_answer_it_is_where_the_last_one_said_or_nowhere(
     bench.logs.bounds["prizes", 1] = (0, 20)
     await round_without_answer()
     assert lags(bench) == [19, 8], "its last known position, and where the log ends now"
+
+
+@pytest.mark.parametrize("answer", [None, ErrorCode.NONE, ErrorCode.NOT_COORDINATOR])
+async def test_an_answer_that_is_no_positions_harms_no_other_group(
+    log: LoggedShard, answer: Any
+) -> None:
+    bench = lag_bench(log)
+    counter = Counter(bench)
+    bench.groups["other"] = Raffle("other")  # type: ignore[assignment]
+    counter.nonsense["other"] = answer
+    with capture_logs() as logs:
+        await bench.rounds(2)
+    assert lags(bench) == [9, 8]
+    assert [one["error"] for one in logs] == [f"other: no positions but {type(answer).__name__}"]
 
 
 async def test_of_many_groups_some_are_asked_for_at_a_time_and_all_have_their_turn(
