@@ -107,6 +107,11 @@ class OffsetMetadataManager:
         self._deleted.update(deleted)
         return self.forget(now)
 
+    def forget_soon(self, deleted: Iterable[TopicDeletion], now: Instant) -> None:
+        """The offsets of these topics go, the first ones with a deadline that is due at once."""
+        self._deleted.update(deleted)
+        self._state.deadlines.set(FORGET_DEADLINE, now.monotonic_ms)
+
     @property
     def has_slices_left(self) -> bool:
         """Whether more slices of forgetting deleted topics are to come. Those that have been may
