@@ -117,8 +117,8 @@ def _nothing_parked(state: ShardState) -> Outcome:
     return Outcome()
 
 
-def _no_metadata(state: ShardState, delta: MetadataDelta) -> None:
-    pass
+def _no_metadata(state: ShardState, delta: MetadataDelta, now: Instant) -> Outcome:
+    return Outcome()
 
 
 def _no_session(state: ShardState, group: Any, member_id: str) -> None:
@@ -200,8 +200,17 @@ class GroupType(Struct, frozen=True, kw_only=True):
                     (KIP-932, docs/spec/share-group.md#SG-54). The group goes if the answer is NONE
                     and it is still empty then. None: nobody has to do anything. The retention sweep
                     leaves a group alone for which somebody has to, as Kafka's `shouldExpire` says.
-        on_loaded   The log is replayed: it sets the deadlines. Its outcome has nothing but events.
+        on_loaded   The log is replayed, and `state.image` may be newer than the records: it sets
+                    the deadlines, and asks again (`calls`) what the records say is open.
         on_metadata Topics have changed: `state.image` is new, and the delta says what is new in it.
+                    A shard that is loading then is not told.
+
+                    The outcomes of `on_loaded`, and of `on_metadata`, of all types are merged into
+                    one, in the order of `GROUP_TYPES`. They may have records, urgent replies,
+                    events, tasks and calls, and nothing else. All records together are one batch:
+                    if they do not fit into it nothing of the outcome happens, of no type. So the
+                    outcome must be small, whatever there is of groups: what may be long goes to a
+                    deadline that is due at once, which takes a part and sets itself again.
         unload      The shard is given up: its outcome has nothing but urgent replies, to all
                     requests that are parked.
 
@@ -259,7 +268,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
         _nothing_to_do
     )
     on_loaded: Callable[[ShardState, Instant], Outcome] = _nothing_started
-    on_metadata: Callable[[ShardState, MetadataDelta], None] = _no_metadata
+    on_metadata: Callable[[ShardState, MetadataDelta, Instant], Outcome] = _no_metadata
     unload: Callable[[ShardState], Outcome] = _nothing_parked
 
     inspect: Callable[[ShardState, Any, Instant, str | None], dict[str, Any]]

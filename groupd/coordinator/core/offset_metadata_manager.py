@@ -107,9 +107,15 @@ class OffsetMetadataManager:
         self._deleted.update(deleted)
         return self.forget(now)
 
+    def forget_soon(self, deleted: Iterable[TopicDeletion], now: Instant) -> None:
+        """The offsets of these topics go, the first ones with a deadline that is due at once."""
+        self._deleted.update(deleted)
+        self._state.deadlines.set(FORGET_DEADLINE, now.monotonic_ms)
+
     @property
-    def forgets(self) -> bool:
-        """Whether offsets of deleted topics may be left."""
+    def has_slices_left(self) -> bool:
+        """Whether more slices of forgetting deleted topics are to come. Those that have been may
+        not be durable yet, the last one either."""
         return self._forgetting is not None or bool(self._deleted)
 
     def forget(self, now: Instant) -> Outcome:
@@ -123,7 +129,7 @@ class OffsetMetadataManager:
         outcome = work.next_slice(now)
         if work.done:
             self._forgetting = None
-        if self.forgets:
+        if self.has_slices_left:
             self._state.deadlines.set(FORGET_DEADLINE, now.monotonic_ms)
         return outcome
 

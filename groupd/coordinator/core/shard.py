@@ -14,6 +14,7 @@ from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_type import Handler, HostedHandler
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
+from groupd.coordinator.core.merged_outcomes import merged_outcomes
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offset_metadata_manager import (
     FORGET_DEADLINE,
@@ -102,11 +103,16 @@ class GroupCoordinatorShard:
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
         """A new image: groups refresh at their next heartbeat, offsets of deleted topics go."""
         self.state.image = delta.image
-        for group_type in self._types:
-            group_type.on_metadata(self.state, delta)
-        if not delta.deleted:
-            return Outcome()
-        return self.offsets.on_topics_deleted(delta.deleted_at(now.wall_ms), now)
+        outcome = merged_outcomes(one.on_metadata(self.state, delta, now) for one in self._types)
+        if delta.deleted:
+            deleted = delta.deleted_at(now.wall_ms)
+            if not outcome.records:
+                forgetting = self.offsets.on_topics_deleted(deleted, now)
+                return merged_outcomes([outcome, forgetting])
+            # In a batch of their own: the records of the types and the tombstones may together be
+            # larger than one may be.
+            self.offsets.forget_soon(deleted, now)
+        return outcome
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Dynamic configs of one group, effective at its next heartbeat."""
@@ -116,12 +122,10 @@ class GroupCoordinatorShard:
             self.state.group_configs.pop(group_id, None)
 
     def on_loaded(self, now: Instant) -> Outcome:
-        """The log has been replayed: start timers; every member gets a full session."""
+        """The log has been replayed: start timers; every member gets a full session. What the
+        records say is open is asked again."""
         self.offsets.start(now)
-        outcome = Outcome()
-        for group_type in self._types:
-            outcome.events += group_type.on_loaded(self.state, now).events
-        return outcome
+        return merged_outcomes(one.on_loaded(self.state, now) for one in self._types)
 
     def unload(self) -> Outcome:
         """The shard is given up: parked requests are answered."""

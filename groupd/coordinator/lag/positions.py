@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import structlog
@@ -94,10 +94,12 @@ class GroupPositions:
             answer: Any = TimeoutError("no answer in time")
             if task.done() and not task.cancelled():
                 answer = task.result()
-            if isinstance(answer, Exception):
+            if isinstance(answer, Mapping):
+                self._answers[call.group_id] = answer
+            elif isinstance(answer, Exception):
                 failures.append(f"{call.group_id}: {answer}")
             else:
-                self._answers[call.group_id] = answer
+                failures.append(f"{call.group_id}: no positions but {type(answer).__name__}")
         return failures
 
     def _calls(self) -> Steps[list[OutsideCall]]:

@@ -6,11 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+import structlog
+
 from groupd.coordinator.core.types import NO_TOKEN, OutsideCall
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
+
+log = structlog.get_logger("groupd.calls")
 
 Callee = Callable[[OutsideCall], Awaitable[Any]]
-"""Answers a call, or raises. It sees to it itself that it ends in time."""
+"""Answers a call, or raises: ApiError if that is nothing unusual. It sees to it itself that it ends
+in time."""
 
 
 def refuse_askers(calls: Iterable[OutsideCall], code: ErrorCode) -> None:
@@ -34,7 +39,7 @@ class OutsideCalls:
 
     def ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
         """`answered` gets the answer, or the Exception that came instead, in a later turn of the
-        loop; nothing once `close` was called."""
+        loop; nothing once `close` was called. An Exception other than ApiError is logged."""
         if self._closed:
             return
         task = asyncio.get_running_loop().create_task(self._ask(call, answered))
@@ -52,7 +57,18 @@ class OutsideCalls:
             return error
 
     async def _ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
-        answered(await self.answer(call))
+        try:
+            answer = await self.answer(call)
+        except asyncio.CancelledError:
+            if self._closed:
+                raise
+            # The callee waited for something that somebody else has cancelled.
+            answer = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{call.whom} was interrupted")
+        if isinstance(answer, Exception) and not isinstance(answer, ApiError):
+            log.warning(
+                "a call failed", whom=call.whom, group=call.group_id, error=answer, exc_info=answer
+            )
+        answered(answer)
 
     def close(self) -> None:
         """Nobody is asked, and no answer comes any more."""

@@ -4,6 +4,7 @@ transaction coordinator."""
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, Protocol
@@ -17,6 +18,8 @@ from groupd.storage.log import LogCorrupt, LogError
 
 BACKOFF_MS = 500
 BACKOFF_MAX_MS = 10_000
+QUICK_LOADS = 3
+"""So many loads may begin within `BACKOFF_MS`; the next one waits for so long."""
 
 
 @cache
@@ -44,13 +47,15 @@ class Reload:
     serve, and it is tried again with growing pauses, unless its log is damaged. `kind` and `where`
     are for messages."""
 
-    __slots__ = ("_clock", "_kind", "_log", "_owner", "_task", "_where")
+    __slots__ = ("_began_ms", "_clock", "_kind", "_log", "_owner", "_task", "_where")
 
     def __init__(self, clock: Clock, owner: Loadable, kind: str, **where: int) -> None:
         self._clock = clock
         self._owner = owner
         self._kind = kind
         self._where = where
+        self._began_ms: deque[int] = deque(maxlen=QUICK_LOADS)
+        """When the last loads began, without the first of all."""
         self._log = _logger(kind)
         self._task: asyncio.Task[None] | None = None
 
@@ -63,7 +68,12 @@ class Reload:
                 self.start(BACKOFF_MS)
 
     def start(self, delay_ms: int) -> None:
-        """Load in a task of its own, after `delay_ms`, until it works or cannot work."""
+        """Load in a task of its own, after `delay_ms`, until it works or cannot work. After
+        several in a short time there is a pause: what a load leads to may fail each time, such as
+        the write of its records."""
+        began_ms, now_ms = self._began_ms, self._clock.monotonic_ms()
+        if len(began_ms) == QUICK_LOADS and now_ms - began_ms[0] < BACKOFF_MS:
+            delay_ms = max(delay_ms, BACKOFF_MS)
         name = "-".join(["reload", self._kind, *map(str, self._where.values())])
         self._task = asyncio.get_running_loop().create_task(self._run(delay_ms), name=name)
 
@@ -79,6 +89,7 @@ class Reload:
     async def _run(self, delay_ms: int) -> None:
         while True:
             await pause(self._clock, delay_ms)
+            self._began_ms.append(self._clock.monotonic_ms())
             self._owner.state = CoordinatorState.LOADING
             try:
                 if await self._try(self._owner.load):

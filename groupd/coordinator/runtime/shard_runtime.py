@@ -123,7 +123,7 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
 
     def on_durable(self) -> None:
         self.producers.transactions.durable(self.durable_offset)
-        if self.deleted and self._journal.idle and not self.machine.offsets.forgets:
+        if self.deleted and self._journal.idle and not self.machine.offsets.has_slices_left:
             self.deleted.clear()
 
     def write_marker(self, marker: Marker, waiter: Waiter) -> None:

@@ -288,7 +288,7 @@ class Shard:
         image = MetadataImage(topics, version, version if created else old.created_version)
         self.state.image = image
         delta = MetadataDelta(image, created, changed, deleted)
-        subscription.on_metadata(self.state, delta)
+        subscription.on_metadata(self.state, delta, self.now)
 
     def reload(self) -> None:
         """Builds a fresh state from the log, as after a restart."""

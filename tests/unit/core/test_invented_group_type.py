@@ -23,12 +23,22 @@ from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_type import Positions
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
+from groupd.coordinator.core.merged_outcomes import merged_outcomes
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.queries import DeleteGroup, ListSomeGroups
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.core.slices import at_once, run_through
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt, Instant, OutsideCall, RequestContext, Task
+from groupd.coordinator.core.types import (
+    AppliedAt,
+    Event,
+    EventKind,
+    Instant,
+    Outcome,
+    OutsideCall,
+    RequestContext,
+    Task,
+)
 from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import LoggedGroupEvent
@@ -72,6 +82,7 @@ from groupd.protocol.messages.topics import (
 )
 from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
+from groupd.protocol.records.schema import Record
 from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore
 from tests.unit.admin.registry import registry_of
@@ -97,7 +108,7 @@ from tests.unit.core.raffle.type import (
 )
 from tests.unit.history.harness import LoggedShard
 from tests.unit.lag.test_watch import Bench as LagBench
-from tests.unit.runtime.harness import Bench, settle
+from tests.unit.runtime.harness import Bench, commit, settle
 from tests.unit.topics.conftest import Cluster
 from tests.unit.tracing.traced import MS, Traces
 
@@ -169,7 +180,8 @@ def test_its_deadlines_have_keys_of_its_own(log: LoggedShard) -> None:
 def test_its_tasks_metadata_and_parked_requests_reach_it(log: LoggedShard) -> None:
     done = log.shard.task_done(Task("raffle-shuffle", "r", lambda: 2), 2, NOW)
     assert [record.value for record in done.records] == [RaffleValue(3)]
-    log.shard.on_metadata(MetadataDelta(MetadataImage(), frozenset({"new"})), NOW)
+    opened = log.shard.on_metadata(MetadataDelta(MetadataImage(), frozenset({"new"})), NOW)
+    log.write(opened.records)
     assert log.shard.state.groups["new"].state_name() == "Empty"
     assert log.shard.unload().urgent == [(7, "closed")]
 
@@ -265,7 +277,8 @@ async def test_it_asks_somebody_else_once_its_records_are_durable() -> None:
 
 
 @pytest.mark.parametrize("when", ["before it asks", "before the answer"])
-async def test_a_shard_that_is_loaded_anew_hears_no_answer(when: str) -> None:
+async def test_a_shard_that_is_loaded_anew_hears_no_answer_and_asks_again(when: str) -> None:
+    """It asks again what its records say is open: with a claim that was lost, nothing."""
     bench = await Bench().start()
     asked: list[str] = []
     verdict: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -283,12 +296,124 @@ async def test_a_shard_that_is_loaded_anew_hears_no_answer(when: str) -> None:
     if when == "before the answer":
         bench.store.fail_next_append(LogUnavailable("scripted"))
         await ask_shard(bench, BuyTicket("r", "m2"))
-    verdict.set_result("a cow")
     bench.clock.advance(1000)
     await settle()
     assert bench.shard.state is CoordinatorState.ACTIVE
+    assert asked == ([] if when == "before it asks" else ["m1", "m1"])
     assert await ask_shard(bench, DescribeRaffle("r")) == [{"m1": 1}]
+    verdict.set_result("a cow")
+    await settle()
+    left = {"m1": 1} if when == "before it asks" else {}
+    assert await ask_shard(bench, DescribeRaffle("r")) == [left]
+    again = await bench.restart()
+    assert await ask_shard(again, DescribeRaffle("r")) == [left]
+    await again.broker.close()
+
+
+async def test_a_topic_change_writes_its_record_and_forgets_the_offsets_of_deleted_topics() -> None:
+    bench = await Bench().start()
+    assert await bench.answer(commit("g", 5))
+    store = bench.shard.shard.offsets.store
+    bench.change_topics(TopicImage(b"r" * 16, "r", 1), deleted=("t",))
+    await settle()
+    bench.clock.advance(0)
+    await settle()
+    assert store.count == 0
+    again = await bench.restart()
+    assert sorted(again.shard.shard.state.groups) == ["g", "r"]
+    assert again.shard.shard.offsets.store.count == 0
+    await again.broker.close()
+
+
+async def test_records_that_do_not_fit_do_not_keep_a_deleted_topic_from_being_forgotten() -> None:
+    bench = await Bench(message_max_bytes=20_000).start()
+    assert await bench.answer(commit("g", 5))
+    names = [f"{number:04d}{'r' * 200}" for number in range(100)]
+    created = [TopicImage(name[:16].encode(), name, 1) for name in names]
+    with capture_logs() as logs:
+        bench.change_topics(*created, deleted=("t",))
+        await settle()
+        bench.clock.advance(0)
+        await settle()
+    assert [one["event"] for one in logs if one["log_level"] == "error"] == ["write refused"]
+    assert list(bench.shard.shard.state.groups) == ["g"]
+    assert bench.shard.shard.offsets.store.count == 0
     await bench.broker.close()
+
+
+async def test_an_outcome_of_a_load_may_have_records_calls_tasks_and_events() -> None:
+
+    def at_load(state: ShardState, now: Instant) -> Outcome:
+        opened = [name for name in state.image.by_name if name not in state.groups]
+        return Outcome(
+            records=[Record(RaffleKey(name), RaffleValue(0)) for name in opened],
+            calls=[OutsideCall(JURY, name, "") for name in opened],
+            tasks=[Task("raffle-shuffle", name, lambda: at_once(6)) for name in opened],
+            events=[Event("raffle", EventKind.GROUP_CREATED, name) for name in opened],
+        )
+
+    asked: list[tuple[str, int]] = []
+
+    async def jury(call: OutsideCall) -> str:
+        asked.append((call.group_id, bench.shard.durable_offset))
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+
+    GROUP_TYPES[-1] = replace(RAFFLE, on_loaded=at_load)
+    try:
+        bench = Bench()
+        bench.broker.calls.add(JURY, jury)
+        with capture_logs() as logs:
+            await bench.start()
+            await settle()
+    finally:
+        GROUP_TYPES[-1] = RAFFLE
+    raffle = bench.shard.shard.state.groups["t"]
+    assert isinstance(raffle, Raffle)
+    assert raffle.epoch == 7, "the task's result has come"
+    assert asked == [("t", 2)], "once the records are durable"
+    assert [one["event"] for one in logs if one["log_level"] != "info"] == []
+    assert [one["group"] for one in logs if one["event"] == "group-created"] == ["t"]
+    await bench.broker.close()
+
+
+async def test_a_load_whose_records_are_lost_each_time_is_not_repeated_without_a_pause() -> None:
+    def at_load(state: ShardState, now: Instant) -> Outcome:
+        return Outcome(records=[Record(RaffleKey("r"), RaffleValue(5))])
+
+    loads: list[GroupCoordinatorShard] = []
+    bench = Bench(change=loads.append)
+    GROUP_TYPES[-1] = replace(RAFFLE, on_loaded=at_load)
+    try:
+        for _ in range(20):
+            bench.store.fail_next_append(LogUnavailable("scripted"))
+        await bench.start()
+        await settle(1000)
+        first = len(loads)
+        assert first < 8
+        for _ in range(30):
+            bench.clock.advance(500)
+            await settle(100)
+    finally:
+        GROUP_TYPES[-1] = RAFFLE
+    assert len(loads) > first, "it is tried again"
+    assert bench.shard.state is CoordinatorState.ACTIVE
+    assert bench.shard.durable_offset > 0
+    await bench.broker.close()
+
+
+@pytest.mark.parametrize("field", ["replies", "transaction"])
+def test_outcomes_of_several_types_have_nothing_that_only_one_can_have(field: str) -> None:
+    value = {"replies": [(7, "reply")], "transaction": (1, 0)}[field]
+    with pytest.raises(ValueError, match="an outcome of its own"):
+        merged_outcomes([Outcome(), Outcome(**{field: value})])
+
+
+def test_merged_outcomes_wait_for_all_that_one_of_them_waits_for() -> None:
+    gates = [None, "a", None, "b"]
+    merged = [
+        merged_outcomes([Outcome(gate=gate) for gate in gates[:count]]).gate for count in (1, 3, 4)
+    ]
+    assert merged == [None, "a", "*"]
 
 
 def test_it_has_a_history(log: LoggedShard) -> None:
@@ -324,12 +449,12 @@ def test_its_events_say_that_they_are_of_its_type(log: LoggedShard) -> None:
 
 def test_it_has_no_committed_offsets(log: LoggedShard) -> None:
     topics = (CommitTopic("prizes", (CommitPartition(1, 5),)),)
-    for commit in (
+    for request in (
         OffsetCommitRequest("r", topics),
         OffsetCommitRequest("r", topics, generation_or_epoch=2, member_id="m1"),
         TxnOffsetCommitRequest("tid", "r", 1, 0, topics),
     ):
-        reply = log.request(commit)
+        reply = log.request(request)
         assert reply.topics[0].partitions[0].error is ErrorCode.GROUP_ID_NOT_FOUND
     named = (FetchTopic("prizes", (1,)),)
     fetched = log.request(OffsetFetchGroup("r", named, member_id="m1", member_epoch=99))
@@ -405,6 +530,8 @@ class Counter:
         self.most_at_once = 0
         self.more = 0
         self.error: Exception | None = None
+        self.nonsense: dict[str, Any] = {}
+        """What it answers for these groups."""
         self.open = asyncio.Event()
         self.open.set()
         bench.calls.add(COUNTER, self._count)
@@ -420,6 +547,8 @@ class Counter:
             self.at_once -= 1
         if self.error is not None:
             raise self.error
+        if call.group_id in self.nonsense:
+            return self.nonsense[call.group_id]  # type: ignore[no-any-return]
         return {"prizes": {number: Sold(number + self.more) for number in call.request}}
 
 
@@ -500,6 +629,20 @@ async def test_without_an_answer_it_is_where_the_last_one_said_or_nowhere(
     assert lags(bench) == [19, 8], "its last known position, and where the log ends now"
 
 
+@pytest.mark.parametrize("answer", [None, ErrorCode.NONE, ErrorCode.NOT_COORDINATOR])
+async def test_an_answer_that_is_no_positions_harms_no_other_group(
+    log: LoggedShard, answer: Any
+) -> None:
+    bench = lag_bench(log)
+    counter = Counter(bench)
+    bench.groups["other"] = Raffle("other")  # type: ignore[assignment]
+    counter.nonsense["other"] = answer
+    with capture_logs() as logs:
+        await bench.rounds(2)
+    assert lags(bench) == [9, 8]
+    assert [one["error"] for one in logs] == [f"other: no positions but {type(answer).__name__}"]
+
+
 async def test_of_many_groups_some_are_asked_for_at_a_time_and_all_have_their_turn(
     log: LoggedShard,
 ) -> None:
@@ -531,7 +674,7 @@ def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:
     ticket, raffle = entries_of(batch)
     shown = json.loads(json_line("log", 0, ticket))
     assert shown["key"] == {"type": 121, "data": {"groupId": "r", "memberId": "m1"}}
-    assert shown["value"]["data"] == {"clientId": "", "number": 1}
+    assert shown["value"]["data"] == {"clientId": "", "number": 1, "claimed": False}
     assert record_of(shown["key"], shown["value"]) == ticket.record
     assert " type-120 groupId=r -> epoch=1" in text_line("log", raffle)
 

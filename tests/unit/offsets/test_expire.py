@@ -250,7 +250,7 @@ def forgotten(shard: Shard, first: Outcome) -> list[Outcome]:
     found = [first]
     while FORGET_DEADLINE in shard.state.deadlines.pop_due(shard.now.monotonic_ms):
         found.append(shard.apply(shard.offsets.forget(shard.now)))
-    assert not shard.offsets.forgets
+    assert not shard.offsets.has_slices_left
     return found
 
 
@@ -285,6 +285,43 @@ def test_many_groups_that_know_nothing_of_a_deleted_topic_take_several_slices(
     many(shard, 10_000, 1)
     outcomes = forgotten(shard, delete_topic(shard, "unknown"))
     assert 3 <= len(outcomes) <= 10
+
+
+def test_names_that_are_compared_count_also_among_few_groups(shard: Shard) -> None:
+    value = OffsetCommitValue(1)
+    for group in range(50):
+        for number in range(400):
+            replay(shard, (f"g{group}", f"topic-{number}", 0), value, number)
+    deleted = [TopicDeletion(f"other-{number}", OLD_ID, 1) for number in range(400)]
+    first = shard.apply(shard.offsets.on_topics_deleted(deleted, shard.now))
+    assert 3 <= len(forgotten(shard, first)) <= 5
+
+
+def test_pending_offsets_of_other_topics_count_and_are_looked_at_once(shard: Shard) -> None:
+    value = OffsetCommitValue(1, topic_id=OLD_ID)
+    for number in range(20_000):
+        record = Record(OffsetCommitKey("g", "other", number), value)
+        shard.offsets.replay(record, AppliedAt(number, 1))
+    deleted = []
+    for number in range(40):
+        record = Record(OffsetCommitKey("g", f"topic-{number}", 0), value)
+        shard.offsets.replay(record, AppliedAt(number, 1))
+        deleted.append(TopicDeletion(f"topic-{number}", OLD_ID, shard.now.wall_ms))
+    first = shard.apply(shard.offsets.on_topics_deleted(deleted, shard.now))
+    outcomes = forgotten(shard, first)
+    assert 4 <= len(outcomes) <= 7
+    assert len([place for outcome in outcomes for place in places(outcome)]) == 40
+    assert len(shard.offsets.store.pending("g")) == 20_000
+
+
+def test_a_pending_offset_whose_marker_comes_between_two_slices_goes_too(shard: Shard) -> None:
+    wide(shard, 200)
+    stored(shard, 1000, OLD_ID, producer=1)
+    first = delete_topic(shard)
+    assert 0 < len(places(first)) < 200
+    shard.marker(commit=True)
+    forgotten(shard, first)
+    assert shard.offsets.store.count == 0
 
 
 def test_offsets_of_a_topic_made_anew_survive_slices_that_come_later(shard: Shard) -> None:

@@ -16,7 +16,7 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, topics_hash
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.messages import TopicId
 
 
@@ -145,11 +145,12 @@ def request_refresh(group: ConsumerGroup) -> None:
     group.refresh_deadline_epoch = 0
 
 
-def on_metadata(state: ShardState, delta: MetadataDelta) -> None:
+def on_metadata(state: ShardState, delta: MetadataDelta, now: Instant) -> Outcome:
     """Expire the refresh deadline of every group subscribed to a topic that the delta touches."""
     touched = {*delta.created, *delta.changed, *(name for name, _ in delta.deleted)}
     if not touched:
-        return
+        return Outcome()
     for group in state.groups.values():
         if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, touched)):
             request_refresh(group)
+    return Outcome()

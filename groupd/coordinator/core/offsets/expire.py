@@ -27,7 +27,7 @@ def sweep(state: ShardState, store: OffsetStore, present: Slice) -> Steps[None]:
     never swept, as in Kafka (`ShareGroup.shouldExpire`)."""
     for some in chunks(list(state.groups), GROUPS_AT_ONCE):
         for group_id in sorted(some):
-            if not present.has_room():
+            if not present.may_look():
                 yield
             present.look()
             yield from _sweep_group(state, store, group_id, present)
@@ -43,7 +43,7 @@ def _sweep_group(
             continue
         base, size = group.offset_expiration_base(), bytes_of([tombstone(group_id, topic, 0)])
         for partition in ascending(store.topics(group_id).get(topic, {})):
-            if not present.has_room(size):
+            if not present.may_write(size):
                 yield
                 expired = 0
                 group = _expiring(state, group_id, topic)
@@ -65,7 +65,7 @@ def _sweep_group(
             return
         tombstones = group.tombstones()
         size = bytes_of(tombstones)
-        if present.has_room(size):
+        if present.may_write(size):
             present.bury(tombstones, size)
             cause, kind = "empty, without offsets", EventKind.GROUP_DELETED
             present.outcome.events.append(Event(group.type_name, kind, group_id, cause=cause))

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from heapq import merge
 
 from groupd.coordinator.core.metadata_image import TopicDeletion
 from groupd.coordinator.core.offsets.delete import tombstone
@@ -14,8 +15,14 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.messages import NO_TOPIC_ID
 
-_GROUP_SHARE = 5
-"""To find out that a group knows none of the topics takes this part of a look at an offset."""
+_GROUP_COST = 0.2
+_NAME_COST = 0.03
+_PENDING_COST = 0.05
+"""What it takes, in looks at an offset, to pass by a group, to compare a name with another, and to
+see of which topic a pending offset is."""
+
+NAMES_AT_ONCE = 1000
+"""So many names, or pending offsets of a group, are compared in one go."""
 
 
 def forget_topics(
@@ -25,14 +32,60 @@ def forget_topics(
     by_name: dict[str, list[TopicDeletion]] = {}
     for one in deleted:
         by_name.setdefault(one.name, []).append(one)
-    for some in chunks(list(state.groups), GROUPS_AT_ONCE):
-        if not present.has_room():
+    for names in chunks(by_name, NAMES_AT_ONCE):
+        if not present.may_look():
             yield
-        present.look(len(some) // _GROUP_SHARE)
-        touched = {group_id: store.known_of(group_id, by_name.keys()) for group_id in some}
-        for group_id in sorted(group_id for group_id, names in touched.items() if names):
-            for name in sorted(touched[group_id]):
-                yield from _forget_topic(state, store, group_id, name, by_name[name], present)
+        present.look(_NAME_COST * len(names))
+        yield from _forget_some(state, store, {name: by_name[name] for name in names}, present)
+
+
+Deletions = Mapping[str, Sequence[TopicDeletion]]
+"""Deleted topics by name: a topic may have been made anew and deleted again."""
+
+
+def _forget_some(
+    state: ShardState, store: OffsetStore, by_name: Deletions, present: Slice
+) -> Steps[None]:
+    for some in chunks(list(state.groups), GROUPS_AT_ONCE):
+        for group_id in sorted(some):
+            if not present.may_look():
+                yield
+            topics = store.topics(group_id)
+            compared = min(len(topics), len(by_name))
+            present.look(_GROUP_COST + _NAME_COST * compared)
+            committed = topics.keys() & by_name.keys()
+            if committed or store.pending(group_id):
+                yield from _forget_in_group(state, store, group_id, committed, by_name, present)
+
+
+def _forget_in_group(
+    state: ShardState,
+    store: OffsetStore,
+    group_id: str,
+    committed: Set[str],
+    by_name: Deletions,
+    present: Slice,
+) -> Steps[None]:
+    """`committed`: the topics of committed offsets."""
+    pending = yield from _pending_by_topic(store, group_id, by_name.keys(), present)
+    for name in sorted(committed | pending.keys()):
+        places = _partitions(store, group_id, name, pending.get(name, ()))
+        yield from _forget_topic(state, store, group_id, name, places, by_name[name], present)
+
+
+def _pending_by_topic(
+    store: OffsetStore, group_id: str, names: Collection[str], present: Slice
+) -> Steps[dict[str, set[int]]]:
+    """The partitions of these topics for which the group has pending offsets."""
+    found: dict[str, set[int]] = {}
+    for some in chunks(list(store.pending(group_id)), NAMES_AT_ONCE):
+        if not present.may_look():
+            yield
+        present.look(_PENDING_COST * len(some))
+        for name, partition in some:
+            if name in names:
+                found.setdefault(name, set()).add(partition)
+    return found
 
 
 def _forget_topic(
@@ -40,14 +93,15 @@ def _forget_topic(
     store: OffsetStore,
     group_id: str,
     name: str,
+    partitions: Iterator[int],
     deleted: Sequence[TopicDeletion],
     present: Slice,
 ) -> Steps[None]:
     """A tombstone takes committed and pending offsets alike, so every one of a partition must
     belong to a deleted topic: offsets of a topic that was made anew survive."""
     size = bytes_of([tombstone(group_id, name, 0)])
-    for partition in _partitions(store, group_id, name):
-        if not present.has_room(size):
+    for partition in partitions:
+        if not present.may_write(size):
             yield
         present.look()
         offsets = list(store.all_pending(group_id, name, partition))
@@ -60,12 +114,16 @@ def _forget_topic(
             present.bury_offset(group, name, partition, size, kind, "topic deleted")
 
 
-def _partitions(store: OffsetStore, group_id: str, name: str) -> Iterator[int]:
-    """Those with a committed offset, then those with pending ones only, each in ascending order."""
+def _partitions(
+    store: OffsetStore, group_id: str, name: str, pending: Collection[int]
+) -> Iterator[int]:
+    """Those with a committed offset and the pending ones, each once, in ascending order."""
+    last = -1
     committed = store.topics(group_id).get(name, {})
-    yield from ascending(committed)
-    pending = {partition for topic, partition in store.pending(group_id) if topic == name}
-    yield from sorted(pending.difference(committed))
+    for partition in merge(ascending(committed), ascending(pending)):
+        if partition != last:
+            yield partition
+        last = partition
 
 
 def _is_of(deleted: Sequence[TopicDeletion], stored: StoredOffset) -> bool:

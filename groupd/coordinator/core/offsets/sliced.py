@@ -54,19 +54,23 @@ class Slice:
         """The next slice."""
         self.now = now
         self.outcome = Outcome()
-        self._room = SLICE_OFFSETS
+        self._room: float = SLICE_OFFSETS
         self._bytes = 0
         self._counted: tuple[str, EventKind] | None = None
         self._details: dict[str, int] = {}
 
-    def has_room(self, size: int = 0) -> bool:
-        """Whether it may look on, and write `size` more bytes. Tombstones that are larger than a
-        slice may be are a slice of their own. If they are larger than a batch may be
-        (`max.message.bytes`), their write is refused as that of any request would be."""
-        return self._room > 0 and (self._bytes == 0 or self._bytes + size <= self._bytes_max)
+    def may_look(self) -> bool:
+        """Whether it may look at something more."""
+        return self._room > 0
 
-    def look(self, cost: int = 1) -> None:
-        """Another offset, or something that takes as long, is looked at."""
+    def may_write(self, size: int) -> bool:
+        """Whether it may look at something more and write `size` more bytes. Tombstones that are
+        larger than a slice may be are a slice of their own. If they are larger than a batch may be
+        (`max.message.bytes`), their write is refused as that of any request would be."""
+        return self.may_look() and (self._bytes == 0 or self._bytes + size <= self._bytes_max)
+
+    def look(self, cost: float = 1) -> None:
+        """Another offset, or something that takes as long as `cost` of them, is looked at."""
         self._room -= cost
 
     def bury(self, tombstones: Sequence[Record], size: int) -> None:
@@ -101,5 +105,8 @@ class SlicedWork:
 
     def next_slice(self, now: Instant) -> Outcome:
         self._slice.begin(now)
-        self.done = next(self._steps, self) is self
+        try:
+            next(self._steps)
+        except StopIteration:
+            self.done = True
         return self._slice.outcome

@@ -8,7 +8,7 @@ pending.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from groupd.protocol.messages import TopicId
@@ -46,7 +46,7 @@ _DENSE = 4
 """Sorting costs about as much as looking up this many times as many partitions."""
 
 
-def ascending(partitions: Mapping[int, StoredOffset]) -> Iterator[int]:
+def ascending(partitions: Collection[int]) -> Iterator[int]:
     """The partitions in ascending order, without sorting many in one go. Partitions that are
     removed meanwhile may be left out; those that are added may appear."""
     last = max(partitions, default=-1)
@@ -75,11 +75,6 @@ class OffsetStore:
 
     def get(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
         return self.topics(group_id).get(topic, _NO_PARTITIONS).get(partition)
-
-    def known_of(self, group_id: str, topics: Set[str]) -> Set[str]:
-        """Those of the topics on which anything is committed or pending."""
-        found = topics & self.topics(group_id).keys()
-        return found.union(topic for topic, _ in self.pending(group_id) if topic in topics)
 
     def pending(self, group_id: str) -> Mapping[TopicPartition, Set[int]]:
         """Producers with a pending offset, by partition."""

@@ -38,8 +38,11 @@ class TicketKey(Struct, frozen=True):
 
 
 class TicketValue(Struct, frozen=True):
+    """`claimed`: the jury has been asked, or is about to be, what the ticket has won."""
+
     client_id: str
     number: int
+    claimed: bool = False
 
 
 class Ticket(Struct, frozen=True):
@@ -49,6 +52,7 @@ class Ticket(Struct, frozen=True):
     client_id: str
     client_host: str
     number: int
+    claimed: bool = False
 
 
 class Raffle:
@@ -97,7 +101,9 @@ def replay_ticket(state: ShardState, key: TicketKey, value: TicketValue | None) 
     if value is None:
         members.pop(key.member_id, None)
     else:
-        members[key.member_id] = Ticket(key.member_id, value.client_id, "/127.0.0.1", value.number)
+        members[key.member_id] = Ticket(
+            key.member_id, value.client_id, "/127.0.0.1", value.number, value.claimed
+        )
 
 
 def raffle_of(state: ShardState, group_id: str) -> Raffle:

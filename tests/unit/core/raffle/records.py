@@ -18,12 +18,13 @@ def write_raffle(writer: Writer, value: RaffleValue) -> None:
 
 
 def read_ticket(reader: Reader) -> TicketValue:
-    return TicketValue(reader.string(), reader.int32())
+    return TicketValue(reader.string(), reader.int32(), reader.boolean())
 
 
 def write_ticket(writer: Writer, value: TicketValue) -> None:
     writer.string(value.client_id)
     writer.int32(value.number)
+    writer.boolean(value.claimed)
 
 
 RECORDS = (

@@ -23,6 +23,7 @@ from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
+    NO_TOKEN,
     Event,
     EventKind,
     Instant,
@@ -142,19 +143,24 @@ def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Ins
 
 
 def claim(state: ShardState, context: RequestContext, request: ClaimPrize, now: Instant) -> Outcome:
-    """Counts the claim, and asks the jury once that is durable."""
-    epoch = raffle_of(state, request.group_id).epoch + 1
+    """Writes that the jury is asked, and asks it once that is durable."""
+    ticket = raffle_of(state, request.group_id).members[request.member_id]
+    claimed = TicketValue(ticket.client_id, ticket.number, claimed=True)
     return Outcome(
-        records=[Record(RaffleKey(request.group_id), RaffleValue(epoch))],
+        records=[Record(TicketKey(request.group_id, request.member_id), claimed)],
         calls=[OutsideCall(JURY, request.group_id, request.member_id, token=context.token)],
     )
 
 
 def judged(state: ShardState, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
+    """Nobody waits for the answer to a question that was asked again."""
+    asked = call.token is not NO_TOKEN
     if isinstance(answer, Exception):
-        return Outcome(replies=[(call.token, None)], gate=call.group_id)
+        replies = [(call.token, None)] if asked else []
+        return Outcome(replies=replies, gate=call.group_id)
     return Outcome(
-        records=[Record(TicketKey(call.group_id, call.request))], replies=[(call.token, answer)]
+        records=[Record(TicketKey(call.group_id, call.request))],
+        replies=[(call.token, answer)] if asked else [],
     )
 
 
@@ -209,18 +215,22 @@ def shuffled(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
 
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
+    """Sets the deadlines, and asks the jury again what nobody has heard its answer to."""
+    calls = []
     for group in state.groups.values():
         if isinstance(group, Raffle):
             arm_draw(state, group.group_id, now)
             for ticket in group.members.values():
                 reserve(state, group.group_id, ticket.number, now)
-    return Outcome()
+                if ticket.claimed:
+                    calls.append(OutsideCall(JURY, group.group_id, ticket.member_id))
+    return Outcome(calls=calls)
 
 
-def on_metadata(state: ShardState, delta: MetadataDelta) -> None:
+def on_metadata(state: ShardState, delta: MetadataDelta, now: Instant) -> Outcome:
     """A topic that is created opens a raffle of its name."""
-    for name in delta.created:
-        raffle_of(state, name)
+    opened = [name for name in sorted(delta.created) if name not in state.groups]
+    return Outcome(records=[Record(RaffleKey(name), RaffleValue(0)) for name in opened])
 
 
 def unload(state: ShardState) -> Outcome:
@@ -271,8 +281,9 @@ def session(state: ShardState, group: Raffle, member_id: str) -> tuple[DeadlineK
 
 
 def bought(before: Any, key: TicketKey, value: TicketValue | None) -> Iterator[LoggedEvent]:
-    joined = LoggedEventKind.MEMBER_LEFT if value is None else LoggedEventKind.MEMBER_JOINED
-    yield joined, key.member_id, -1, {}
+    if value is None or not value.claimed:
+        joined = LoggedEventKind.MEMBER_LEFT if value is None else LoggedEventKind.MEMBER_JOINED
+        yield joined, key.member_id, -1, {}
 
 
 def problems(group: Raffle) -> Iterator[str]:
