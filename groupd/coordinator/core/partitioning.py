@@ -7,7 +7,7 @@ modulo the number of partitions. Clients never compute it, but tools and other b
 from __future__ import annotations
 
 import struct
-from collections import deque
+from functools import lru_cache
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COMPACTED_TOPIC = "__consumer_offsets_compacted"
@@ -41,32 +41,19 @@ def _utf16_units(text: str) -> bytes | tuple[int, ...]:
     return struct.unpack(f"<{len(encoded) // 2}H", encoded)
 
 
-class _Hashes(dict[str, int]):
-    """The hashes, without their signs, of the keys that were asked about last. Long keys are not
-    kept: nobody accounts for their memory."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._oldest_first: deque[str] = deque()
-
-    def __missing__(self, key: str) -> int:
-        value = string_hash(key)
-        value = 0 if value == _INT_MIN else abs(value)
-        if len(key) <= KEPT_LENGTH:
-            self[key] = value
-            self._oldest_first.append(key)
-            while len(self) > KEPT_KEYS:
-                self.pop(self._oldest_first.popleft(), None)
-        return value
+def _positive_hash(key: str) -> int:
+    value = string_hash(key)
+    return 0 if value == _INT_MIN else abs(value)
 
 
-_HASHES = _Hashes()
-"""Hit by nearly every request, so the call below must stay cheap."""
+_kept_hash = lru_cache(maxsize=KEPT_KEYS)(_positive_hash)
 
 
 def partition_for(group_id: str, partitions: int) -> int:
-    """The partition (shard) of a group id among `partitions`."""
-    return _HASHES[group_id] % partitions
+    """The partition (shard) of a group id among `partitions`. The hash of a long id is not kept:
+    nobody accounts for the memory of its text."""
+    hashed = _kept_hash if len(group_id) <= KEPT_LENGTH else _positive_hash
+    return hashed(group_id) % partitions
 
 
 def hash_work(key: str) -> int:

@@ -47,31 +47,15 @@ def test_partitions_take_part() -> None:
     assert [partition_for("a", partitions) for partitions in (1, 10, 50)] == [0, 7, 47]
 
 
-@pytest.fixture
-def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys that are hashed, while at most three hashes are kept."""
-    keys: list[str] = []
+def test_hashes_of_long_keys_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
 
     def noted(key: str) -> int:
-        keys.append(key)
+        hashed.append(key)
         return string_hash(key)
 
     monkeypatch.setattr(partitioning, "string_hash", noted)
-    monkeypatch.setattr(partitioning, "KEPT_KEYS", 3)
-    monkeypatch.setattr(partitioning, "_HASHES", partitioning._Hashes())
-    return keys
-
-
-def test_a_hash_is_kept_until_there_are_too_many(hashed: list[str]) -> None:
-    for key in "abcabcda":
-        assert partition_for(key, 50) == abs(string_hash(key)) % 50
-    assert hashed == ["a", "b", "c", "d", "a"]
-    assert len(partitioning._HASHES) == 3
-
-
-def test_long_keys_are_not_kept(hashed: list[str]) -> None:
-    longest, too_long = "x" * KEPT_LENGTH, "x" * (KEPT_LENGTH + 1)
+    longest, too_long = "y" * KEPT_LENGTH, "y" * (KEPT_LENGTH + 1)
     for key in (longest, too_long) * 2:
         assert partition_for(key, 50) == abs(string_hash(key)) % 50
     assert hashed == [longest, too_long, too_long]
-    assert list(partitioning._HASHES) == [longest]

@@ -44,7 +44,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return string_hash(key)
 
     monkeypatch.setattr(partitioning, "string_hash", noted)
-    monkeypatch.setattr(partitioning, "_HASHES", partitioning._Hashes())
+    partitioning._kept_hash.cache_clear()
     return lengths
 
 
