@@ -144,6 +144,18 @@ def test_without_a_linger_the_target_is_due_at_once() -> None:
     assert shard.state.deadlines.items() == [(("consumer-session", GROUP, "m1"), 46_000)]
 
 
+@pytest.mark.parametrize("linger_ms", [0, LINGER_MS])
+def test_only_with_a_linger_an_expression_is_resolved_while_the_target_waits(
+    linger_ms: int,
+) -> None:
+    shard = WaitingShard(consumer_target_linger_ms=linger_ms)
+    outcome = shard.handle(0, "m1", names=["foo"], subscribed_topic_regex="b.*")
+    assert len(outcome.tasks) == (1 if linger_ms else 0)
+    shard.apply(outcome)
+    assert len(shard.tasks) == 1
+    assert len(shard.outcome.replies) == (0 if linger_ms else 1)
+
+
 def test_without_a_linger_a_second_change_does_not_put_the_target_off() -> None:
     shard = WaitingShard(consumer_target_linger_ms=0)
     shard.handle(0, "m1")

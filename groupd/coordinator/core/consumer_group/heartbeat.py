@@ -105,7 +105,7 @@ def _regular(
     plan = plan_target(state, group, step, now, at_once=joined.conversion is not None)
     if plan.way is Way.SHARED:
         step.note(state, group, now, outcome)
-        shared_target.wait(state, context, group, request, step, now)
+        shared_target.wait(state, context, group, request, step, now, outcome)
         return outcome
 
     # 2. and 3. The target assignment, and the member's way towards it.

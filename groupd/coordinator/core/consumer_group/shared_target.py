@@ -64,9 +64,12 @@ def wait(
     request: ConsumerGroupHeartbeatRequest,
     step: MemberUpdate,
     now: Instant,
+    outcome: Outcome,
 ) -> None:
     """Let the heartbeat wait for the target that it has found due. Writes soft state, by group id:
-    a new group has no object in the state yet."""
+    a new group has no object in the state yet. `outcome`: that of step 1. An expression that it
+    wants resolved is resolved while the target waits; without a linger the target does not wait for
+    that, as in Kafka (docs/compat.md)."""
     # The group's own id and not the request's: the deadline keeps it in memory.
     group_id, member_id, now_ms = group.group_id, step.updated.member_id, now.monotonic_ms
     of_all = soft_of(state).waiting_heartbeats
@@ -92,6 +95,9 @@ def wait(
         known.earlier.append(known.context.token)
         known.context, known.request = context, request
         known.subscription_changed |= step.subscription_changed
+    if not state.config.consumer_target_linger_ms:
+        heartbeats.tasks += outcome.tasks
+        outcome.tasks = []
     timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group_id))
     state.deadlines.set((SESSION, group_id, member_id), now_ms + timeout_ms)
 
@@ -106,6 +112,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
         return Outcome()
     outcome = Outcome(gate=group_id)
     if kind == TARGET:
+        outcome.tasks, heartbeats.tasks = heartbeats.tasks, []
         installed = _compute(state, heartbeats, group_id, now, outcome)
         _answer_some(state, heartbeats, now, outcome, installed)
     elif kind == PATIENCE:

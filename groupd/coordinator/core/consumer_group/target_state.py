@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS, STALE_MS
-from groupd.coordinator.core.types import Instant, Outcome, RequestContext, RequestToken
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext, RequestToken, Task
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 
 
@@ -57,7 +57,7 @@ class WaitingHeartbeats(Struct):
     """The waiting heartbeats of one group.
 
     `waiting`: those whose target is not there yet; `ready`: those to be answered; `by_member`:
-    both, by member id. Of the target that they wait for: `since_ms`: when it became due; `end_ms`:
+    both, by member id. `tasks`: work of their steps 1 that begins once the target is computed. Of the target that they wait for: `since_ms`: when it became due; `end_ms`:
     until when further changes of the group may put its computation off; `changes`: how many there
     were. Times are monotonic.
     """
@@ -68,3 +68,4 @@ class WaitingHeartbeats(Struct):
     waiting: deque[WaitingHeartbeat] = field(default_factory=deque)
     ready: deque[WaitingHeartbeat] = field(default_factory=deque)
     by_member: dict[str, WaitingHeartbeat] = field(default_factory=dict)
+    tasks: list[Task] = field(default_factory=list)
