@@ -57,9 +57,10 @@ class WaitingHeartbeats(Struct):
     """The waiting heartbeats of one group.
 
     `waiting`: those whose target is not there yet; `ready`: those to be answered; `by_member`:
-    both, by member id. `tasks`: work of their steps 1 that begins once the target is computed. Of the target that they wait for: `since_ms`: when it became due; `end_ms`:
-    until when further changes of the group may put its computation off; `changes`: how many there
-    were. Times are monotonic.
+    both, by member id. `tasks`: work of their steps 1 that begins once the target is computed. Of
+    the target that they wait for: `since_ms`: when it became due; `end_ms`: until when further
+    changes of the group may put its computation off; `changes`: how many there were. Times are
+    monotonic.
     """
 
     since_ms: int = 0
