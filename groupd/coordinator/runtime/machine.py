@@ -73,6 +73,39 @@ class Machine(Protocol):
         ...
 
 
+class QuietMachine:
+    """What a `Machine` is that has no deadlines, tasks or calls, parks no requests, and needs not
+    hear when its records are durable. A machine with some of these replaces the methods that they
+    need."""
+
+    def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
+        return Outcome()
+
+    def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
+        return Outcome()
+
+    def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
+        return Outcome()
+
+    def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
+        return Outcome()
+
+    def unload(self) -> Outcome:
+        return Outcome()
+
+    def discard(self) -> None:
+        pass
+
+    def next_deadline(self) -> int | None:
+        return None
+
+    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
+        return []
+
+    def retry(self, key: DeadlineKey, at_ms: int) -> None:
+        pass
+
+
 M = TypeVar("M", bound=Machine)
 
 

@@ -7,18 +7,16 @@ is made in the callback of the append: until then the id is pending (`table`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
-from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.types import (
     AppendError,
     Completion,
     Instant,
     Outcome,
-    OutsideCall,
     RequestContext,
-    Task,
 )
+from groupd.coordinator.runtime.machine import QuietMachine
 from groupd.coordinator.transactions.metadata import Change, TransactionMetadata
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.records.schema import Record
@@ -29,7 +27,7 @@ TransactionRecord = tuple[str, TransactionMetadata | None]
 """A transactional id and its metadata; None: the id is forgotten. See `log_records`."""
 
 
-class TransactionMachine:
+class TransactionMachine(QuietMachine):
     """A `runtime.machine.Machine`. It has no deadlines, no tasks, and parks nothing: the
     coordinator of the node has one alarm for the ids of all shards."""
 
@@ -66,30 +64,6 @@ class TransactionMachine:
         """Live: the records have their places in the log. (A load replays into the table.)"""
         for (transactional_id, _), offset in zip(records, offsets, strict=False):
             self.table.entries[transactional_id].offset = offset
-
-    def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
-        return Outcome()
-
-    def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
-        return Outcome()
-
-    def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
-        return Outcome()
-
-    def unload(self) -> Outcome:
-        return Outcome()
-
-    def discard(self) -> None:
-        pass
-
-    def next_deadline(self) -> int | None:
-        return None
-
-    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
-        return []
-
-    def retry(self, key: DeadlineKey, at_ms: int) -> None:
-        pass
 
 
 def _records(transactional_id: str, metadata: TransactionMetadata | None) -> list[Record]:

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.core.types import (
-    AppendError,
-    Completion,
-    Instant,
-    Outcome,
-    OutsideCall,
-    RequestContext,
-    Task,
-)
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.runtime.coordinator_types import CoordinatorTopic, CoordinatorType, KeyType
 from groupd.coordinator.runtime.journal import EncodedWrite, measured
 from groupd.coordinator.runtime.log_shard import LogShard
-from groupd.coordinator.runtime.machine import LoadedMachine
+from groupd.coordinator.runtime.machine import LoadedMachine, QuietMachine
 from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.shard_state import RuntimeParts
 from groupd.coordinator.runtime.waiting import Callback
@@ -52,7 +43,7 @@ RAFFLES = CoordinatorType(
 )
 
 
-class RaffleMachine:
+class RaffleMachine(QuietMachine):
     """`sold`: the tickets of each raffle. A record is a raffle and its tickets so far."""
 
     def __init__(self) -> None:
@@ -67,33 +58,6 @@ class RaffleMachine:
         self, records: Iterable[Any], offsets: Iterable[int], producer: tuple[int, int] | None
     ) -> None:
         self.sold.update(records)
-
-    def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
-        return Outcome()
-
-    def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
-        return Outcome()
-
-    def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
-        return Outcome()
-
-    def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
-        return Outcome()
-
-    def unload(self) -> Outcome:
-        return Outcome()
-
-    def discard(self) -> None:
-        pass
-
-    def next_deadline(self) -> int | None:
-        return None
-
-    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
-        return []
-
-    def retry(self, key: DeadlineKey, at_ms: int) -> None:
-        pass
 
 
 class RaffleShard(LogShard[RaffleMachine]):
