@@ -24,13 +24,13 @@ from groupd.coordinator.runtime.shard_state import CoordinatorState
 log = structlog.get_logger("groupd.lag")
 
 ASKED_AT_ONCE = 100
-"""For so many groups somebody may be asked at a time."""
+"""At most this many groups are asked about at a time."""
 
 
 class GroupPositions:
-    """Asks once in each round for the positions that lie elsewhere, for a part of `interval_ms`,
-    the time between two rounds. Who was not asked in time, or whose answer has not come, is where
-    the last answer said; before there was one, nowhere."""
+    """Asks once in each round for the positions that lie elsewhere. It waits for answers for a part
+    of `interval_ms`, the time between two rounds. A group without an answer in this round keeps the
+    positions of its last answer. Before its first answer it has none."""
 
     def __init__(self, broker: Broker, clock: Clock, work: LongWork, interval_ms: int) -> None:
         self._broker = broker

@@ -19,7 +19,7 @@ from groupd.storage.log import LogCorrupt, LogError
 BACKOFF_MS = 500
 BACKOFF_MAX_MS = 10_000
 QUICK_LOADS = 3
-"""So many loads may begin within `BACKOFF_MS`; the next one waits for so long."""
+"""At most this many loads begin within `BACKOFF_MS`. The next one waits for `BACKOFF_MS`."""
 
 
 @cache

@@ -36,8 +36,8 @@ __all__ = ["ShardRuntime", "CoordinatorState"]
 log = structlog.get_logger("groupd.shard")
 
 DELETED_TOPICS_MAX = 1000
-"""So many deleted topics, the last ones, are kept for shards that are loaded: they forget the
-offsets of these. What is left of others goes by the retention time."""
+"""A shard remembers at most this many deleted topics, the newest ones. After a load it forgets
+their offsets. Offsets of topics that were deleted earlier go by the retention time."""
 
 
 class ShardRuntime(LogShard[GroupCoordinatorShard]):

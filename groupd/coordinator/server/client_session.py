@@ -82,7 +82,7 @@ class ClientSession:
             try:
                 callback()
             except Exception:
-                # The connection has others to tell.
+                # The other callbacks must be called, too.
                 log.exception("the end of a connection cannot be told")
 
     def owed_ms(self, metering: Metering, header: RequestHeader) -> int:

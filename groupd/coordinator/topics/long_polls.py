@@ -74,7 +74,7 @@ class Attempt(Protocol):
 
     @property
     def watched(self) -> Sequence[Watched]:
-        """What is worth waiting for. With nothing to wait for, a poll ends."""
+        """What may bring more: logs, mostly. If there is none of it, the poll ends."""
         ...
 
 

@@ -54,7 +54,7 @@ class PartitionState(ABC):
         try:
             self.dropped()
         except Exception:
-            # Whoever drops the partition has others to tell.
+            # The caller has to tell the other features, too.
             log.exception("the state of a partition cannot be given up", log=self.partition.name)
 
     def _running(self) -> Deadlines | None:

@@ -22,10 +22,10 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 
 NEW_SESSION_EPOCH = 0
-"""Of a request that opens a session."""
+"""The epoch in a request that opens a session."""
 
 NO_SESSION_EPOCH = -1
-"""Of a request that is in no session, or the last one of its session."""
+"""The epoch in a request without a session, or in the last request of a session."""
 
 _INT_MAX = 2**31 - 1
 

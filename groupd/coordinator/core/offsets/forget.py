@@ -22,7 +22,7 @@ _PENDING_COST = 0.05
 see of which topic a pending offset is."""
 
 NAMES_AT_ONCE = 1000
-"""So many names, or pending offsets of a group, are compared in one go."""
+"""At most this many names, or pending offsets of a group, are compared between two stops."""
 
 
 def forget_topics(

@@ -25,7 +25,7 @@ SLICE_BYTES = 64 * 1024
 """Most bytes of the records of a slice."""
 
 GROUPS_AT_ONCE = 500
-"""So many groups are looked at, or sorted, in one go."""
+"""At most this many groups are sorted between two stops."""
 
 _RECORD_BYTES = 64
 """More than a tombstone takes in a batch beside the texts of its key."""
