@@ -33,6 +33,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from tests.clients.drivers.driver import set_at_sigterm
+
 CALL_S = 10.0
 """How long one call may take, before it is asked again."""
 STUCK_TICKS, TICK_S = 40, 0.5
@@ -255,9 +257,9 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    options = parse()
     stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    set_at_sigterm(stopping)
+    options = parse()
 
     def wait_for_the_end() -> None:
         sys.stdin.read()

@@ -238,6 +238,21 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
     return Options(**found), members, first
 
 
+def set_at_sigterm(stopping: threading.Event) -> None:
+    """Sets `stopping` at SIGTERM. Call it before other threads start.
+
+    A thread waits for the signal. A handler would run in the main thread, which may be inside
+    `stopping.wait()` and hold the lock that `stopping.set()` needs: then the process hangs.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def wait_for_the_signal() -> None:
+        signal.sigwait({signal.SIGTERM})
+        stopping.set()
+
+    threading.Thread(target=wait_for_the_signal, daemon=True).start()
+
+
 def main(factory: MemberFactory, *, quiet_s: float = 0.0) -> None:
     """Run until all members have left. SIGUSR1 writes every thread's stack to stderr.
 
@@ -245,13 +260,13 @@ def main(factory: MemberFactory, *, quiet_s: float = 0.0) -> None:
     partitions for that long.
     """
     faulthandler.register(signal.SIGUSR1, all_threads=True)
+    everything_stops = threading.Event()
+    set_at_sigterm(everything_stops)
     options, members, first = parse()
     loops = {
         number: Loop(factory, replace(options, member=number))
         for number in range(first, first + members)
     }
-    everything_stops = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: everything_stops.set())
     threading.Thread(target=_commands, args=(loops, everything_stops), daemon=True).start()
     for number in loops:
         before = range(first, number)
@@ -263,6 +278,8 @@ def main(factory: MemberFactory, *, quiet_s: float = 0.0) -> None:
     while not everything_stops.wait(0.05) and any(loop.is_alive() for loop in loops.values()):
         if quiet_s:
             _replace_stuck(loops)
+    # A client that does not close in time says on stderr where it hangs.
+    faulthandler.dump_traceback_later(STUCK_S)
     for loop in loops.values():
         loop.stopping.set()
     for loop in loops.values():
