@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 import msgspec
@@ -239,15 +240,16 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
 
 
 def set_at_sigterm(stopping: threading.Event) -> None:
-    """Sets `stopping` at SIGTERM. Call it before other threads start.
+    """Sets `stopping` at SIGTERM, in a thread.
 
-    A thread waits for the signal. A handler would run in the main thread, which may be inside
-    `stopping.wait()` and hold the lock that `stopping.set()` needs: then the process hangs.
+    The handler runs in the main thread, which may be inside of `stopping.wait()` and hold the lock
+    that `stopping.set()` needs: then the process would hang. SimpleQueue.put may be called there.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signals: SimpleQueue[int] = SimpleQueue()
+    signal.signal(signal.SIGTERM, lambda number, _: signals.put(number))
 
     def wait_for_the_signal() -> None:
-        signal.sigwait({signal.SIGTERM})
+        signals.get()
         stopping.set()
 
     threading.Thread(target=wait_for_the_signal, daemon=True).start()
