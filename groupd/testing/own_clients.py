@@ -67,7 +67,7 @@ class OwnClients:
         if library == AIOKAFKA:
             return self._of_loop("AIOKafkaConsumer", *topics, **settings)
         made = import_module(MODULES[library]).Consumer(settings)
-        self._closing.append(lambda: _close(made))
+        self._closing.append(lambda: leave_and_close(made))
         if topics:
             made.subscribe(list(topics))
         return made
@@ -117,7 +117,7 @@ class OwnClients:
         self._loops = [(loop, client) for loop, client in self._loops if loop is not here]
 
 
-def _close(consumer: Any) -> None:
+def leave_and_close(consumer: Any) -> None:
     """Make a consumer of confluent-kafka leave its group, and close it then. If an assignment comes
     while it closes, librdkafka 2.16.1 may wait for ever and keep Python's lock, and the whole
     process stands still (docs/clients.md). Partitions are paused first, because a record

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.clients.group import Move, Told
+import json
+from pathlib import Path
+
+from tests.clients.group import BY_NAME, Group, MemberView, Move, Told
 from tests.clients.timeline import Timeline
 
 P = ("t", 0)
@@ -21,6 +24,16 @@ def test_a_partition_given_away_before_it_was_taken_back_is_a_fault() -> None:
     assert Timeline(good).double_owners() == []
     bad = [move(1, 0, "assigned"), move(3, 0, "revoked"), move(2, 1, "assigned")]
     assert len(Timeline(bad).double_owners()) == 2
+
+
+def test_partitions_given_to_a_client_inside_of_close_do_not_count(tmp_path: Path) -> None:
+    group = Group(BY_NAME["confluent-classic-range"], "nowhere:1", "g", tmp_path)
+    group.members[0] = MemberView()
+    for at, event in enumerate(["closing", "assigned", "closed", "assigned", "closing", "revoked"]):
+        line = {"event": event, "member": 0, "at": float(at), "partitions": [P]}
+        group._on_line(json.dumps(line))
+    assert group.moves == [move(3, 0, "assigned"), move(5, 0, "revoked")]
+    assert Timeline.of(group).double_owners() == []
 
 
 def test_records_of_a_partition_that_moved_away_are_a_fault() -> None:

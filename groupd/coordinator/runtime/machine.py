@@ -74,9 +74,8 @@ class Machine(Protocol):
 
 
 class QuietMachine:
-    """What a `Machine` is that has no deadlines, tasks or calls, parks no requests, and needs not
-    hear when its records are durable. A machine with some of these replaces the methods that they
-    need."""
+    """A `Machine` without deadlines, tasks, calls or parked requests, which does nothing when its
+    records are durable. A machine with some of these replaces the methods that they need."""
 
     def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
         return Outcome()

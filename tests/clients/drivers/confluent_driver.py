@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from groupd.testing.own_clients import leave_and_close
 from tests.clients.drivers.driver import Emitter, Options, Partition, Place, main
 
 
@@ -39,6 +40,7 @@ class ConfluentMember:
         if options.instance_id:
             config["group.instance.id"] = options.instance_id
         self._consumer = Consumer(config)
+        self._static = options.instance_id is not None
         self._emitter = emitter
         self._revoke_block_s = options.revoke_block_ms / 1000
         self.subscribe([options.pattern] if options.pattern else list(options.topics))
@@ -75,7 +77,10 @@ class ConfluentMember:
         return [(at.topic, at.partition) for at in self._consumer.assignment()]
 
     def close(self) -> None:
-        self._consumer.close()
+        if self._static:  # to unsubscribe would end a static member
+            self._consumer.close()
+        else:
+            leave_and_close(self._consumer)
 
 
 if __name__ == "__main__":
