@@ -12,7 +12,7 @@ import structlog
 from hypothesis import settings
 
 from groupd.testing import pytest_plugin
-from tests.support import hangs, spreading
+from tests.support import hangs, kafka_python, spreading
 from tests.support.postgres import PostgresServer, running_postgres
 
 pytest_plugins = ["pytester"]
@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.has_plugin("groupd"):
         config.pluginmanager.register(pytest_plugin, "groupd")
     config.pluginmanager.register(hangs, "hangs")
+    config.pluginmanager.register(kafka_python, "kafka_python")
     if config.pluginmanager.has_plugin("xdist"):
         config.pluginmanager.register(spreading, "spreading")
 
