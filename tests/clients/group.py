@@ -213,6 +213,7 @@ class Group:
                 self.errors.append(event["error"])
             case "stuck":
                 self.stuck.append(event["member"])
+                member.closing = False  # its successor goes on under the same number
             case "assigned" | "revoked" | "lost" as kind:
                 places = tuple((topic, part) for topic, part in event["partitions"])
                 if kind == "assigned" and member.closing:

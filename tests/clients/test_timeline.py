@@ -36,6 +36,15 @@ def test_partitions_given_to_a_client_inside_of_close_do_not_count(tmp_path: Pat
     assert Timeline.of(group).double_owners() == []
 
 
+def test_a_member_that_hung_while_it_closed_is_given_partitions_again(tmp_path: Path) -> None:
+    group = Group(BY_NAME["kafka_python-classic-range"], "nowhere:1", "g", tmp_path)
+    group.members[0] = MemberView()
+    for at, event in enumerate(["closing", "stuck", "assigned"]):
+        line = {"event": event, "member": 0, "at": float(at), "partitions": [P]}
+        group._on_line(json.dumps(line))
+    assert group.moves == [move(2, 0, "assigned")]
+
+
 def test_records_of_a_partition_that_moved_away_are_a_fault() -> None:
     moves = [move(1, 0, "assigned"), move(3, 0, "revoked"), move(4, 1, "assigned")]
     assert Timeline(moves, [told(2, 0, 5), told(5, 1, 6)]).strangers() == []

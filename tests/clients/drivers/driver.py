@@ -4,10 +4,9 @@ The same command line and events as the Java driver, so that one test suite driv
 `assignment` (all that a member owns now), `assigned`, `revoked`, `lost`, `records`, `committed`,
 `commit-failed`, `error`, `closed`, from Python clients `closing`, and from delicate ones `stuck`.
 `at` is the system's monotonic clock in seconds, so that events of several processes can be put in
-order. On stdin:
-`close N` lets member N leave, `restart N [PROTOCOL ASSIGNOR]` lets it leave and come again, perhaps
-as another kind of member, `subscribe N a,b` gives it other topics, `stop` (or end of file, or
-SIGTERM) lets all of them leave and ends the process with exit code 0.
+order. On stdin: `close N` lets member N leave, `restart N [PROTOCOL ASSIGNOR]` lets it leave and
+come again, perhaps as another kind of member, `subscribe N a,b` gives it other topics, `stop` (or
+end of file, or SIGTERM) lets all of them leave and ends the process with exit code 0.
 """
 
 from __future__ import annotations
@@ -188,7 +187,8 @@ class Loop(threading.Thread):
                 self._emitter.emit("records", records=records)
             if self._options.commit == "each":
                 self._commit(member, records, set(now_owned))
-        self._emitter.emit("closing")
+        if not self.abandoned.is_set():
+            self._emitter.emit("closing")
         try:
             member.close()
         except Exception as error:  # noqa: BLE001 - as above
