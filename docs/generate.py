@@ -1,5 +1,6 @@
 """Writes what the code says anyway: `docs/config.md`, the APIs in `docs/serve.md`, the trace in
-`docs/rebalance-trace.md`, the client settings in `docs/testing.md`, and `docs/openapi.json`.
+`docs/rebalance-trace.md`, the client settings in `docs/testing.md`, the picture of the packages in
+`docs/architecture.md`, and `docs/openapi.json`.
 
 Usage: python docs/generate.py [--check]. With --check nothing is written and the exit code is 1
 when a file is not current. The unit tests do the same.
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
+from docs.packages import picture  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
 from groupd.coordinator.cli.show_config import shown, span  # noqa: E402
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig  # noqa: E402
@@ -41,10 +43,12 @@ CONFIG_SOURCES = [
         "transaction_settings.py",
     )
 ]
+ARCHITECTURE_PAGE = ROOT / "docs" / "architecture.md"
 TESTING_PAGE = ROOT / "docs" / "testing.md"
 SERVE_PAGE = ROOT / "docs" / "serve.md"
 TRACE_PAGE = ROOT / "docs" / "rebalance-trace.md"
 TRACE = re.compile(r"(<!-- trace -->\n```\n).*?(```\n<!-- /trace -->)", re.DOTALL)
+PACKAGES = re.compile(r"(<!-- packages -->\n```\n).*?(```\n<!-- /packages -->)", re.DOTALL)
 CLIENTS = re.compile(r"(<!-- clients -->\n).*?(<!-- /clients -->)", re.DOTALL)
 API_TABLE = re.compile(r"(<!-- apis -->\n).*?(<!-- /apis -->)", re.DOTALL)
 
@@ -197,6 +201,7 @@ def pages() -> Mapping[Path, str]:
         ROOT / "docs" / "config.md": config_page(),
         SERVE_PAGE: _with(SERVE_PAGE, API_TABLE, api_table()),
         TRACE_PAGE: _with(TRACE_PAGE, TRACE, trace()),
+        ARCHITECTURE_PAGE: _with(ARCHITECTURE_PAGE, PACKAGES, picture()),
         TESTING_PAGE: _with(TESTING_PAGE, CLIENTS, client_table()),
         ROOT / "docs" / "openapi.json": json.dumps(document(), indent=2) + "\n",
     }

@@ -1,5 +1,4 @@
-"""Values as people write them: in log lines and on the command line no one should have to read
-Python."""
+"""Values as people write them, not as Python does: for log lines and the command line."""
 
 from __future__ import annotations
 

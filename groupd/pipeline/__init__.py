@@ -1,1 +1,1 @@
-
+"""The log as tables, on Spark."""

@@ -1,1 +1,1 @@
-
+"""The Kafka protocol without input and output: messages, records, and their bytes."""

@@ -1,1 +1,1 @@
-
+"""Logs of bytes in SQLite, in PostgreSQL or in memory."""

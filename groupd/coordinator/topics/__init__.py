@@ -1,1 +1,1 @@
-
+"""The data plane: topics and their configs, partitions, Produce, Fetch."""

@@ -152,11 +152,19 @@ def anchors(page: Path) -> set[str]:
     return {*named, *(slug.replace(" ", "-") for slug in slugs)}
 
 
-def test_paths_in_the_architecture_page_exist() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    named = set(re.findall(r"`((?:coordinator|storage|protocol|pipeline|tests)/[\w./]+)`", text))
+@pytest.mark.parametrize("page", ["architecture.md", "terms.md"])
+def test_paths_in_pages_about_the_code_exist(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    named = set(re.findall(r"`([\w.]+/[\w./]*)`", text))
     assert len(named) > 20
-    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+    homes = [ROOT, ROOT / "groupd", ROOT / "groupd" / "coordinator"]
+    assert [
+        name for name in sorted(named) if not any((home / name).exists() for home in homes)
+    ] == []
+
+
+def test_the_architecture_page_is_short() -> None:
+    assert len((ROOT / "docs" / "architecture.md").read_text().split()) <= 2500
 
 
 def test_decisions_are_numbered_without_gaps_and_have_all_sections() -> None:
@@ -173,21 +181,6 @@ def lines(path: Path) -> int:
     return len(path.read_text().splitlines())
 
 
-def classes(path: Path) -> list[str]:
-    """The classes that a file defines at its top, private ones left out."""
-    body = ast.parse(path.read_text()).body
-    return [n.name for n in body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")]
-
-
-def test_no_two_classes_have_one_name() -> None:
-    homes: dict[str, list[str]] = {}
-    for path in sources():
-        for name in classes(path):
-            homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
-    assert len(homes) > 500
-    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
-
-
 def test_names_in_the_architecture_page_exist() -> None:
     """Words in backticks that look like a class or a function of ours."""
     text = (ROOT / "docs" / "architecture.md").read_text()
@@ -197,7 +190,7 @@ def test_names_in_the_architecture_page_exist() -> None:
         for part in words.split(".")
         if re.fullmatch(r"[A-Z][a-z]+[A-Z]\w+|[a-z]+_[a-z_]+|_[a-z_]+", part)
     }
-    assert len(named) > 40
+    assert len(named) > 25
     source = "\n".join(path.read_text() for path in sources())
     known = source + "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
     assert sorted(name for name in named if not re.search(rf"\b{name}\b", known)) == []

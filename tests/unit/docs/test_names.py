@@ -1,0 +1,60 @@
+"""A type has one name, and a name means one type: classes and type aliases are unique in the
+product (docs/terms.md)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+CAMEL_CASE = re.compile(r"_?[A-Z]\w*[a-z]\w*")
+
+STILL_TO_BE_RENAMED = """
+    Action Address Answer Ask Assignment Batches Bootstrap Bounds Call Change Changes Check
+    Checksum _Client Cluster Commit Credentials Entity Entry Error Event Exchange Facts Failure
+    _Field Found Group Groups Handler Headers _Held Holding Identity Ids Incident Listener Login
+    Mechanism Migration Note Offsets Operations Overrides Partition Partitions Pattern _Piece
+    Place Places Progress _Reader Replay _Replay Request Role Route Row Rows Run
+    SecurityProtocol Shown _Snapshot Step Steps Store TopicPartition Topics Turn Users Value
+    Values Wait _Waiting Wanted Watch Watched Writer
+"""
+"""Names that more than one module defines. No other one may come, and one that is unique goes from
+this list."""
+
+
+def types(path: Path) -> Iterator[str]:
+    """The classes and type aliases that a module defines at its top, private ones too."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if CAMEL_CASE.fullmatch(name) and _is_type(node.value):
+                yield name
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+            yield ast.unparse(node.target)
+
+
+def _is_type(value: ast.expr) -> bool:
+    """Whether an expression reads as a type: `int | None`, `Callable[[str], str]`, `Other`."""
+    if isinstance(value, ast.BinOp):
+        return isinstance(value.op, ast.BitOr)
+    if isinstance(value, ast.Subscript):
+        return _is_type(value.value)
+    name = getattr(value, "attr", getattr(value, "id", ""))
+    return bool(CAMEL_CASE.fullmatch(name)) or name in {"dict", "list", "set", "tuple", "type"}
+
+
+def test_names_of_types_are_unique() -> None:
+    homes: dict[str, set[str]] = defaultdict(set)
+    for path in sorted((ROOT / "groupd").rglob("*.py")):
+        for name in types(path):
+            homes[name].add(str(path.relative_to(ROOT)))
+    assert len(homes) > 1000
+    listed = set(STILL_TO_BE_RENAMED.split())
+    twice = {name: sorted(found) for name, found in homes.items() if len(found) > 1}
+    assert {name: twice[name] for name in sorted(twice.keys() - listed)} == {}
+    assert listed - twice.keys() == set(), "unique now: take them from the list"
