@@ -168,13 +168,19 @@ def api_table() -> str:
 
 
 def client_table() -> str:
-    """A row for each setting of each library."""
-    lines = ["| library | setting | value | for | why |", "|---|---|---|---|---|"]
+    """A row for each library, with a number for the reason of each setting; then the reasons."""
+    reasons: list[str] = []
+    lines = ["| library | settings |", "|---|---|"]
     for name, library in LIBRARIES.items():
+        settings = []
         for one in library.settings:
-            scope = " ".join(filter(None, (one.protocol, one.role and f"{one.role}s"))) or "all"
-            value = json.dumps(one.value)
-            lines.append(f"| {name} | `{one.name}` | `{value}` | {scope} | {one.reason} |")
+            if one.reason not in reasons:
+                reasons.append(one.reason)
+            scope = f", {one.protocol} groups" if one.protocol else ""
+            number = reasons.index(one.reason) + 1
+            settings.append(f"`{one.name}` = `{json.dumps(one.value)}` ({number}{scope})")
+        lines.append(f"| {name} | {', '.join(settings)} |")
+    lines += ["", *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))]
     return "\n".join(lines) + "\n"
 
 

@@ -27,27 +27,24 @@ CLASSIC: GroupProtocol = "classic"
 CONSUMER: GroupProtocol = "consumer"
 ROLES: tuple[Role, ...] = ("consumer", "producer")
 
-HEARTBEAT = "a member hears of a rebalance with its next heartbeat; its own default is 3 s"
-FETCH = (
-    "what comes after a Fetch on its connection is answered after it, FindCoordinator and Metadata "
-    "among them"
-)
+HEARTBEAT = "a member hears of a rebalance with its next heartbeat; the default is 3 s"
+FETCH = "what comes after a Fetch on its connection is answered after it"
 RETRY = "what was refused for a moment is tried again soon"
-RECONNECT = "after a restart or a broken connection it is back soon"
+RECONNECT = "it is back soon after a restart or a broken connection"
 STATISTICS = (
-    "its main thread looks whether a heartbeat is due when something wakes it, in a quiet consumer "
-    "a timer of 500 ms; a timer for statistics, which nobody need read, wakes it more often"
+    "its main thread looks for due heartbeats only when something wakes it: in a quiet consumer a "
+    "timer of 500 ms, or this one"
 )
 LOST_COMMITS = (
-    "with its 500 ms a commit that meets NOT_COORDINATOR may take a minute: the answer to its "
-    "FindCoordinator, which waits behind the Fetch, has to be there within retry.backoff.ms (100)"
+    "with the default of 500 ms a commit that meets NOT_COORDINATOR may take a minute (see "
+    "clients.md)"
 )
 REBOOTSTRAP = (
-    "else a client whose only broker is gone begins anew without a pause, 80 lines on stderr a "
-    "second, and a transactional producer waits forever when it restarts (see clients.md)"
+    "else a client whose only broker is gone tries again without a pause, and a transactional "
+    "producer waits forever (see clients.md)"
 )
-RETRIES = "short pauses need more tries, or a restart outlasts them"
-METADATA = "what it has learned of topics is looked at again soon after an error"
+RETRIES = "with short pauses a restart needs more tries"
+METADATA = "it looks topics up again soon after an error"
 
 
 class Setting(Struct, frozen=True):

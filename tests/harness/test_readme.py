@@ -1,5 +1,4 @@
-"""What README and docs/testing.md tell newcomers to write, run as they would; the examples run by
-themselves."""
+"""What README and docs/testing.md tell newcomers to write, run as they would."""
 
 from __future__ import annotations
 
@@ -11,15 +10,15 @@ import pytest
 from tests.harness.test_plugin import SCOPE, run
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"<!-- test_(?:billing|clients)\.py -->\n```python\n(.*?)```\n", re.DOTALL)
+BLOCK = re.compile(r"<!-- (test_\w+)\.py -->\n```python\n(.*?)```\n", re.DOTALL)
 REPORT = re.compile(r"```\n(\$ \.venv/bin/pytest -v\n.*?)```\n", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
-def test_what_newcomers_copy(pytester: pytest.Pytester, page: str) -> None:
-    found = BLOCK.search((ROOT / page).read_text())
-    assert found is not None
-    run(pytester, found.group(1), "-o", SCOPE).assert_outcomes(passed=2)
+@pytest.mark.parametrize(("page", "tests"), [("README.md", 2), ("docs/testing.md", 9)])
+def test_what_newcomers_copy(pytester: pytest.Pytester, page: str, tests: int) -> None:
+    blocks = dict(BLOCK.findall((ROOT / page).read_text()))
+    pytester.makepyfile(**{name: f"import pytest\n{code}" for name, code in blocks.items()})
+    run(pytester, "", "-o", SCOPE).assert_outcomes(passed=tests)
 
 
 def test_the_report_that_the_readme_shows(pytester: pytest.Pytester) -> None:
@@ -27,7 +26,7 @@ def test_the_report_that_the_readme_shows(pytester: pytest.Pytester) -> None:
     code, shown = BLOCK.search(text), REPORT.search(text)
     assert code is not None
     assert shown is not None
-    result = run(pytester, code.group(1), "-v", "-o", SCOPE)
+    result = run(pytester, code.group(2), "-v", "-o", SCOPE)
     # `run` names the file after this test, so there are fewer blanks before the percentage.
     lines = [" ".join(line.split()) for line in result.outlines]
     printed = "\n".join(lines).replace(f"{pytester._name}.py", "test_billing.py")

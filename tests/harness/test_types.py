@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,23 @@ from tests.harness.members import Member as Consumer
 from tests.harness.test_plugin import run
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"<!-- test_typed\.py -->\n```python\n(.*?)```\n", re.DOTALL)
+TYPED = """
+import pytest
+
+from groupd.testing import GroupCoordinator, GroupCoordinatorFactory, TestRecord
+
+
+@pytest.mark.groupd(topics={"orders": 2})
+def test_it(groupd: GroupCoordinator) -> None:
+    seeded: list[TestRecord] = groupd.produce("orders", ["coffee", "tea"])
+    groupd.commit("billing", {("orders", seeded[0].partition): 1})
+    assert groupd.describe("billing")["members"] == []
+
+
+def test_two(groupd_factory: GroupCoordinatorFactory) -> None:
+    east, west = groupd_factory(topics={"orders": 1}), groupd_factory(clock="frozen")
+    assert (east.topics(), west.topics()) == ({"orders": 1}, {})
+"""
 MISTAKES = """
 from groupd.testing import GroupCoordinator
 
@@ -37,18 +52,12 @@ def required(kind: Any) -> set[str]:
     return {name for name, hint in hints.items() if get_origin(hint) is not NotRequired}
 
 
-def page() -> str:
-    found = BLOCK.search((ROOT / "docs" / "testing.md").read_text())
-    assert found is not None
-    return found[1]
-
-
-def test_the_example_of_the_page_runs(pytester: pytest.Pytester) -> None:
-    run(pytester, page()).assert_outcomes(passed=2)
+def test_the_typed_example_runs(pytester: pytest.Pytester) -> None:
+    run(pytester, TYPED).assert_outcomes(passed=2)
 
 
 def test_the_example_is_typed_and_mistakes_are_found(tmp_path: Path) -> None:
-    (tmp_path / "example.py").write_text(page())
+    (tmp_path / "example.py").write_text(TYPED)
     (tmp_path / "mistakes.py").write_text(MISTAKES)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", "cache",
