@@ -63,14 +63,14 @@ class TransactionMetrics(Collector):
         }
         yield labelled("groupd_transactional_ids", "Transactional ids by state.", "state", states)
         results = CounterMetricFamily(
-            "groupd_transactions", "What became of transactions and ids.", labels=["result"]
+            "groupd_transactions", "Ended transactions, expired ids.", labels=["result"]
         )
         for result in RESULTS:
             results.add_metric([result], self._transactions.counts[result])
         yield results
         yield total("groupd_transaction_markers", "Markers written.", markers.written)
         yield total(
-            "groupd_transaction_marker_retries", "Rounds of markers to repeat.", markers.retries
+            "groupd_transaction_marker_retries", "Repeated rounds of markers.", markers.retries
         )
         records = sum(log.durable_offset - log.start_offset for log in logs)
         yield gauge("groupd_transaction_log_records", "Records in the logs of ids.", records)
@@ -87,7 +87,7 @@ class LogCollector(Collector):
         stats = self._cleaner.stats
         yield total("groupd_cleaner_runs", "Logs cleaned.", stats.runs)
         yield total("groupd_cleaner_records_read", "Records the cleaner has read.", stats.read)
-        yield total("groupd_cleaner_records_dropped", "Records left out by it.", stats.dropped)
+        yield total("groupd_cleaner_records_dropped", "Records it has removed.", stats.dropped)
         yield total("groupd_cleaner_failures", "Cleanings that failed.", stats.failures)
         yield gauge(
             "groupd_cleaner_dirty_records",
@@ -100,7 +100,7 @@ class LogCollector(Collector):
         yield total("groupd_event_loop_stalls", "Stalls of 50 ms and more.", self._stalls.stalls)
         yield total(
             "groupd_unheard_seconds",
-            "Time that no deadline counts.",
+            "Pauses that deadlines do not count.",
             self._stalls.clock.lost_ns / NS_PER_S,
         )
 
@@ -113,11 +113,11 @@ class TopicCleaningCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         deleted, compacted = self._cleaner.retention.deleted, self._cleaner.compaction.compacted
-        yield total("groupd_retention_batches_deleted", "Batches that were too old.", deleted.rows)
-        yield total("groupd_retention_bytes_deleted", "Their bytes.", deleted.size)
+        yield total("groupd_retention_batches_deleted", "Deleted batches.", deleted.rows)
+        yield total("groupd_retention_bytes_deleted", "Bytes of deleted batches.", deleted.size)
         yield total("groupd_compaction_runs", "Partitions of topics compacted.", compacted.runs)
-        yield total("groupd_compaction_records_read", "Records looked at.", compacted.read)
-        yield total("groupd_compaction_records_dropped", "Records left out.", compacted.dropped)
+        yield total("groupd_compaction_records_read", "Records read.", compacted.read)
+        yield total("groupd_compaction_records_dropped", "Records removed.", compacted.dropped)
         yield total(
             "groupd_topic_cleaning_failures",
             "Retention and compaction of topics that failed.",

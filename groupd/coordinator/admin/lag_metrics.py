@@ -125,9 +125,9 @@ class LagCollector(Collector):
         if shown.bounds:
             yield from self._logs(shown.bounds)
         watch = self._watch
-        yield gauge("groupd_lag_series_left_out", "Series that are too many.", shown.left_out)
+        yield gauge("groupd_lag_series_left_out", "Series beyond the limit.", shown.left_out)
         yield gauge(
-            "groupd_lag_partitions_left_out", "Partitions that are not watched.", watch.left_out
+            "groupd_lag_partitions_left_out", "Partitions beyond the limit.", watch.left_out
         )
         yield gauge("groupd_lag_round_seconds", "Duration of a round.", watch.round_ms / 1000)
         yield gauge(

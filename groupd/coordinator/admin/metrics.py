@@ -80,10 +80,10 @@ class CoordinatorCollector(Collector):
     def _sockets(self) -> Iterable[Metric]:
         stats = self._connections
         yield gauge("groupd_connections_open", "Open client connections.", stats.open)
-        yield gauge("groupd_connections_allowed", "Most open connections.", stats.most)
-        yield gauge("groupd_acceptors_blocked", "Sockets where clients wait.", stats.blocked)
+        yield gauge("groupd_connections_allowed", "Limit of connections.", stats.most)
+        yield gauge("groupd_acceptors_blocked", "Sockets with waiting clients.", stats.blocked)
         yield total("groupd_connections_accepted", "Accepted connections.", stats.accepted)
-        yield total("groupd_connections_refused", "Closed as they came.", stats.refused)
+        yield total("groupd_connections_refused", "Closed for their address.", stats.refused)
         yield total(
             "groupd_connections_malformed", "Closed for malformed requests.", stats.malformed
         )
@@ -94,7 +94,7 @@ class CoordinatorCollector(Collector):
         budget = stats.budget
         yield gauge("groupd_held_bytes", "Memory of connections.", budget.used if budget else 0)
         waiting = budget.waiting if budget else 0
-        yield gauge("groupd_waiting_for_memory", "Frames and replies in line.", waiting)
+        yield gauge("groupd_waiting_for_memory", "Waiting for memory.", waiting)
         yield total("groupd_received_bytes", "Bytes received from clients.", stats.bytes_in)
         yield total("groupd_sent_bytes", "Bytes sent to clients.", stats.bytes_out)
         yield total(
@@ -113,7 +113,7 @@ class CoordinatorCollector(Collector):
         handshakes = self._connections.handshakes
         if handshakes is None:
             return
-        yield gauge("groupd_tls_handshakes_pending", "Not finished yet.", handshakes.pending)
+        yield gauge("groupd_tls_handshakes_pending", "Handshakes under way.", handshakes.pending)
         ended = CounterMetricFamily("groupd_tls_handshakes", "TLS handshakes.", labels=["result"])
         ended.add_metric(["succeeded"], handshakes.succeeded)
         ended.add_metric(["failed"], handshakes.failed)
@@ -140,7 +140,7 @@ class CoordinatorCollector(Collector):
         labels = ["listener", "mechanism", "result"]
         first = CounterMetricFamily("groupd_authentications", "Logins with SASL.", labels=labels)
         again = CounterMetricFamily(
-            "groupd_reauthentications", "Logins on a connection that was known.", labels=labels
+            "groupd_reauthentications", "Further logins on open connections.", labels=labels
         )
         for (listener, mechanism, repeated, succeeded), count in sorted(stats.logins.items()):
             family = again if repeated else first
@@ -154,7 +154,7 @@ class CoordinatorCollector(Collector):
         )
         yield total(
             "groupd_expired_connections_killed",
-            "Closed because the session was over.",
+            "Connections whose session was over.",
             stats.expired,
         )
 

@@ -23,7 +23,7 @@ class MembershipCollector(Collector):
         lease, view = node.lease, node.view
         yield gauge(
             "groupd_cluster_lease_age_seconds",
-            "Time since the renewal was sent that the lease comes from.",
+            "Time since the renewal on which the lease rests.",
             lease.age_ms / 1000,
         )
         yield gauge(
@@ -34,14 +34,14 @@ class MembershipCollector(Collector):
         )
         yield total("groupd_cluster_renewals", "Renewals of the lease.", node.renewals)
         yield total(
-            "groupd_cluster_failures", "Times that the database did not answer.", node.failures
+            "groupd_cluster_failures", "How often the database did not answer.", node.failures
         )
-        yield total("groupd_cluster_fenced", "Times that this node was fenced.", node.fenced)
+        yield total("groupd_cluster_fenced", "How often this node was fenced.", node.fenced)
         yield gauge("groupd_cluster_nodes", "Members, by the last answer.", len(view.members))
         yield from self._units()
         yield gauge(
             "groupd_cluster_unit_load_seconds",
-            "How long the unit took to load that was loaded last.",
+            "Load time of the unit that was loaded last.",
             node.held.last_load_ms / 1000,
         )
         yield gauge(
@@ -63,7 +63,7 @@ class MembershipCollector(Collector):
         yield labelled("groupd_cluster_units", "Units that this node owns.", "kind", own)
         yield gauge(
             "groupd_cluster_units_without_owner",
-            "Units that nobody owns, by the last answer.",
+            "Units without an owner, by the last answer.",
             len(units.get(None, ())) + node.view.missing,
         )
         for name, doc, counts in (

@@ -29,7 +29,7 @@ class PeerCollector(Collector):
         yield calls
         yield labelled(
             "groupd_peer_last_call_ms",
-            "How long the last call that was answered took.",
+            "Duration of the last answered call.",
             "api",
             dict(sorted(peers.last_ms.items())),
         )
