@@ -185,7 +185,8 @@ def client_table() -> str:
 
 
 def settings_without_effect() -> list[str]:
-    """Fields that nothing but the configuration reads. Bounds are read there by composed names."""
+    """Fields that nothing but the configuration reads, by name or by key. Bounds are read there by
+    composed names."""
     sources = "\n".join(
         path.read_text()
         for path in (ROOT / "groupd" / "coordinator").rglob("*.py")
@@ -193,11 +194,11 @@ def settings_without_effect() -> list[str]:
     )
     # A property of the config may read a field on behalf of others.
     sources += CONFIG_SOURCES[0].read_text().partition("@property")[2]
-    names = [entry.name for entry in FIELDS_BY_KEY.values()]
     return [
-        name
-        for name in names
-        if not re.search(rf"\b{name}\b", sources) and not re.match("consumer_(min|max)_", name)
+        entry.name
+        for key, entry in FIELDS_BY_KEY.items()
+        if not re.search(rf"\b{entry.name}\b|\"{re.escape(key)}\"", sources)
+        and not re.match("consumer_(min|max)_", entry.name)
     ]
 
 
