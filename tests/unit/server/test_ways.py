@@ -15,8 +15,8 @@ from tests.unit.server.test_stored_replies import TOPIC, Peer, parse
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "architecture.md"
 HEARTBEAT_STEPS, COMMIT_STEPS = 15, 20
 HEARTBEAT_CALLS, COMMIT_CALLS = 35, 75
-"""The calls of Python functions in the packages `server` and `runtime` and in the front end, helpers
-too."""
+"""The calls of Python functions in the packages `server` and `runtime` and in the front end,
+helpers too."""
 
 
 def steps(heading: str) -> list[str]:
