@@ -18,12 +18,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES
-from groupd.pipeline.fold.entry import KINDS, FoldEntry
-from groupd.pipeline.fold.facts import Facts, Row
+from groupd.pipeline.fold.entry import KINDS, Facts, FoldEntry, FoldObserver, Row
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Settings, Topics
 from groupd.pipeline.job import Inputs
 from groupd.pipeline.schema import VALUE_COLUMNS
 

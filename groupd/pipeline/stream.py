@@ -27,8 +27,7 @@ from pyspark.sql.streaming.datasource import (
 from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions
-from groupd.pipeline.plan import ranges
-from groupd.pipeline.reading import data_loss, read_partition, tell_loss
+from groupd.pipeline.reading import data_loss, ranges, read_partition, tell_loss
 from groupd.pipeline.store import StoreLogs
 from groupd.storage.log import LogState
 

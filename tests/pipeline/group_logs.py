@@ -8,12 +8,9 @@ from typing import Any
 from groupd.coordinator.core.assignors.loader import BUILT_IN, load_assignors
 from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.coordinator.logtools.record_types import TYPE_NAMES
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.entry import Facts, FoldEntry, FoldObserver
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Settings, Topics
 from groupd.pipeline.values import key_columns, topic_id_text, value_of
 from groupd.protocol.messages.consumer_group import TopicPartitions
 from groupd.protocol.records.batch_builder import encode_batch

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pickle
 
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.entry import Facts
+from groupd.pipeline.fold.findings import Thresholds
 from groupd.pipeline.fold.groups import GroupsFold
 from groupd.pipeline.fold.health import HealthFold
-from groupd.pipeline.fold.thresholds import Thresholds
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Topics
 from groupd.pipeline.fold.what_if import WhatIf
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from tests.pipeline.group_logs import TimedShard, entry_of

@@ -9,14 +9,13 @@ from random import Random
 
 import pytest
 
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.entry import Facts, FoldEntry
+from groupd.pipeline.fold.findings import STORM, Thresholds
 from groupd.pipeline.fold.groups import GroupsFold
 from groupd.pipeline.fold.health import HealthFold
-from groupd.pipeline.fold.thresholds import STORM, Thresholds
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Topics
+from groupd.pipeline.generator.command import UNTIL_MS, Options, plan_world
 from groupd.pipeline.generator.demo import demo_world
-from groupd.pipeline.generator.generate import UNTIL_MS, Options, plan_world
 from groupd.pipeline.generator.members import steps_of
 from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan
 from groupd.protocol.records.codec import decode_record

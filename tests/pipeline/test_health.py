@@ -12,14 +12,12 @@ from msgspec.structs import fields
 
 from groupd.pipeline import group_tables
 from groupd.pipeline.errors import PipelineError
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.checkup import NamedPlace
+from groupd.pipeline.fold.entry import Facts, FoldEntry
+from groupd.pipeline.fold.findings import DEFAULT_SEVERITIES, Thresholds, read_thresholds
 from groupd.pipeline.fold.groups import GroupsFold
 from groupd.pipeline.fold.health import HealthFold
-from groupd.pipeline.fold.offsets import NamedPlace
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.thresholds import DEFAULT_SEVERITIES, Thresholds, read_thresholds
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Settings, Topics
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from tests.pipeline.group_logs import TimedShard, entry_of
 from tests.pipeline.test_fold_classic import History

@@ -10,9 +10,9 @@ import pytest
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.pipeline import group_tables
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.entry import Facts
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Topics
 from groupd.pipeline.fold.what_if import WhatIf
 from tests.pipeline.group_logs import TimedShard
 from tests.pipeline.test_fold_classic import History

@@ -20,9 +20,8 @@ from groupd.coordinator.core.classic_group.subscription import (
     parse_subscription,
 )
 from groupd.pipeline.fold import rebalances
-from groupd.pipeline.fold.endings import CONVERTED
 from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.state import STABLE, FoldedGroup, Life, Place
+from groupd.pipeline.fold.state import CONVERTED, STABLE, FoldedGroup, Life, Place
 from groupd.pipeline.fold.tracker import Tracker
 
 

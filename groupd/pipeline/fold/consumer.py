@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from groupd.pipeline.fold import rebalances
-from groupd.pipeline.fold.endings import CONVERTED
 from groupd.pipeline.fold.entry import (
     CONSUMER_GROUP,
     CURRENT_MEMBER,
@@ -24,6 +23,7 @@ from groupd.pipeline.fold.entry import (
 )
 from groupd.pipeline.fold.state import (
     AWAY,
+    CONVERTED,
     REVOKING,
     STABLE,
     WAITING,

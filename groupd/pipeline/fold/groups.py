@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.pipeline.fold import classic, consumer, rebalances
-from groupd.pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, KINDS, OFFSET_KINDS, FoldEntry
-from groupd.pipeline.fold.facts import Facts
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import CLASSIC, CONSUMER, FoldedGroup, Life, Place, Settings
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.entry import (
+    CLASSIC_GROUP,
+    CONSUMER_GROUP,
+    KINDS,
+    OFFSET_KINDS,
+    Facts,
+    FoldEntry,
+    FoldObserver,
+)
+from groupd.pipeline.fold.state import CLASSIC, CONSUMER, FoldedGroup, Life, Place, Settings, Topics
 from groupd.pipeline.fold.tracker import Tracker
 
 

@@ -8,26 +8,24 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from groupd.pipeline.fold.checkup import checkup
-from groupd.pipeline.fold.endings import REPLACED, Ending
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.episodes import Episode
-from groupd.pipeline.fold.facts import Facts, Row
-from groupd.pipeline.fold.findings import MANY, duration, finding, times
-from groupd.pipeline.fold.groups import place_of
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.offsets import NamedPlace, Offsets
-from groupd.pipeline.fold.state import FoldedGroup, Life, Place, Rebalance
-from groupd.pipeline.fold.storms import Storms
-from groupd.pipeline.fold.thresholds import (
+from groupd.pipeline.fold.checkup import NamedPlace, Offsets, checkup
+from groupd.pipeline.fold.entry import Facts, FoldEntry, FoldObserver, Row
+from groupd.pipeline.fold.findings import (
     CONFLICT,
     FLAPPING,
+    MANY,
     UNFINISHED,
     UNOWNED,
     ZOMBIE,
+    Episode,
     Thresholds,
+    duration,
+    finding,
+    times,
 )
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.groups import place_of
+from groupd.pipeline.fold.state import REPLACED, Ending, FoldedGroup, Life, Place, Rebalance, Topics
+from groupd.pipeline.fold.storms import Storms
 
 
 class _Watch(Struct):

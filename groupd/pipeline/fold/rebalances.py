@@ -7,10 +7,8 @@ from collections.abc import Iterable
 
 from groupd.coordinator.core.assignors.api import AssignorError
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.pipeline.fold.balance import minimal_moves
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Row
-from groupd.pipeline.fold.simulate import assign, universe_of
+from groupd.pipeline.fold.entry import FoldEntry, Row
+from groupd.pipeline.fold.simulate import assign, minimal_moves, universe_of
 from groupd.pipeline.fold.state import (
     AWAY,
     CLASSIC,

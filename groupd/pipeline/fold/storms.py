@@ -13,12 +13,9 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from groupd.pipeline.fold.endings import Ending
-from groupd.pipeline.fold.episodes import Episode
-from groupd.pipeline.fold.facts import Row
-from groupd.pipeline.fold.findings import MANY, duration, finding, times
-from groupd.pipeline.fold.state import FoldedGroup, Life, Rebalance
-from groupd.pipeline.fold.thresholds import STORM, Thresholds
+from groupd.pipeline.fold.entry import Row
+from groupd.pipeline.fold.findings import MANY, STORM, Episode, Thresholds, duration, finding, times
+from groupd.pipeline.fold.state import Ending, FoldedGroup, Life, Rebalance
 
 _GONE = "gone"
 _DEPARTURES = frozenset({"leave", "expiry", "removal", "rebalance-timeout"})

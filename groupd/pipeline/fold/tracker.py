@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from groupd.pipeline.fold.endings import REPLACED, TRIGGERS, Ending, ending_of
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts, Row
-from groupd.pipeline.fold.observer import FoldObserver
+from groupd.pipeline.fold.entry import Facts, FoldEntry, FoldObserver, Row
 from groupd.pipeline.fold.state import (
     AWAY,
+    REPLACED,
+    TRIGGERS,
     Cause,
+    Ending,
     FoldedGroup,
     Holding,
     Life,
     Owner,
     Place,
     Settings,
+    Topics,
+    ending_of,
 )
-from groupd.pipeline.fold.topics import Topics
 
 
 class Tracker:

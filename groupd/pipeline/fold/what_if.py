@@ -18,12 +18,9 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import AssignorError, PartitionAssignor
-from groupd.pipeline.fold.balance import deviation, minimal_moves
-from groupd.pipeline.fold.facts import Facts, Row
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.simulate import assign, universe_of
-from groupd.pipeline.fold.state import FoldedGroup, Place, Rebalance
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.entry import Facts, FoldObserver, Row
+from groupd.pipeline.fold.simulate import assign, deviation, minimal_moves, universe_of
+from groupd.pipeline.fold.state import FoldedGroup, Place, Rebalance, Topics
 
 OK = "ok"
 

@@ -23,7 +23,6 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, Task
-from groupd.pipeline.generator.names import client_host, member_uuid
 from groupd.pipeline.generator.script import (
     Act,
     EncodedRecord,
@@ -31,6 +30,8 @@ from groupd.pipeline.generator.script import (
     GroupPlan,
     Op,
     ScriptStep,
+    client_host,
+    member_uuid,
 )
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,

@@ -11,8 +11,14 @@ from random import Random
 
 from msgspec import Struct
 
-from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
-from groupd.pipeline.generator.traffic import TopicPartition
+from groupd.pipeline.generator.script import (
+    Act,
+    GeneratedWorld,
+    GroupPlan,
+    Kind,
+    Op,
+    TopicPartition,
+)
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SESSION_MS = 45_000

@@ -26,7 +26,7 @@ from groupd.pipeline.arguments import (
     Topics,
     Until,
 )
-from groupd.pipeline.report.limits import ReportLimits
+from groupd.pipeline.report.model import ReportLimits
 
 if TYPE_CHECKING:
     from groupd.pipeline.command import Request
@@ -99,8 +99,7 @@ def report_command(
 def _make(
     request: Request, out: Path, limits: ReportLimits, title: str | None, tables: Path | None
 ) -> None:
-    from groupd.pipeline.command import running_spark
-    from groupd.pipeline.progress import shown
+    from groupd.pipeline.command import running_spark, shown
     from groupd.pipeline.report.make import make_report
     from groupd.pipeline.report.page import page_parts
     from groupd.pipeline.session import java_version, submitted

@@ -15,13 +15,11 @@ from groupd.pipeline.report.model import (
     GroupRow,
     HoldingBar,
     LifeBar,
+    LifeRow,
     RebalanceBar,
     ReportExtent,
     ReportFinding,
     Series,
-)
-from groupd.pipeline.report.shrink import (
-    LifeRow,
     fewer_holdings,
     fewer_marks,
     finest_ms,
