@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupd.coordinator.logtools.record_types import TYPE_NAMES
+from groupd.coordinator.logtools.entries import TYPE_NAMES
 from groupd.pipeline.schema import VALUE_COLUMNS
 
 Place = tuple[str | None, str | None, int | None, bytes | None]

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES
+from groupd.coordinator.logtools.entries import MARKER, TYPE_NAMES
 from groupd.pipeline.fold.entry import KINDS, Facts, FoldEntry, FoldObserver, Row
 from groupd.pipeline.fold.groups import GroupsFold
 from groupd.pipeline.fold.state import Settings, Topics

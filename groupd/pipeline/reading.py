@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.entries import LogToolError
 from groupd.coordinator.logtools.segments import TruncatedSegment, offsets_partitions, read_segment
 from groupd.pipeline.decode import ROWS_A_BATCH, EntryRows
 from groupd.pipeline.errors import PipelineError

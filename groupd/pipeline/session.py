@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import groupd
-from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.entries import LogToolError
 from groupd.coordinator.logtools.segments import offsets_partitions
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.inputs import Origin

@@ -33,7 +33,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from groupd.coordinator.logtools.record_types import type_name
+from groupd.coordinator.logtools.entries import type_name
 from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions, micros_of, parse_options

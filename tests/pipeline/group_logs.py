@@ -7,7 +7,7 @@ from typing import Any
 
 from groupd.coordinator.core.assignors.loader import BUILT_IN, load_assignors
 from groupd.coordinator.core.metadata_image import TopicImage
-from groupd.coordinator.logtools.record_types import TYPE_NAMES
+from groupd.coordinator.logtools.entries import TYPE_NAMES
 from groupd.pipeline.fold.entry import Facts, FoldEntry, FoldObserver
 from groupd.pipeline.fold.groups import GroupsFold
 from groupd.pipeline.fold.state import Settings, Topics

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
-from groupd.coordinator.logtools.verify import verify_segments
+from groupd.coordinator.logtools.verify import Finding, verify_segments
 from groupd.pipeline.generator.command import UNTIL_MS, generate
 from groupd.pipeline.generator.demo import demo_world
 from groupd.pipeline.generator.sinks import SegmentSink

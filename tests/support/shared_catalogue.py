@@ -19,9 +19,9 @@ from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
-from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.telemetry import ClientMetrics
 from groupd.protocol.messages.topics import AlterConfig, AlterResource
 from groupd.storage.cluster import CatalogueBehind, CatalogueJournal, Changes
 from groupd.storage.log import (

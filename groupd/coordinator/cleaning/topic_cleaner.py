@@ -20,8 +20,7 @@ from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX
 from groupd.coordinator.runtime.turns import Sleep
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.names import log_name
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError
 from groupd.protocol.records.batch import CorruptBatch

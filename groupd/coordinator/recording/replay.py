@@ -21,14 +21,16 @@ from groupd.coordinator.config.coordinator_config import (
     with_settings,
 )
 from groupd.coordinator.logs import log_through_stdlib
-from groupd.coordinator.recording.compare import FieldDifference, differences
-from groupd.coordinator.recording.difference import Difference
+from groupd.coordinator.recording.difference import (
+    Difference,
+    FieldDifference,
+    RequestFacts,
+    differences,
+)
 from groupd.coordinator.recording.plain import to_tree
-from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile, survey
 from groupd.coordinator.recording.replay_world import SLACK_MS
 from groupd.coordinator.recording.replayed import ReplayedBroker
-from groupd.coordinator.recording.requests import RequestFacts
-from groupd.coordinator.recording.script import survey
 
 EVENTS_BEFORE = 8
 """How many earlier requests are shown before a difference."""

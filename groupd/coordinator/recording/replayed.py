@@ -17,22 +17,19 @@ from groupd.coordinator.core.types import ANONYMOUS, Instant
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.faults.own_request import submit_own
 from groupd.coordinator.host import Host
-from groupd.coordinator.recording.connection import RecordedConnection
-from groupd.coordinator.recording.head import HARNESS
+from groupd.coordinator.recording.connection import RecordedConnection, VirtualTransport
+from groupd.coordinator.recording.difference import OWN, RequestFacts, about, facts_of
+from groupd.coordinator.recording.head import HARNESS, SNAPSHOT_KINDS, Restored
 from groupd.coordinator.recording.interventions import Interventions
 from groupd.coordinator.recording.plain import from_tree, to_bytes
-from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile, Script
 from groupd.coordinator.recording.replay_world import (
     OperationEnding,
     ReplayOperations,
     ReplayWorld,
     error_of,
 )
-from groupd.coordinator.recording.requests import OWN, RequestFacts, about, facts_of
-from groupd.coordinator.recording.script import Script
-from groupd.coordinator.recording.snapshot import SNAPSHOT_KINDS, Restored
 from groupd.coordinator.recording.store import OutsideStore
-from groupd.coordinator.recording.virtual_transport import VirtualTransport
 from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls

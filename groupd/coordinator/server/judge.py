@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from groupd.coordinator.security.sasl.mechanism import Rejected, Step
+from groupd.coordinator.security.sasl.mechanisms import Rejected, Step
 from groupd.coordinator.server.by_network import ByNetwork
 
 WAITING_BYTES_MAX = 16 * 1024 * 1024

@@ -26,7 +26,7 @@ from groupd.coordinator.security.sasl.authenticator import (
     Proceed,
     Refuse,
 )
-from groupd.coordinator.security.sasl.mechanism import Rejected, Step
+from groupd.coordinator.security.sasl.mechanisms import Rejected, Step
 from groupd.coordinator.server.by_network import network_of
 from groupd.coordinator.server.byte_budget import Account
 from groupd.coordinator.server.client_session import ClientSession

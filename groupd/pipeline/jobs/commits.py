@@ -30,7 +30,7 @@ from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import Actor, ChangeKind
 from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS
-from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES
+from groupd.coordinator.logtools.entries import MARKER, TYPE_NAMES
 from groupd.pipeline.job import Inputs, Job, Table
 from groupd.pipeline.schema import OFFSET_COMMIT_TYPES
 from groupd.protocol.messages import NO_TOPIC_ID

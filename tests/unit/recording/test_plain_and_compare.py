@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.recording.compare import FieldDifference, differences
+from groupd.coordinator.recording.difference import (
+    FieldDifference,
+    differences,
+    facts_of,
+    value_shown,
+    without_secrets,
+)
 from groupd.coordinator.recording.plain import Checksum, from_tree, to_json, to_tree
-from groupd.coordinator.recording.requests import facts_of, value_shown, without_secrets
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic

@@ -21,14 +21,14 @@ from groupd.coordinator.security.sasl.authenticator import (
     Proceed,
     Refuse,
 )
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Later,
+    PlainMechanism,
     Rejected,
     Step,
 )
-from groupd.coordinator.security.sasl.plain import PlainMechanism
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
 from tests.support.raw import api_versions, metadata, request

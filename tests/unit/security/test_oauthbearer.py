@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Later,

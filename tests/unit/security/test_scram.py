@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.security.sasl import scram
-from groupd.coordinator.security.sasl.mechanism import Authenticated, Challenge, Rejected, Step
+from groupd.coordinator.security.sasl.mechanisms import Authenticated, Challenge, Rejected, Step
 from groupd.coordinator.security.sasl.scram import ScramExchange, ScramServer
 from groupd.coordinator.security.scram_credentials import ScramCredential
 from tests.support.scram_client import KnownUsers, ScramClient, credential

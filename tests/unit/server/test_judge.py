@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from groupd.coordinator.security.sasl.mechanism import Authenticated, Rejected, Step
+from groupd.coordinator.security.sasl.mechanisms import Authenticated, Rejected, Step
 from groupd.coordinator.server.judge import MESSAGE_BYTES, Judge
 
 TOKEN_BYTES = 3072

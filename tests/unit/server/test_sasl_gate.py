@@ -15,7 +15,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Access
 from groupd.coordinator.security.sasl.authenticator import Enabled
 from groupd.coordinator.security.sasl.enabled import EnabledMechanisms
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Later,

@@ -18,7 +18,7 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.log_reading import read_log
+from groupd.coordinator.topics.fetch_reading import read_log
 from groupd.coordinator.topics.long_polls import Watched
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_states import PartitionState

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Exchange,

@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Later,

@@ -16,7 +16,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Protocol
 
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Rejected,
