@@ -84,7 +84,7 @@ _REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
 """Text in Spark's message when the data source itself refused."""
 
 
-class Request(Struct, frozen=True):
+class JobRequest(Struct, frozen=True):
     """The options of the command line, unchanged."""
 
     job: str
@@ -149,7 +149,7 @@ def list_jobs() -> None:
             print(f"{'':{width}}    --set {name}={default}")
 
 
-def run_request(request: Request, console: Console) -> None:
+def run_request(request: JobRequest, console: Console) -> None:
     """Runs the job and prints its summary. Raises PipelineError for wrong options and JobFailed for
     what fails later."""
     job = job_named(request.job)
@@ -183,7 +183,7 @@ def run_request(request: Request, console: Console) -> None:
 
 
 @contextmanager
-def running_spark(request: Request, origin: Origin, console: Console) -> Iterator[SparkSession]:
+def running_spark(request: JobRequest, origin: Origin, console: Console) -> Iterator[SparkSession]:
     """Gives a Spark session for one job. Java and the Python workers inherit stderr when they
     start, so it points to a file meanwhile. The file is named in the error if something fails, else
     deleted."""

@@ -67,7 +67,7 @@ def _attributes(tree: Any) -> Iterator[tuple[int, str]]:
             yield from _attributes(value)
 
 
-Watch = Callable[[str], AbstractContextManager[None]]
+WatchJob = Callable[[str], AbstractContextManager[None]]
 
 
 class Summary(Struct, frozen=True):
@@ -89,7 +89,7 @@ def run_job(
     kind: str = "parquet",
     with_quarantine: bool = True,
     counted: bool = True,
-    watch: Watch = lambda _: nullcontext(),
+    watch: WatchJob = lambda _: nullcontext(),
 ) -> Summary:
     """Writes the job's tables, and the quarantine, below `out`. `options`: all of the job's
     options; its defaults if not given. `counted`: fills `rows`, which takes one more query for each

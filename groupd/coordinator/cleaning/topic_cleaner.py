@@ -29,7 +29,7 @@ from groupd.storage.log import LogError, LogFenced, LogUnavailable, MeasuredLogs
 
 log = structlog.get_logger("groupd.cleaner")
 
-Check = Callable[[Topic, int, TopicSettings], Awaitable[None]]
+PartitionCheck = Callable[[Topic, int, TopicSettings], Awaitable[None]]
 
 PARTITIONS = 50
 """Partitions that are looked at between two rests."""
@@ -154,7 +154,7 @@ class TopicCleaner:
     def _settings(self, topic: Topic) -> TopicSettings:
         return TopicSettings(self._broker.config, topic.configs)
 
-    async def _each(self, check: Check) -> None:
+    async def _each(self, check: PartitionCheck) -> None:
         looked_at = 0
         for topic in self._topics():
             for partition in range(topic.partitions):
@@ -163,7 +163,7 @@ class TopicCleaner:
                     await self._rests.pause()
                 await self._one(check, topic, partition)
 
-    async def _one(self, check: Check, topic: Topic, partition: int) -> None:
+    async def _one(self, check: PartitionCheck, topic: Topic, partition: int) -> None:
         name = log_name(topic.topic_id, partition)
         if name in self._bad:
             return

@@ -126,16 +126,16 @@ def _name_of(kind: type[Any], attribute: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-class _Field(NamedTuple):
+class _JsonField(NamedTuple):
     attribute: str
     name: str
     read: Callable[[Any], Any]
 
 
 @cache
-def _fields(kind: type[Any]) -> tuple[_Field, ...]:
+def _fields(kind: type[Any]) -> tuple[_JsonField, ...]:
     return tuple(
-        _Field(attribute, _name_of(kind, attribute), _reader(hint, attribute))
+        _JsonField(attribute, _name_of(kind, attribute), _reader(hint, attribute))
         for attribute, hint in get_type_hints(kind).items()
     )
 

@@ -220,14 +220,16 @@ class ReplayChecks:
             self._known_epochs.pop(group_id, None)
 
 
-Found = Callable[[Finding], None]
+OnFinding = Callable[[Finding], None]
 
 
 class LogChecks:
     """Takes the batches of one log in order. `replay`: for an offsets log; the records of data logs
     are the clients' own and are not checked."""
 
-    def __init__(self, log: str, counts: Counts, found: Found, replay: ReplayChecks | None) -> None:
+    def __init__(
+        self, log: str, counts: Counts, found: OnFinding, replay: ReplayChecks | None
+    ) -> None:
         self._log = log
         self._counts = counts
         self._found = found
@@ -280,7 +282,7 @@ class LogChecks:
                 self.problem(offset, reason)
 
 
-async def verify_store(reader: StoreReader, found: Found) -> Counts:
+async def verify_store(reader: StoreReader, found: OnFinding) -> Counts:
     """Check a store. Each log is read in a transaction of its own. Raises LogError when the store
     cannot be read at all."""
     counts = Counts()
@@ -365,7 +367,9 @@ def _row(row: StoredRow, checks: LogChecks) -> None:
         )
 
 
-def verify_segments(files: dict[int, list[Path]], partitions: int | None, found: Found) -> Counts:
+def verify_segments(
+    files: dict[int, list[Path]], partitions: int | None, found: OnFinding
+) -> Counts:
     """Check segment files by partition. Gaps between batches are allowed: brokers compact."""
     counts = Counts()
     for partition, paths in files.items():

@@ -20,7 +20,7 @@ from groupd.coordinator.recording.tape import FORMAT, VERSION
 LINE_BYTES_MAX = 256 << 20
 _GZIP = b"\x1f\x8b"
 
-Entry = dict[str, Any]
+TapeEntry = dict[str, Any]
 
 
 class BadRecording(Exception):
@@ -52,7 +52,7 @@ class RecordingFile:
             )
         self.header = first
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TapeEntry]:
         """All entries but the header, in order. Raises BadRecording."""
         self.torn, self.end, self.line = False, None, 0
         lines = self._lines()
@@ -70,7 +70,7 @@ class RecordingFile:
         """The error to raise about the line that was read last."""
         return BadRecording(f"{self.path}: line {self.line} {what}")
 
-    def _lines(self) -> Iterator[Entry]:
+    def _lines(self) -> Iterator[TapeEntry]:
         try:
             with self.path.open("rb") as raw:
                 file = _unpacked(raw)
@@ -87,7 +87,7 @@ class RecordingFile:
             reason = error.strerror if isinstance(error, OSError) else None
             raise BadRecording(f"{self.path}: {reason or error}") from None
 
-    def _entry(self, line: bytes) -> Entry:
+    def _entry(self, line: bytes) -> TapeEntry:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):

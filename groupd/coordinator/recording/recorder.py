@@ -18,7 +18,7 @@ from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
 from groupd.coordinator.recording.difference import without_secrets
 from groupd.coordinator.recording.head import Head, begin
-from groupd.coordinator.recording.plain import Checksum
+from groupd.coordinator.recording.plain import ChecksummedBytes
 from groupd.coordinator.recording.store import OutsideStore
 from groupd.coordinator.recording.tape import Tape
 from groupd.coordinator.recording.world import Elapsed, World, WorldClock, clock_of, one_slice
@@ -53,7 +53,7 @@ class RecordingCollector(Collector):
 # When the tape ends early, the broker goes on as before, but nothing more is written.
 
 T = TypeVar("T")
-Facts = Mapping[str, object]
+HeadFacts = Mapping[str, object]
 BYTES_MAX = 1 << 30
 """The largest size of a recording in bytes, unless another one is set."""
 
@@ -87,7 +87,7 @@ class Recorder(Host):
         self._world_clock: WorldClock | None = None
         self._numbers = 0
         self._connections = 0
-        self._late: list[tuple[str, Callable[[], None], Facts | None]] = []
+        self._late: list[tuple[str, Callable[[], None], HeadFacts | None]] = []
         self._store: Store | None = None
         self.loop: asyncio.AbstractEventLoop
         self.connection = partial(RecordedConnection, traffic=self)
@@ -95,7 +95,7 @@ class Recorder(Host):
     # Inputs -------------------------------------------------------------------------------
 
     def input(
-        self, kind: str, act: Callable[[], None], facts: Facts | None = None, carries: int = 0
+        self, kind: str, act: Callable[[], None], facts: HeadFacts | None = None, carries: int = 0
     ) -> None:
         """Work on one input now, or, if another input is being worked on, right after that one."""
         if self._world.inside:
@@ -159,7 +159,7 @@ class Recorder(Host):
     def replied(self, request: int, reply: Any, frame: bytes | bytearray, copies: int) -> None:
         entry: dict[str, Any] = {"k": "reply", "to": request, "m": reply}
         if frame:
-            entry["crc"] = Checksum(frame)
+            entry["crc"] = ChecksummedBytes(frame)
         if copies != 1:
             entry["copies"] = copies
         self.tape.put(entry, 2 * len(frame))

@@ -25,7 +25,7 @@ from groupd.protocol.messages import TopicId
 # when they are told to, and the time is that of the input. So the same inputs lead to the same
 # steps.
 
-Args = TypeVarTuple("Args")
+InputArgs = TypeVarTuple("InputArgs")
 
 log = structlog.get_logger("groupd.recording")
 
@@ -59,7 +59,10 @@ class TurnLoop(asyncio.AbstractEventLoop):
                 handle._run()
 
     def call_soon(
-        self, callback: Callable[[*Args], object], *args: *Args, context: Context | None = None
+        self,
+        callback: Callable[[*InputArgs], object],
+        *args: *InputArgs,
+        context: Context | None = None,
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
@@ -68,8 +71,8 @@ class TurnLoop(asyncio.AbstractEventLoop):
     def call_later(
         self,
         delay: float,
-        callback: Callable[[*Args], object],
-        *args: *Args,
+        callback: Callable[[*InputArgs], object],
+        *args: *InputArgs,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
@@ -77,8 +80,8 @@ class TurnLoop(asyncio.AbstractEventLoop):
     def call_at(
         self,
         when: float,
-        callback: Callable[[*Args], object],
-        *args: *Args,
+        callback: Callable[[*InputArgs], object],
+        *args: *InputArgs,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
@@ -108,7 +111,7 @@ class TurnLoop(asyncio.AbstractEventLoop):
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def run_in_executor(
-        self, executor: object, func: Callable[[*Args], Any], *args: *Args
+        self, executor: object, func: Callable[[*InputArgs], Any], *args: *InputArgs
     ) -> asyncio.Future[Any]:
         """Run `func` at once in this thread: when another thread would end is not an input."""
         future = self.create_future()

@@ -22,7 +22,7 @@ class MalformedCertificate(ValueError):
     """`str()` says what is wrong."""
 
 
-class Value(Struct, frozen=True):
+class DerValue(Struct, frozen=True):
     """`whole`: with its tag and length."""
 
     tag: int
@@ -30,7 +30,7 @@ class Value(Struct, frozen=True):
     whole: bytes
 
 
-def values(data: bytes, least: int = 0) -> Iterator[Value]:
+def values(data: bytes, least: int = 0) -> Iterator[DerValue]:
     """The values that follow each other in `data`. Raises MalformedCertificate, also if there are
     fewer than `least`."""
     found, at = 0, 0
@@ -42,7 +42,7 @@ def values(data: bytes, least: int = 0) -> Iterator[Value]:
         raise MalformedCertificate("the certificate ends early")
 
 
-def _value(data: bytes, start: int) -> tuple[Value, int]:
+def _value(data: bytes, start: int) -> tuple[DerValue, int]:
     at = start + 2
     length = data[start + 1] if at <= len(data) else 0
     if length & 0x80:
@@ -52,7 +52,7 @@ def _value(data: bytes, start: int) -> tuple[Value, int]:
     if at + length > len(data) or at > len(data):
         raise MalformedCertificate("the certificate ends early")
     end = at + length
-    return Value(data[start], data[at:end], data[start:end]), end
+    return DerValue(data[start], data[at:end], data[start:end]), end
 
 
 def dotted(content: bytes) -> str:
@@ -97,7 +97,7 @@ def name_of(name: bytes) -> str:
     return ",".join(reversed(parts))
 
 
-def _attribute(pair: Value) -> str:
+def _attribute(pair: DerValue) -> str:
     oid, value = values(pair.content, 2)
     if oid.tag != OID:
         raise MalformedCertificate("an attribute has no type")
@@ -151,7 +151,7 @@ def read_certificate(der: bytes) -> Certificate:
     )
 
 
-def _fields(der: bytes) -> list[Value]:
+def _fields(der: bytes) -> list[DerValue]:
     """Serial number, signature algorithm, issuer, validity, subject and what follows."""
     (outer,) = values(der, 1)
     (signed, *_) = values(outer.content, 3)
@@ -163,7 +163,7 @@ def _fields(der: bytes) -> list[Value]:
     return fields
 
 
-def _expires(validity: Value) -> datetime:
+def _expires(validity: DerValue) -> datetime:
     _, end = values(validity.content, 2)
     shape = "%y%m%d%H%M%SZ" if end.tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
     try:
@@ -172,7 +172,7 @@ def _expires(validity: Value) -> datetime:
         raise MalformedCertificate("the certificate has no end") from None
 
 
-def _names(fields: list[Value]) -> Iterator[str]:
+def _names(fields: list[DerValue]) -> Iterator[str]:
     for field in fields:
         if field.tag != _EXTENSIONS:
             continue
@@ -184,7 +184,7 @@ def _names(fields: list[Value]) -> Iterator[str]:
                 yield from map(_name, values(names.content))
 
 
-def _name(name: Value) -> str:
+def _name(name: DerValue) -> str:
     if name.tag in _TEXT_NAMES:
         return f"{_TEXT_NAMES[name.tag]}:{name.content.decode('ascii', 'replace')}"
     if name.tag == _IP and len(name.content) in (4, 16):

@@ -19,7 +19,7 @@ from groupd.coordinator.security.quota_entities import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     USER,
-    Entity,
+    QuotaEntity,
     levels,
 )
 from groupd.coordinator.security.recent import Recent, short
@@ -166,7 +166,7 @@ class Quotas:
         """How often clients were slowed down, by quota."""
         self.throttled_ms: Counter[str] = Counter()
         """How long clients were slowed down in all, in ms, by quota."""
-        self._entries: dict[Entity, Mapping[str, float]] = {}
+        self._entries: dict[QuotaEntity, Mapping[str, float]] = {}
         self._of_clients = 0
         """The number of entities that are no addresses."""
         self._found: dict[tuple[str, str], ClientQuotas | None] = {}
@@ -184,7 +184,7 @@ class Quotas:
     # What there is ------------------------------------------------------------------------
 
     @property
-    def entries(self) -> Mapping[Entity, Mapping[str, float]]:
+    def entries(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """The quotas of all entities, by key."""
         return self._entries
 
@@ -201,7 +201,7 @@ class Quotas:
         if listener in self._listeners:
             self._listeners.remove(listener)
 
-    def change(self, entries: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
+    def change(self, entries: Iterable[tuple[QuotaEntity, Mapping[str, float]]]) -> None:
         """The quotas of some entities as they are from now on; empty: there are none."""
         for entity, values in entries:
             known = self._entries.pop(entity, None) is not None

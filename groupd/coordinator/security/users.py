@@ -41,7 +41,7 @@ USER_WEIGHT = 4
 """Work on one user, in items of `Work`."""
 
 T = TypeVar("T")
-Changes = Mapping[tuple[str, str], ScramCredential | None]
+CredentialChanges = Mapping[tuple[str, str], ScramCredential | None]
 """(user, name of the mechanism) -> new credential; None removes it."""
 
 
@@ -120,7 +120,7 @@ class Users:
         Nobody else changes users meanwhile. Raises LogError, and what it raises."""
         return await self._changes.make(change)
 
-    async def add(self, new: Changes) -> None:
+    async def add(self, new: CredentialChanges) -> None:
         """Keep those of the credentials that are not there yet. Raises LogError."""
 
         async def change() -> None:
@@ -130,7 +130,7 @@ class Users:
 
         await self.changing(change)
 
-    async def change(self, changes: Changes) -> None:
+    async def change(self, changes: CredentialChanges) -> None:
         """Make all of them durable, or none. Only inside `changing`. Raises LogError."""
         work = Work()
         entries = []

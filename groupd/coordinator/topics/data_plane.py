@@ -17,7 +17,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.security.quotas import Mutations, Quotas
-from groupd.coordinator.topics.appends import Appends, PartitionHost, Writer
+from groupd.coordinator.topics.appends import Appends, AppendWriter, PartitionHost
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.configs import Configs, TopicConfigs
@@ -26,7 +26,7 @@ from groupd.coordinator.topics.fetch import Fetch
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
 from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
-from groupd.coordinator.topics.long_polls import LongPolls, Wait, wait_for_event
+from groupd.coordinator.topics.long_polls import LongPolls, WaitForEvent, wait_for_event
 from groupd.coordinator.topics.markers import TransactionMarkers
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_queries import TimeSearch
@@ -110,10 +110,10 @@ class DataPlane:
         nodes: Sequence[Node],
         elapsed: Callable[[], Instant],
         work: LongWork,
-        writer: Writer,
+        writer: AppendWriter,
         views: Mapping[str, CoordinatorLogView],
         offsets_markers: MarkerTarget,
-        wait: Wait = wait_for_event,
+        wait: WaitForEvent = wait_for_event,
         ownership: Ownership | None = None,
         changes: CatalogueChanges | None = None,
         quotas: Quotas | None = None,

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.pace import Pace
-from groupd.coordinator.topics.fetch_sessions import Answer, FetchTarget
+from groupd.coordinator.topics.fetch_sessions import FetchTarget, SessionAnswer
 from groupd.coordinator.topics.layout import CurrentLeaders
-from groupd.coordinator.topics.long_polls import Watched
+from groupd.coordinator.topics.long_polls import WatchedPosition
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic import Topic
@@ -209,9 +209,9 @@ class Reading:
         self.leaders = leaders
         self.size = 0
         self.complete = False
-        self.answers: list[Answer] = []
+        self.answers: list[SessionAnswer] = []
         self.exhausted: list[tuple[FetchTarget, ReadableLog, int]] = []
-        self.watched: list[Watched] = []
+        self.watched: list[WatchedPosition] = []
 
     async def read(self, targets: list[FetchTarget], pace: Pace) -> None:
         for target in targets:

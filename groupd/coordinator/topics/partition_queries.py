@@ -56,7 +56,7 @@ _TURN_BATCHES = 250
 _TURN_RECORDS = 2000
 """Batches, or records, that are looked at between two turns for others: about a millisecond."""
 
-Found = tuple[int, int]
+TimestampAndOffset = tuple[int, int]
 """(timestamp ms, offset)"""
 
 
@@ -77,7 +77,7 @@ class TimeSearch:
         self._unpacking = unpacking
         self._unpacked_max_bytes = unpacked_max_bytes
 
-    async def latest(self, log: SearchedLog) -> Found | None:
+    async def latest(self, log: SearchedLog) -> TimestampAndOffset | None:
         """The first record with the largest timestamp. Raises LogError."""
         batch = await log.with_max_timestamp()
         if batch is None or batch.max_timestamp_ms < 0:
@@ -86,7 +86,7 @@ class TimeSearch:
 
     async def at_or_after(
         self, log: SearchedLog, timestamp_ms: int, end_offset: int
-    ) -> Found | None:
+    ) -> TimestampAndOffset | None:
         """The first record at or after a time, below `end_offset`. Raises LogError."""
         batch = await log.first_at_or_after(timestamp_ms)
         if batch is None:
@@ -105,7 +105,9 @@ class TimeSearch:
             offset = parse_header(payloads[-1]).next_offset
         return found
 
-    async def _in_row(self, payload: bytes, timestamp_ms: int, start_offset: int) -> Found | None:
+    async def _in_row(
+        self, payload: bytes, timestamp_ms: int, start_offset: int
+    ) -> TimestampAndOffset | None:
         """The first record in the batches of one row that is not before this time and this
         offset."""
         try:
@@ -114,7 +116,9 @@ class TimeSearch:
             raise LogCorrupt(str(error)) from error
         for header, batch in candidates:
 
-            def steps(records: Plain, header: BatchHeader = header) -> Steps[Found | None]:
+            def steps(
+                records: Plain, header: BatchHeader = header
+            ) -> Steps[TimestampAndOffset | None]:
                 return _first(header, records, timestamp_ms, start_offset)
 
             try:
@@ -142,7 +146,7 @@ def _candidates(payload: bytes, timestamp_ms: int) -> Steps[list[Batch]]:
 
 def _first(
     header: BatchHeader, records: Plain, timestamp_ms: int, start_offset: int
-) -> Steps[Found | None]:
+) -> Steps[TimestampAndOffset | None]:
     base_offset, base_ms = header.base_offset, header.base_timestamp_ms
     append_ms = header.max_timestamp_ms if header.is_log_append_time else None
     for count, (delta, time_delta_ms, *_) in enumerate(read_records(header, records), 1):
@@ -154,7 +158,7 @@ def _first(
     return None
 
 
-Answer = TypeVar("Answer")
+PartitionAnswer = TypeVar("PartitionAnswer")
 TopicAnswer = TypeVar("TopicAnswer")
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(
@@ -175,9 +179,9 @@ async def answer_each(
     partitions: Partitions,
     pace: Pace,
     topics: Iterable[Any],
-    answer: Callable[[str, Any], Awaitable[Answer]],
-    refused: Callable[[Any, ApiError], Answer],
-    topic_answer: Callable[[str, tuple[Answer, ...]], TopicAnswer],
+    answer: Callable[[str, Any], Awaitable[PartitionAnswer]],
+    refused: Callable[[Any, ApiError], PartitionAnswer],
+    topic_answer: Callable[[str, tuple[PartitionAnswer, ...]], TopicAnswer],
 ) -> tuple[TopicAnswer, ...]:
     """The topics of a reply, in the order of the request's `topics` (`name`, `partitions`). What
     `answer(topic name, partition as asked)` raises as ApiError or LogError is put into the reply by
@@ -334,7 +338,7 @@ async def list_offsets(
 
 async def _find(
     search: TimeSearch, log: ReadableLog, timestamp_ms: int, end_offset: int
-) -> Found | None:
+) -> TimestampAndOffset | None:
     if timestamp_ms == LATEST:
         return -1, end_offset
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):

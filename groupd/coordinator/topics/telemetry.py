@@ -25,7 +25,7 @@ from groupd.coordinator.config.values import (
 )
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.patterns import Pattern, compile_pattern
-from groupd.coordinator.topics.overrides import Overrides
+from groupd.coordinator.topics.overrides import ConfigOverrides
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.telemetry import (
     NO_CLIENT,
@@ -117,7 +117,7 @@ _CONFIGS = ConfigTable(
 )
 
 
-class ClientMetrics(Overrides):
+class ClientMetrics(ConfigOverrides):
     """Subscriptions by name. `version` rises with every change."""
 
     def __init__(self, store: Catalogue, changes: CatalogueChanges) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from groupd.pipeline.fold.entry import FoldEntry, Row, Value
+from groupd.pipeline.fold.entry import EntryValue, FactRow, FoldEntry
 from groupd.pipeline.fold.findings import (
     EMPTY_LAG,
     EXPIRY,
@@ -38,7 +38,7 @@ class Committed(Struct):
     expire_ms: int | None
 
 
-class Offsets:
+class PresentOffsets:
     """The committed offsets of all groups in a partition of the log."""
 
     __slots__ = ("_open", "by_group", "last_ms")
@@ -71,7 +71,7 @@ class Offsets:
     def of(self, group_id: str) -> Iterator[tuple[NamedPlace, Committed]]:
         yield from sorted(self.by_group.get(group_id, {}).items())
 
-    def _commit(self, entry: FoldEntry, value: Value, at_ms: int) -> None:
+    def _commit(self, entry: FoldEntry, value: EntryValue, at_ms: int) -> None:
         group = self.by_group.setdefault(entry.group, {})
         place = (entry.topic, entry.partition)
         before, offset = group.get(place), int(value["offset"])
@@ -83,11 +83,11 @@ class Offsets:
 def checkup(
     group_id: str,
     group: FoldedGroup | None,
-    offsets: Offsets,
+    offsets: PresentOffsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
     now_ms: int,
-) -> Iterator[Row]:
+) -> Iterator[FactRow]:
     """The rows of `findings` about one group."""
     if group is not None and group.members:
         yield from _stuck(group, offsets, limits, ends, now_ms)
@@ -99,11 +99,11 @@ def checkup(
 
 def _stuck(
     group: FoldedGroup,
-    offsets: Offsets,
+    offsets: PresentOffsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
     now_ms: int,
-) -> Iterator[Row]:
+) -> Iterator[FactRow]:
     subscribed = _subscribed(group)
     for (topic, partition), committed in offsets.of(group.group_id):
         lag = ends.get((topic, partition), 0) - committed.offset
@@ -132,7 +132,7 @@ def _stuck(
         )
 
 
-def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[Row]:
+def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[FactRow]:
     """Finds a skewed assignment: how many partitions each member has, where all members subscribe
     to the same topics."""
     if not group.is_homogeneous() or not group.target or len(group.members) < 2:
@@ -185,11 +185,11 @@ def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[Row]:
 def _empty_with_lag(
     group_id: str,
     group: FoldedGroup | None,
-    offsets: Offsets,
+    offsets: PresentOffsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
     now_ms: int,
-) -> Iterator[Row]:
+) -> Iterator[FactRow]:
     if group is None or not group.protocol_type:
         return  # it only stores offsets: its consumers are not known
     lags: dict[str, int] = {}
@@ -218,8 +218,12 @@ def _empty_with_lag(
 
 
 def _expiry(
-    group_id: str, group: FoldedGroup | None, offsets: Offsets, limits: Thresholds, now_ms: int
-) -> Iterator[Row]:
+    group_id: str,
+    group: FoldedGroup | None,
+    offsets: PresentOffsets,
+    limits: Thresholds,
+    now_ms: int,
+) -> Iterator[FactRow]:
     """Offsets that the coordinator's sweep would soon remove, see docs/pipeline-jobs.md."""
     subscribed = None if group is None or not group.members else _subscribed(group)
     if group is not None and group.members and subscribed is None:

@@ -30,7 +30,7 @@ from groupd.pipeline.fold.state import (
     Cause,
     FoldedGroup,
     Life,
-    Place,
+    OwnedPartition,
 )
 from groupd.pipeline.fold.tracker import Tracker
 
@@ -241,7 +241,7 @@ def _regex(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
         del group.regexes[pattern]
 
 
-def _places(topics: Iterable[Mapping[str, Any]] | None) -> set[Place]:
+def _places(topics: Iterable[Mapping[str, Any]] | None) -> set[OwnedPartition]:
     return {(one["topic_id"], number) for one in topics or () for number in one["partitions"] or ()}
 
 

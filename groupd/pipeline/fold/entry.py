@@ -13,7 +13,7 @@ from groupd.pipeline.fold.state import Ending, FoldedGroup, Life, Rebalance
 # instants are milliseconds since 1970 under other names: `commit_ms`, `expire_ms`,
 # `current_state_ms`, `assignment_ms`.
 
-Value = Mapping[str, Any]
+EntryValue = Mapping[str, Any]
 
 OFFSET_KINDS = frozenset({0, 1})
 CLASSIC_GROUP = 2
@@ -43,26 +43,26 @@ class FoldEntry(NamedTuple):
     tombstone: bool = False
     producer_id: int = -1
     marker: str | None = None
-    value: Value | None = None
+    value: EntryValue | None = None
 
 
-Row = dict[str, Any]
+FactRow = dict[str, Any]
 
 
-class Facts:
+class FoldFacts:
     """Collects the rows of the tables that are wanted; rows of other tables are dropped at once."""
 
     __slots__ = ("_rows", "_wanted")
 
     def __init__(self, wanted: Container[str]) -> None:
         self._wanted = wanted
-        self._rows: list[tuple[str, Row]] = []
+        self._rows: list[tuple[str, FactRow]] = []
 
-    def add(self, table: str, row: Row) -> None:
+    def add(self, table: str, row: FactRow) -> None:
         if table in self._wanted:
             self._rows.append((table, row))
 
-    def take(self) -> list[tuple[str, Row]]:
+    def take(self) -> list[tuple[str, FactRow]]:
         """Returns the rows that were added since the last call."""
         rows, self._rows = self._rows, []
         return rows

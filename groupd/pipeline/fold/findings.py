@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
 from groupd.pipeline.errors import PipelineError, length
-from groupd.pipeline.fold.entry import Row
+from groupd.pipeline.fold.entry import FactRow
 
 SEVERITIES = {"info": 1.0, "warning": 3.0, "critical": 10.0}
 """The weights of the severities."""
@@ -144,7 +144,7 @@ def finding(
     topic: str | None = None,
     partition: int | None = None,
     member_id: str | None = None,
-) -> Row:
+) -> FactRow:
     """A row of `findings`. `times`: how many times the value exceeds the threshold. It is limited
     to 1 to `MOST` and multiplies the weight of the severity."""
     severity = thresholds.severity[kind]

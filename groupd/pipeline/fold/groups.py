@@ -10,11 +10,19 @@ from groupd.pipeline.fold.entry import (
     CONSUMER_GROUP,
     KINDS,
     OFFSET_KINDS,
-    Facts,
     FoldEntry,
+    FoldFacts,
     FoldObserver,
 )
-from groupd.pipeline.fold.state import CLASSIC, CONSUMER, FoldedGroup, Life, Place, Settings, Topics
+from groupd.pipeline.fold.state import (
+    CLASSIC,
+    CONSUMER,
+    FoldedGroup,
+    Life,
+    OwnedPartition,
+    Settings,
+    TopicNames,
+)
 from groupd.pipeline.fold.tracker import Tracker
 
 
@@ -24,8 +32,8 @@ class GroupsFold:
 
     def __init__(
         self,
-        facts: Facts,
-        topics: Topics,
+        facts: FoldFacts,
+        topics: TopicNames,
         settings: Settings | None = None,
         observers: Sequence[FoldObserver] = (),
     ) -> None:
@@ -124,7 +132,9 @@ class GroupsFold:
         return converted
 
 
-def place_of(protocol: str, topics: Topics, entry: FoldEntry, topic_id: str | None) -> Place | None:
+def place_of(
+    protocol: str, topics: TopicNames, entry: FoldEntry, topic_id: str | None
+) -> OwnedPartition | None:
     """The partition of an offset, named as the group's records name it; None if that is not
     known."""
     if protocol == CLASSIC:

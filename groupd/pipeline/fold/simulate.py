@@ -18,7 +18,7 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.spec import AssignmentSpec
-from groupd.pipeline.fold.state import CLASSIC, FoldedGroup, Life, Place, Topics
+from groupd.pipeline.fold.state import CLASSIC, FoldedGroup, Life, OwnedPartition, TopicNames
 
 # The minimum is exact where all members have the same subscription. Of P partitions on N members
 # each member gets P // N, and P % N members get one more. A member that owned c of the still
@@ -69,7 +69,7 @@ class Universe(Struct, frozen=True):
         return frozenset()  # racks are not in the log
 
 
-def universe_of(places: Iterable[Place], protocol: str, topics: Topics) -> Universe:
+def universe_of(places: Iterable[OwnedPartition], protocol: str, topics: TopicNames) -> Universe:
     counts: dict[str, int] = {}
     for topic, partition in places:
         counts[topic] = max(counts.get(topic, 0), partition + 1)
@@ -104,9 +104,9 @@ def subscriptions(group: FoldedGroup, universe: Universe) -> dict[str, frozenset
 def assign(
     assignor: PartitionAssignor,
     group: FoldedGroup,
-    prior: Mapping[str, Iterable[Place]],
+    prior: Mapping[str, Iterable[OwnedPartition]],
     universe: Universe,
-) -> dict[str, set[Place]]:
+) -> dict[str, set[OwnedPartition]]:
     """Places by member id. `prior`: what each member has. Raises AssignorError, also for an
     assignor that fails or assigns what it must not."""
     subscribed = subscriptions(group, universe)
@@ -129,7 +129,7 @@ def _spec(
     group: FoldedGroup,
     life: Life,
     topic_ids: frozenset[bytes],
-    prior: Mapping[str, Iterable[Place]],
+    prior: Mapping[str, Iterable[OwnedPartition]],
 ) -> MemberSpec:
     assigned: dict[bytes, list[int]] = {}
     for topic, partition in sorted(prior.get(life.member_id, ())):
@@ -147,9 +147,9 @@ def _checked(
     specs: Mapping[str, MemberSpec],
     universe: Universe,
     protocol: str,
-) -> dict[str, set[Place]]:
-    taken: set[Place] = set()
-    targets: dict[str, set[Place]] = {}
+) -> dict[str, set[OwnedPartition]]:
+    taken: set[OwnedPartition] = set()
+    targets: dict[str, set[OwnedPartition]] = {}
     for member_id in given.keys() - specs.keys():
         raise AssignorError(f"{member_id} is not a member of the group")
     for member_id, spec in specs.items():

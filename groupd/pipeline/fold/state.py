@@ -8,11 +8,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-# A partition is a `Place`: (topic id as text, number) in consumer groups, whose records have topic
-# ids, and (topic name, number) in classic groups. `Life.key` identifies a member. For a static
-# member it is the instance id, because a replacement under another member id is the same owner.
+# A partition is an `OwnedPartition`: (topic id as text, number) in consumer groups, whose records
+# have topic ids, and (topic name, number) in classic groups. `Life.key` identifies a member. For a
+# static member it is the instance id, because a replacement under another member id is the same
+# owner.
 
-Place = tuple[str, int]
+OwnedPartition = tuple[str, int]
 
 STABLE, REVOKING, WAITING, AWAY = "stable", "revoking", "waiting", "away"
 CONSUMER, CLASSIC = "consumer", "classic"
@@ -59,8 +60,8 @@ class Life(Struct):
     state: str = STABLE
     state_since_ms: int = 0
     state_offset: int = 0
-    assigned: set[Place] = field(default_factory=set)
-    pending: set[Place] = field(default_factory=set)
+    assigned: set[OwnedPartition] = field(default_factory=set)
+    pending: set[OwnedPartition] = field(default_factory=set)
     partitions_max: int = 0
     away_ms: int = 0
     heard_ms: int = 0
@@ -86,7 +87,7 @@ class Life(Struct):
     def last_sign_ms(self) -> int:
         return max(self.heard_ms, self.last_commit_ms or 0)
 
-    def held(self) -> set[Place]:
+    def held(self) -> set[OwnedPartition]:
         return self.assigned | self.pending
 
     def committed(self, at_ms: int) -> None:
@@ -96,7 +97,7 @@ class Life(Struct):
         self.last_commit_ms = at_ms
 
 
-class Holding(Struct):
+class OwnedInterval(Struct):
     """The present interval in which a member owns a partition."""
 
     owner: Owner
@@ -107,7 +108,7 @@ class Holding(Struct):
 
 
 class Move(Struct):
-    place: Place
+    place: OwnedPartition
     kind: str
     before: Owner | None
     after: Owner | None
@@ -199,12 +200,12 @@ class FoldedGroup(Struct):
     members: dict[str, Life] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     away: set[str] = field(default_factory=set)
-    target: dict[Place, Owner] = field(default_factory=dict)
-    target_of: dict[str, set[Place]] = field(default_factory=dict)
-    changed: dict[Place, Owner | None] = field(default_factory=dict)
-    holders: dict[Place, Holding] = field(default_factory=dict)
-    released: dict[Place, tuple[int, Owner]] = field(default_factory=dict)
-    awaiting: dict[Place, tuple[Rebalance, Move]] = field(default_factory=dict)
+    target: dict[OwnedPartition, Owner] = field(default_factory=dict)
+    target_of: dict[str, set[OwnedPartition]] = field(default_factory=dict)
+    changed: dict[OwnedPartition, Owner | None] = field(default_factory=dict)
+    holders: dict[OwnedPartition, OwnedInterval] = field(default_factory=dict)
+    released: dict[OwnedPartition, tuple[int, Owner]] = field(default_factory=dict)
+    awaiting: dict[OwnedPartition, tuple[Rebalance, Move]] = field(default_factory=dict)
     rebalance: Rebalance | None = None
     causes: list[Cause] = field(default_factory=list)
     departing: dict[str, Life] = field(default_factory=dict)
@@ -337,7 +338,7 @@ def _by_habit(life: Life, at_ms: int, session_ms: int) -> Ending:
     )
 
 
-class Topics:
+class TopicNames:
     """Ids are UUID text. A name has several ids if its topic was deleted and created again."""
 
     __slots__ = ("_ids", "_names")
@@ -361,7 +362,7 @@ class Topics:
         ids = self._ids.get(name, set())
         return next(iter(ids)) if len(ids) == 1 else None
 
-    def columns(self, place: Place, protocol: str) -> dict[str, str | int | None]:
+    def columns(self, place: OwnedPartition, protocol: str) -> dict[str, str | int | None]:
         """The columns `topic`, `topic_id` and `partition` of a row."""
         topic, partition = place
         if protocol == CLASSIC:

@@ -196,12 +196,12 @@ def _time_ms(text: str) -> int:
     return int(moment.timestamp() * 1000)
 
 
-Place = tuple[str | None, Path | None, Path | None]
+LogTarget = tuple[str | None, Path | None, Path | None]
 """The store URL, the data directory and the directory of segments, exactly one of which is
 given."""
 
 
-def place_of(store: str | None, data_dir: Path | None, segments: Path | None) -> Place:
+def place_of(store: str | None, data_dir: Path | None, segments: Path | None) -> LogTarget:
     """Raises GeneratorError unless exactly one is given."""
     if sum(value is not None for value in (store, data_dir, segments)) != 1:
         raise GeneratorError("say where the log goes: one of --store, --data-dir and --segments")
@@ -209,7 +209,7 @@ def place_of(store: str | None, data_dir: Path | None, segments: Path | None) ->
 
 
 @asynccontextmanager
-async def open_sink(place: Place) -> AsyncIterator[Sink]:
+async def open_sink(place: LogTarget) -> AsyncIterator[Sink]:
     """Opens the sink for a place. Raises GeneratorError, LogError."""
     url, data_dir, segments = place
     if segments is not None:
@@ -238,7 +238,9 @@ def _collector_at_rest() -> Iterator[None]:
         gc.enable()
 
 
-async def _generate(world: GeneratedWorld, plans: Sequence[GroupPlan], place: Place) -> Generated:
+async def _generate(
+    world: GeneratedWorld, plans: Sequence[GroupPlan], place: LogTarget
+) -> Generated:
     bar = Progress(
         TextColumn("generating"),
         BarColumn(),

@@ -41,7 +41,7 @@ PROTOCOL = "range"
 _SUBSCRIPTION_VERSION = 1
 
 
-class _Client(Struct, frozen=True):
+class _ClassicClient(Struct, frozen=True):
     number: int
     member_id: str
     client_id: str
@@ -56,7 +56,7 @@ class ClassicMembers:
         self._rng = rng
         self._names = {number: world.topics[number].name for number, _ in plan.places}
         self._subscription = _subscription(sorted(self._names.values()))
-        self._clients: dict[int, _Client] = {}
+        self._clients: dict[int, _ClassicClient] = {}
         self._silent: set[int] = set()
         self._generation = 0
         self._done_ms: int | None = None
@@ -103,7 +103,7 @@ class ClassicMembers:
         known = self._clients.get(number)
         instance_id = f"{self._plan.name}-i{number}" if self._plan.static else None
         member_id = classic_member_id(instance_id or client_id, self._rng)
-        self._clients[number] = _Client(
+        self._clients[number] = _ClassicClient(
             number, member_id, client_id if known is None else known.client_id, instance_id
         )
 
@@ -122,7 +122,7 @@ class ClassicMembers:
         )
         return encoded(Record(GroupMetadataKey(self._plan.name), value))
 
-    def _member(self, client: _Client) -> GroupMetadataMember:
+    def _member(self, client: _ClassicClient) -> GroupMetadataMember:
         mine: dict[str, list[int]] = {}
         for place, owner in zip(self._plan.places, self._assigned, strict=True):
             if owner == client.number:

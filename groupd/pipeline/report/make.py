@@ -28,7 +28,7 @@ from groupd.pipeline.registry import job_named
 from groupd.pipeline.report.collect import TABLES, collect_report
 from groupd.pipeline.report.model import DEFAULT_LIMITS, ReportLimits
 from groupd.pipeline.report.page import render
-from groupd.pipeline.run import Watch, run_job
+from groupd.pipeline.run import WatchJob, run_job
 
 # Each of these jobs follows every group along the log. The report needs all three, so here the log
 # is read once. With the default options the tables are those of the jobs.
@@ -74,7 +74,7 @@ def make_report(
     work: Path | None = None,
     limits: ReportLimits = DEFAULT_LIMITS,
     title: str | None = None,
-    watch: Watch = lambda _: nullcontext(),
+    watch: WatchJob = lambda _: nullcontext(),
 ) -> int:
     """Writes the page to `out` and returns its size in bytes. `work`: where the tables of the jobs
     are kept, None to keep none. Raises PipelineError."""
@@ -119,7 +119,7 @@ def _directory(work: Path | None) -> Iterator[Path]:
 
 
 def _prepared(
-    spark: SparkSession, origin: Origin, directory: Path, watch: Watch
+    spark: SparkSession, origin: Origin, directory: Path, watch: WatchJob
 ) -> tuple[Origin, int]:
     """Returns the log as a table that is decoded once, together with what the source knows besides,
     and the window of the report."""
@@ -148,7 +148,7 @@ def _run(
     origin: Origin,
     directory: Path,
     options: Mapping[str, Any],
-    watch: Watch,
+    watch: WatchJob,
 ) -> None:
     run_job(
         spark,

@@ -20,7 +20,7 @@ from groupd.coordinator.security.sasl.mechanisms import (
     Challenge,
     Later,
     Rejected,
-    Step,
+    SaslStep,
 )
 from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
@@ -45,7 +45,7 @@ class Scripted:
     def begin(self) -> Scripted:
         return self
 
-    def respond(self, token: bytes) -> Step | Later:
+    def respond(self, token: bytes) -> SaslStep | Later:
         match token.split():
             case [b"more"]:
                 return Challenge(b"go on")

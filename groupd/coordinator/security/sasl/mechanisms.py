@@ -37,19 +37,19 @@ class Rejected(Struct, frozen=True):
     guessed: str | None = None
 
 
-Step = Challenge | Authenticated | Rejected
+SaslStep = Challenge | Authenticated | Rejected
 
 
 class Later(Struct, frozen=True):
     """`work()` gives the step. It takes too long for the event loop and may run in a thread."""
 
-    work: Callable[[], Step]
+    work: Callable[[], SaslStep]
 
 
-class Exchange(Protocol):
+class SaslExchange(Protocol):
     """One authentication of one client."""
 
-    def respond(self, token: bytes) -> Step | Later:
+    def respond(self, token: bytes) -> SaslStep | Later:
         """Takes the next message of the client. Not called again after the last step."""
         ...
 
@@ -59,7 +59,7 @@ class Mechanism(Protocol):
 
     name: str
 
-    def begin(self) -> Exchange: ...
+    def begin(self) -> SaslExchange: ...
 
 
 def invalid_credentials(mechanism: str, reason: str, guessed: str | None = None) -> Rejected:
@@ -101,7 +101,7 @@ class PlainMechanism:
         """There is only one message, so an exchange has no state."""
         return self
 
-    def respond(self, token: bytes) -> Step:
+    def respond(self, token: bytes) -> SaslStep:
         if len(token) > PLAIN_MESSAGE_MAX:
             return _malformed("too long")
         try:
