@@ -91,8 +91,9 @@ def _columns(kind: type[Any]) -> tuple[tuple[str, str, int | None], ...]:
 
 
 def _struct_of(value: Any) -> dict[str, Any]:
+    kind: Any = type(value)
     made: dict[str, Any] = {}
-    for name, column, absent_ms in _columns(type(value)):
+    for name, column, absent_ms in _columns(kind):
         found = getattr(value, name)
         if absent_ms is not None:
             made[column] = micros(found, absent_ms)
