@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from groupd.coordinator.admin.group_pages import config_rows, lag_steps, rebalance_rows
+from groupd.coordinator.admin.group_pages import config_rows, lag_steps, rebalances_page
 from groupd.coordinator.admin.http_server import (
     JSON,
     BadRequest,
@@ -23,7 +23,7 @@ from groupd.coordinator.admin.long_json import Encoded, json_steps
 from groupd.coordinator.admin.paging import Window, next_page, window
 from groupd.coordinator.admin.what_if import what_if_steps
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
-from groupd.coordinator.core.slices import smallest
+from groupd.coordinator.core.slices import Work, smallest
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.rows import (
     Ends,
@@ -42,6 +42,8 @@ from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 
 EVENTS_SHOWN = 1000
+EVENT_WORK = 4
+"""How much work of a step it is to go through one event of a group."""
 INDENTED_BYTES = 8192
 """Shorter answers about one group are indented, because people read them."""
 
@@ -148,9 +150,11 @@ class GroupRoutes:
     def _rows(
         self, found: Iterable[tuple[str, int]], trend: bool
     ) -> Iterator[dict[str, Any] | None]:
-        """The rows of the groups; None for a group that has gone meanwhile."""
-        timeline = self._broker.timeline
+        """The rows of the groups; None for a stop, and for a group that has gone meanwhile."""
+        timeline, work = self._broker.timeline, Work()
         for group_id, partition in found:
+            if work.enough(EVENT_WORK * timeline.unread(group_id)):
+                yield None
             shard = self._broker.places[partition]
             if isinstance(shard, ShardRuntime):
                 group = shard.shard.state.groups.get(group_id)
@@ -207,7 +211,7 @@ class GroupRoutes:
         if name == "configs":
             return as_json(config_rows(state.config, state.group_configs.get(group_id)))
         if name == "rebalances":
-            rows = yield from rebalance_rows(group, self._broker.timeline.of(group_id))
+            rows = yield from rebalances_page(group, self._broker.timeline.inputs(group_id))
             return (yield from plain(rows))
         found = yield from lag_steps(self._watch, group)
         return (yield from plain(found))

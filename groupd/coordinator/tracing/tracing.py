@@ -18,8 +18,9 @@ import structlog
 from groupd.coordinator.config.otel_settings import OtelSettings
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.types import Event
-from groupd.coordinator.tracing.folding import Folding
+from groupd.coordinator.history.rebalance_fold import FOLDED
 from groupd.coordinator.tracing.library_log import LibraryLog
+from groupd.coordinator.tracing.traces import Traces
 
 if TYPE_CHECKING:
     from groupd.coordinator.tracing.otlp import OtlpSpans
@@ -41,7 +42,7 @@ class Tracing:
         self._wall_ns = wall_ns
         self._enabled = bool(settings.otel_traces_endpoint) and not _disabled()
         self._spans: OtlpSpans | None = None
-        self._folding: Folding
+        self._traces: Traces
         self._log = LibraryLog()
         if self._enabled:
             _check_packages()
@@ -58,15 +59,15 @@ class Tracing:
         except Exception as error:  # the library's own settings, in the environment
             self._log.leave()
             raise ConfigError(f"OpenTelemetry cannot be started: {error}") from error
-        self._folding = Folding(self._spans.ids, self._settings.otel_traces_per_second)
+        self._traces = Traces(self._spans.ids, self._settings.otel_traces_per_second)
         listeners.append(self._on_events)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         # Commits, which are most of all events, end here.
-        if self._spans is None or not any(event.kind in self._folding.steps for event in events):
+        if self._spans is None or not any(event.kind in FOLDED for event in events):
             return
         try:
-            self._spans.send(self._folding.take(events, self._wall_ns()))
+            self._spans.send(self._traces.take(events, self._wall_ns()))
         except Exception:
             log.exception("a trace failed", shard=partition)
 
@@ -75,7 +76,7 @@ class Tracing:
         spans, self._spans = self._spans, None
         if spans is None:
             return
-        spans.send(self._folding.stop(self._wall_ns()))
+        spans.send(self._traces.stop(self._wall_ns()))
         sent = asyncio.Event()
         loop = asyncio.get_running_loop()
 

@@ -258,9 +258,8 @@ async def test_what_if_a_large_consumer_group_had_another_assignor(pages: Pages)
 async def test_the_latest_events_of_many_groups(pages: Pages) -> None:
     timeline = pages.bench.broker.timeline
     for number in range(6000):
-        timeline.add(
-            Event("consumer", EventKind.MEMBER_JOINED, f"g{number % 1500}", f"m{number}"), number
-        )
+        joined = Event("consumer", EventKind.MEMBER_JOINED, f"g{number % 1500}", f"m{number}")
+        timeline.add([joined], number)
     page, _ = read(await pages.routes.events(HttpRequest(("events",), {})))
     assert [one["member_id"] for one in page] == [f"m{number}" for number in range(5000, 6000)]
     assert 0 < pages.work.most <= CALLS_MAX

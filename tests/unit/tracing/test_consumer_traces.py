@@ -26,7 +26,7 @@ def test_the_first_member_makes_a_trace_of_no_length() -> None:
         "messaging.consumer.group.name": "g",
         "groupd.group.type": "consumer",
         "groupd.epoch": 2,
-        "groupd.cause": "member m1 joined",
+        "groupd.cause": "member m1 (client client) joined",
         "groupd.outcome": "completed",
         "groupd.members": 1,
         "groupd.partitions_assigned": 4,

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.coordinator.tracing.limits import TraceLimits, TraceRate
+from groupd.coordinator.history.rebalance import FoldLimits, PartPlaces
+from groupd.coordinator.tracing import traces as made
+from groupd.coordinator.tracing.traces import TraceRate, trace_limits
 from tests.unit.tracing.traced import MS, Traces, begun, event, reached
 
 SECOND = 1000 * MS
 
 
+def limited(**limits: int | PartPlaces) -> FoldLimits:
+    return replace(trace_limits(), **limits)
+
+
 def test_the_longest_children_of_a_large_group_stay_and_those_that_failed() -> None:
-    traces = Traces(limits=TraceLimits(spans=10))
+    traces = Traces(limits=limited(parts=10))
     traces.take(begun(2, 100), MS)
     gone = event(EventKind.MEMBER_FENCED, "m0", 1, "no heartbeat within the session timeout")
     traces.take([gone], 2 * MS)
@@ -18,16 +27,18 @@ def test_the_longest_children_of_a_large_group_stay_and_those_that_failed() -> N
         traces.take(reached(f"m{number}", 2, foo=[number]), (2 + number) * MS)
     (root,) = traces.roots
     children = traces.below(root)
-    assert len(children) == 10
+    assert len(children) == 11
     assert [span.error for span in children if span.error] == [gone.cause]
-    members = {span.attributes["groupd.member.id"] for span in children}
+    target, *parts = children
+    assert target.name == "target"
+    members = {span.attributes["groupd.member.id"] for span in parts}
     assert members == {"m0", *(f"m{number}" for number in range(92, 101))}
-    assert root.attributes["groupd.spans_left_out"] == 92
+    assert root.attributes["groupd.spans_left_out"] == 91
     assert root.attributes["groupd.partitions_assigned"] == 100
 
 
 def test_so_many_members_of_a_rebalance_can_be_under_way() -> None:
-    traces = Traces(limits=TraceLimits(members=3))
+    traces = Traces(limits=limited(members=3))
     traces.take(begun(2, 5), MS)
     for number in range(5):
         told = {"partitions": {"foo": [number]}, "rebalance_timeout_ms": 9}
@@ -40,7 +51,7 @@ def test_so_many_members_of_a_rebalance_can_be_under_way() -> None:
 
 
 def test_all_open_rebalances_share_places() -> None:
-    traces = Traces(limits=TraceLimits(spans_in_all=6))
+    traces = Traces(limits=limited(places=PartPlaces(4)))
     for group in ("a", "b"):
         traces.take(begun(2, 5, group), MS)
         for number in range(4):
@@ -55,8 +66,11 @@ def test_all_open_rebalances_share_places() -> None:
     assert "groupd.spans_left_out" not in traces.roots[-1].attributes
 
 
-def test_the_rebalance_that_was_quiet_for_longest_makes_room() -> None:
-    traces = Traces(limits=TraceLimits(rebalances=2))
+def test_the_rebalance_that_was_quiet_for_longest_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(made, "REBALANCES_MAX", 2)
+    traces = Traces()
     traces.take(begun(2, 2, "a"), 1 * MS)
     traces.take(begun(2, 2, "b"), 2 * MS)
     traces.take(reached("m1", 2, "a", foo=[1]), 3 * MS)
@@ -67,8 +81,11 @@ def test_the_rebalance_that_was_quiet_for_longest_makes_room() -> None:
     assert root.end_ns == 2 * MS
 
 
-def test_a_rebalance_of_which_nothing_is_heard_is_given_up() -> None:
-    traces = Traces(limits=TraceLimits(quiet_ns=10 * SECOND))
+def test_a_rebalance_of_which_nothing_is_heard_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(made, "QUIET_NS", 10 * SECOND)
+    traces = Traces()
     traces.take(begun(2, 2, "a"), 1 * SECOND)
     traces.take(begun(2, 2, "b"), 11 * SECOND)
     assert traces.roots == []
@@ -77,7 +94,7 @@ def test_a_rebalance_of_which_nothing_is_heard_is_given_up() -> None:
 
 
 def test_names_of_partitions_and_notes_are_bounded() -> None:
-    traces = Traces(limits=TraceLimits(partitions=3, notes=2))
+    traces = Traces(limits=limited(names=3, steps=2))
     joined: list[Event] = [event(EventKind.MEMBER_JOINED, f"m{n}") for n in range(5)]
     traces.take([*joined, *begun(2, 1)], MS)
     traces.take(reached("m1", 2, foo=list(range(1000)), bar=[1]), 2 * MS)

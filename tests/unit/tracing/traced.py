@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any
 
 from groupd.coordinator.core.types import Event, EventKind, Outcome
-from groupd.coordinator.tracing.folding import Folding
-from groupd.coordinator.tracing.limits import TraceLimits
+from groupd.coordinator.history.rebalance import FoldLimits
+from groupd.coordinator.tracing import traces
 from groupd.coordinator.tracing.spans import Span
 from tests.unit.classic_group.harness import Bench
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
@@ -30,17 +30,17 @@ class Counted:
 
 
 class Traces:
-    """What a folding has finished, checked as it comes: roots last, children within their root."""
+    """What traces are finished, checked as it comes: roots last, children within their root."""
 
-    def __init__(self, per_second: int = 1000, limits: TraceLimits | None = None) -> None:
-        self.folding = Folding(Counted(), per_second, limits)
+    def __init__(self, per_second: int = 1000, limits: FoldLimits | None = None) -> None:
+        self.made = traces.Traces(Counted(), per_second, limits)
         self.spans: list[Span] = []
 
     def take(self, events: Iterable[Event], at_ns: int) -> None:
-        self._add(self.folding.take(list(events), at_ns))
+        self._add(self.made.take(list(events), at_ns))
 
     def stop(self, at_ns: int) -> None:
-        self._add(self.folding.stop(at_ns))
+        self._add(self.made.stop(at_ns))
 
     def _add(self, spans: list[Span]) -> None:
         waiting: list[Span] = []
