@@ -18,10 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.types import CLASSIC, Event, EventKind
 from groupd.coordinator.history.rebalance import (
-    JOIN,
-    TARGET,
-    FoldLimits,
     GroupRebalance,
+    PartKind,
     RebalanceEnd,
 )
 
@@ -43,18 +41,19 @@ FOLDED = frozenset(EventKind) - {
 
 
 class RebalanceFold:
-    """Folds the events of one group. `open`: the rebalance that is under way. `detailed` is asked
-    at each begin: see `GroupRebalance`. `whole`: no events are missing at the front."""
+    """Folds the events of one group. `open`: the rebalance that is under way. `step_kinds`,
+    `detailed` (asked at each begin): see `GroupRebalance`. `whole`: no event is missing at the
+    front."""
 
     def __init__(
         self,
-        limits: FoldLimits | None = None,
+        step_kinds: frozenset[EventKind] | None = None,
         detailed: Callable[[], bool] = lambda: True,
         *,
         whole: bool = False,
     ) -> None:
         self.open: GroupRebalance | None = None
-        self._limits = limits or FoldLimits()
+        self._step_kinds = step_kinds
         self._detailed = detailed
         self._ended: list[GroupRebalance] = []
         self._lead: list[Event] = []
@@ -98,12 +97,12 @@ class RebalanceFold:
             case EventKind.GROUP_EPOCH_BUMPED:
                 self._bumped(event)
             case EventKind.REBALANCE_STARTED:
-                self._start(self._begin(event, JOIN), event)
+                self._start(self._begin(event, PartKind.JOIN), event)
             case EventKind.TARGET_INSTALLED:
                 if current is None or not current.awaits_target(event.group_type, event.epoch):
-                    current = self._begin(event, TARGET, known=False)
+                    current = self._begin(event, PartKind.TARGET, known=False)
                 self._step(current, event)
-                current.install(event)
+                current.targeted(event)
             case EventKind.REBALANCE_COMPLETED:
                 self._completed(event)
             case (
@@ -127,7 +126,7 @@ class RebalanceFold:
     def _bumped(self, event: Event) -> None:
         current = self.open
         if current is None or not current.awaits_target(event.group_type):
-            current = self._begin(event, TARGET)
+            current = self._begin(event, PartKind.TARGET)
         self._start(current, event)
         if event.details.get("members") == 0:
             current.drop_phase()
@@ -141,7 +140,7 @@ class RebalanceFold:
         """The join phase of a classic group is over."""
         current = self.open
         if current is None or current.group_type != event.group_type:
-            current = self._begin(event, JOIN, known=False)
+            current = self._begin(event, PartKind.JOIN, known=False)
         self._step(current, event)
         current.joined(event)
         if not current.members:
@@ -154,13 +153,13 @@ class RebalanceFold:
             current.synced(event)
             self._close(RebalanceEnd.COMPLETED)
 
-    def _begin(self, event: Event, phase: str, *, known: bool = True) -> GroupRebalance:
+    def _begin(self, event: Event, phase: PartKind, *, known: bool = True) -> GroupRebalance:
         before, at = self.open, self._now
         if before is not None:
             at = before.heard(at)
             before.settle()
         detailed = self._detailed()
-        current = GroupRebalance(event, at, self._limits, known=known, detailed=detailed)
+        current = GroupRebalance(event, at, self._step_kinds, known=known, detailed=detailed)
         current.begin_phase(phase)
         if before is not None and before.complete:
             self._close(RebalanceEnd.COMPLETED)
@@ -172,7 +171,7 @@ class RebalanceFold:
     def _current(self, event: Event) -> GroupRebalance | None:
         """What is under way. If `event` is the first of all, its begin is missing."""
         if self._may_miss_begin:
-            phase = JOIN if event.group_type == CLASSIC else TARGET
+            phase = PartKind.JOIN if event.group_type == CLASSIC else PartKind.TARGET
             self._begin(event, phase, known=False).target_epoch = event.epoch
         return self.open
 

@@ -147,7 +147,7 @@ def _slowest(rebalance: GroupRebalance, clients: Mapping[str, str]) -> str:
     took = [
         (part.until - (part.since if target_at is None else min(part.since, target_at)), part)
         for part in rebalance.parts
-        if part.kind is PartKind.REVOKE and part.confirmed and part.until is not None
+        if part.kind is PartKind.REVOKE and not part.facts.keys() & {"left", "unfinished"}
     ]
     if not took:
         return ""

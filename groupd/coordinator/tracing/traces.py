@@ -1,5 +1,5 @@
-"""Events of all groups as finished traces: each rebalance that was seen to begin, once it has
-ended. Pure: times and identifiers are given.
+"""Which rebalances become traces: each that was seen to begin, once it has ended, as long as there
+are not too many. Pure.
 
 What is under way is bounded. A rebalance of which nothing is heard any more, because its shard has
 moved to another node for example, is given up in the end.
@@ -11,15 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.coordinator.history.rebalance import (
-    PEOPLE,
-    FoldLimits,
-    GroupRebalance,
-    PartPlaces,
-    RebalanceEnd,
-)
+from groupd.coordinator.history.rebalance import PEOPLE, GroupRebalance, RebalanceEnd
 from groupd.coordinator.history.rebalance_fold import BEGINS, FOLDED, RebalanceFold
-from groupd.coordinator.tracing.spans import Ids, Link, Span, spans_of
 
 _SECOND_NS = 1_000_000_000
 QUIET_NS = 3600 * _SECOND_NS
@@ -31,12 +24,7 @@ NOTES = PEOPLE | {
     EventKind.ASSIGNOR_FAILED,
     EventKind.GROUP_CONVERTED,
 }
-"""What becomes an event of a root span."""
-
-
-def trace_limits() -> FoldLimits:
-    """What traces keep of rebalances."""
-    return FoldLimits(500, 100, 20, NOTES, 20, PartPlaces(10_000))
+"""The events that a trace shows as such."""
 
 
 class TraceRate:
@@ -62,76 +50,61 @@ class TraceRate:
 
 
 class Traces:
-    """`per_second`: rebalances beyond it are left out, and counted in the next root."""
+    """Times are nanoseconds since the epoch. `per_second`: rebalances beyond it are left out."""
 
-    def __init__(self, ids: Ids, per_second: int, limits: FoldLimits | None = None) -> None:
-        self._ids = ids
-        self._limits = limits or trace_limits()
+    def __init__(self, per_second: int) -> None:
         self._rate = TraceRate(per_second)
         self._now_ns = 0
         self._folds: OrderedDict[str, RebalanceFold] = OrderedDict()
         """Of groups with a rebalance under way; the one that was heard of last comes last."""
-        self._roots: dict[GroupRebalance, Link] = {}
-        """The identifiers of rebalances that have not ended."""
 
-    def take(self, events: Sequence[Event], now_ns: int) -> list[Span]:
-        """The events of one input. Returns the traces that end with it, each with its root last."""
+    def take(self, events: Sequence[Event], now_ns: int) -> list[GroupRebalance]:
+        """The events of one input. Returns the rebalances that end with it."""
         self._now_ns = now_ns
         of_group: dict[str, list[Event]] = {}
         for event in events:
             if event.kind in FOLDED:
                 of_group.setdefault(event.group_id, []).append(event)
-        finished: list[Span] = []
+        ended: list[GroupRebalance] = []
         for group_id, own in of_group.items():
             fold = self._folds.pop(group_id, None)
             if fold is None:
                 if BEGINS.isdisjoint([event.kind for event in own]):
                     continue
-                fold = RebalanceFold(self._limits, self._admits, whole=True)
-            finished += self._spans(fold.add(own, now_ns))
+                fold = RebalanceFold(NOTES, self._admits, whole=True)
+            ended += fold.add(own, now_ns)
             if fold.open is not None:
                 self._folds[group_id] = fold
-        return finished + self._give_up()
+        return _wanted([*ended, *self._give_up()])
 
-    def stop(self, now_ns: int) -> list[Span]:
+    def stop(self, now_ns: int) -> list[GroupRebalance]:
         """End all that is under way."""
-        finished: list[Span] = []
-        for fold in self._folds.values():
-            finished += self._spans(fold.stop(RebalanceEnd.STOPPED, now_ns))
-        self._folds.clear()
-        return finished
+        folds, self._folds = self._folds, OrderedDict()
+        return _wanted(
+            one for fold in folds.values() for one in fold.stop(RebalanceEnd.STOPPED, now_ns)
+        )
 
-    def _give_up(self) -> list[Span]:
+    def left_out(self) -> int:
+        """How many rebalances were beyond the limit since it was asked last."""
+        left_out, self._rate.left_out = self._rate.left_out, 0
+        return left_out
+
+    def _give_up(self) -> list[GroupRebalance]:
         """Those of which nothing has been heard for longest."""
-        finished: list[Span] = []
+        ended: list[GroupRebalance] = []
         while self._folds:
             group_id, fold = next(iter(self._folds.items()))
             assert fold.open is not None
-            quiet = fold.open.latest < self._now_ns - QUIET_NS
-            if not quiet and len(self._folds) <= REBALANCES_MAX:
+            latest_ns = fold.open.latest
+            if latest_ns >= self._now_ns - QUIET_NS and len(self._folds) <= REBALANCES_MAX:
                 break
             del self._folds[group_id]
-            finished += self._spans(fold.stop(RebalanceEnd.GIVEN_UP, fold.open.latest))
-        return finished
+            ended += fold.stop(RebalanceEnd.GIVEN_UP, latest_ns)
+        return ended
 
     def _admits(self) -> bool:
         return self._rate.admits(self._now_ns)
 
-    def _root(self, rebalance: GroupRebalance) -> Link:
-        """Its identifiers; the trace before may have to name them before it ends."""
-        ids = self._ids
-        made = self._roots.get(rebalance)
-        return made or Link(ids.generate_trace_id(), ids.generate_span_id())
 
-    def _spans(self, ended: Iterable[GroupRebalance]) -> list[Span]:
-        finished: list[Span] = []
-        for rebalance in ended:
-            root, link = self._root(rebalance), None
-            self._roots.pop(rebalance, None)
-            following = rebalance.following
-            if following is not None and following.detailed:
-                link = self._roots[following] = self._root(following)
-            if rebalance.detailed:
-                left_out, self._rate.left_out = self._rate.left_out, 0
-                finished += spans_of(rebalance, root, link, self._ids, left_out)
-        return finished
+def _wanted(ended: Iterable[GroupRebalance]) -> list[GroupRebalance]:
+    return [one for one in ended if one.detailed]

@@ -19,7 +19,6 @@ from groupd.coordinator.config.otel_settings import OtelSettings
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.types import Event
 from groupd.coordinator.history.rebalance_fold import FOLDED
-from groupd.coordinator.tracing.library_log import LibraryLog
 from groupd.coordinator.tracing.traces import Traces
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ class Tracing:
         self._enabled = bool(settings.otel_traces_endpoint) and not _disabled()
         self._spans: OtlpSpans | None = None
         self._traces: Traces
-        self._log = LibraryLog()
         if self._enabled:
             _check_packages()
 
@@ -53,13 +51,11 @@ class Tracing:
             return
         from groupd.coordinator.tracing.otlp import OtlpSpans
 
-        self._log.listen()
         try:
             self._spans = OtlpSpans(self._settings, node_id)
         except Exception as error:  # the library's own settings, in the environment
-            self._log.leave()
             raise ConfigError(f"OpenTelemetry cannot be started: {error}") from error
-        self._traces = Traces(self._spans.ids, self._settings.otel_traces_per_second)
+        self._traces = Traces(self._settings.otel_traces_per_second)
         listeners.append(self._on_events)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
@@ -67,7 +63,8 @@ class Tracing:
         if self._spans is None or not any(event.kind in FOLDED for event in events):
             return
         try:
-            self._spans.send(self._traces.take(events, self._wall_ns()))
+            for ended in self._traces.take(events, self._wall_ns()):
+                self._spans.send(ended, self._traces.left_out())
         except Exception:
             log.exception("a trace failed", shard=partition)
 
@@ -76,7 +73,8 @@ class Tracing:
         spans, self._spans = self._spans, None
         if spans is None:
             return
-        spans.send(self._traces.stop(self._wall_ns()))
+        for ended in self._traces.stop(self._wall_ns()):
+            spans.send(ended, self._traces.left_out())
         sent = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -94,7 +92,7 @@ class Tracing:
             log.warning("traces are lost: the receiver has not taken them in time")
             spans.cut()
         finally:
-            self._log.leave()
+            spans.leave()
 
 
 def _disabled() -> bool:

@@ -91,8 +91,7 @@ def test_a_superseded_rebalance_links_to_the_next_one() -> None:
     assert shard.traces.below(superseded)[-1].attributes["groupd.unfinished"] is True
     shard.traces.stop(shard.now.wall_ms * MS)
     following = shard.traces.roots[-1]
-    ((link),) = superseded.links
-    assert (link.trace_id, link.span_id) == (following.trace_id, following.span_id)
+    assert superseded.links == [(following.trace_id, following.span_id)]
     assert following.begin_ns == superseded.end_ns
     assert following.attributes["groupd.epoch"] == 4
     # What m1 is still giving up goes on there.

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.coordinator.history.rebalance import FoldLimits, PartPlaces
+from groupd.coordinator.history import rebalance
+from groupd.coordinator.tracing import otlp
 from groupd.coordinator.tracing import traces as made
-from groupd.coordinator.tracing.traces import TraceRate, trace_limits
+from groupd.coordinator.tracing.traces import TraceRate
 from tests.unit.tracing.traced import MS, Traces, begun, event, reached
 
 SECOND = 1000 * MS
 
 
-def limited(**limits: int | PartPlaces) -> FoldLimits:
-    return replace(trace_limits(), **limits)
-
-
-def test_the_longest_children_of_a_large_group_stay_and_those_that_failed() -> None:
-    traces = Traces(limits=limited(parts=10))
+def test_the_longest_children_of_a_large_group_stay_and_those_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rebalance, "PARTS_MAX", 10)
+    traces = Traces()
     traces.take(begun(2, 100), MS)
     gone = event(EventKind.MEMBER_FENCED, "m0", 1, "no heartbeat within the session timeout")
     traces.take([gone], 2 * MS)
@@ -37,8 +36,11 @@ def test_the_longest_children_of_a_large_group_stay_and_those_that_failed() -> N
     assert root.attributes["groupd.partitions_assigned"] == 100
 
 
-def test_so_many_members_of_a_rebalance_can_be_under_way() -> None:
-    traces = Traces(limits=limited(members=3))
+def test_so_many_members_of_a_rebalance_can_be_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rebalance, "MEMBERS_MAX", 3)
+    traces = Traces()
     traces.take(begun(2, 5), MS)
     for number in range(5):
         told = {"partitions": {"foo": [number]}, "rebalance_timeout_ms": 9}
@@ -48,22 +50,6 @@ def test_so_many_members_of_a_rebalance_can_be_under_way() -> None:
     assert [span.name for span in traces.below(root)] == ["target", *["revoke"] * 3]
     assert root.attributes["groupd.spans_left_out"] == 2
     assert root.attributes["groupd.partitions_revoked"] == 5
-
-
-def test_all_open_rebalances_share_places() -> None:
-    traces = Traces(limits=limited(places=PartPlaces(4)))
-    for group in ("a", "b"):
-        traces.take(begun(2, 5, group), MS)
-        for number in range(4):
-            traces.take(reached(f"m{number}", 2, group, foo=[number]), 2 * MS)
-    for group in ("a", "b"):
-        traces.take(reached("m4", 2, group, foo=[4]), 3 * MS)
-    left_out = [root.attributes["groupd.spans_left_out"] for root in traces.roots]
-    assert (left_out, [len(traces.below(root)) for root in traces.roots]) == ([1, 4], [5, 2])
-    # The places are given back.
-    traces.take(begun(2, 1, "c"), 4 * MS)
-    traces.take(reached("m0", 2, "c", foo=[1]), 5 * MS)
-    assert "groupd.spans_left_out" not in traces.roots[-1].attributes
 
 
 def test_the_rebalance_that_was_quiet_for_longest_makes_room(
@@ -93,8 +79,10 @@ def test_a_rebalance_of_which_nothing_is_heard_is_given_up(
     assert [root.attributes["messaging.consumer.group.name"] for root in traces.roots] == ["a"]
 
 
-def test_names_of_partitions_and_notes_are_bounded() -> None:
-    traces = Traces(limits=limited(names=3, steps=2))
+def test_names_of_partitions_and_notes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalance, "NAMES_MAX", 3)
+    monkeypatch.setattr(otlp, "NOTES_MAX", 2)
+    traces = Traces()
     joined: list[Event] = [event(EventKind.MEMBER_JOINED, f"m{n}") for n in range(5)]
     traces.take([*joined, *begun(2, 1)], MS)
     traces.take(reached("m1", 2, foo=list(range(1000)), bar=[1]), 2 * MS)
