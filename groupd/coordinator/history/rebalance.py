@@ -111,7 +111,7 @@ class GroupRebalance:
         self.group_id = event.group_id
         self.group_type = event.group_type
         self.epoch = event.epoch
-        self.since = self.latest = self.progress_at = since
+        self.since = self.latest = since
         self.until: int | None = None
         self.end: RebalanceEnd | None = None
         self.following: GroupRebalance | None = None

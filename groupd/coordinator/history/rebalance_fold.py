@@ -17,11 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from groupd.coordinator.core.slices import Steps, Work
 from groupd.coordinator.core.types import CLASSIC, Event, EventKind
-from groupd.coordinator.history.rebalance import (
-    GroupRebalance,
-    PartKind,
-    RebalanceEnd,
-)
+from groupd.coordinator.history.rebalance import GroupRebalance, PartKind, RebalanceEnd
 
 Inputs = Iterable[tuple[int, Sequence[Event]]]
 """The time of each input of the coordinator, and its events of one group, oldest first."""
@@ -92,6 +88,15 @@ class RebalanceFold:
     def _take(self, event: Event) -> None:
         current = self.open
         match event.kind:
+            case (
+                EventKind.PARTITIONS_REVOKING
+                | EventKind.MEMBER_EPOCH_ADVANCED
+                | EventKind.PARTITIONS_ASSIGNED
+            ):
+                current = self._current(event)
+                if current is not None:
+                    self._step(current, event)
+                    current.progress(event)
             case EventKind.GROUP_EPOCH_BUMPED if event.group_type == CLASSIC:
                 self._joined(event)
             case EventKind.GROUP_EPOCH_BUMPED:
@@ -104,16 +109,11 @@ class RebalanceFold:
                 self._step(current, event)
                 current.targeted(event)
             case EventKind.REBALANCE_COMPLETED:
-                self._completed(event)
-            case (
-                EventKind.PARTITIONS_REVOKING
-                | EventKind.MEMBER_EPOCH_ADVANCED
-                | EventKind.PARTITIONS_ASSIGNED
-            ):
                 current = self._current(event)
                 if current is not None:
                     self._step(current, event)
-                    current.progress(event)
+                    current.synced(event)
+                    self._close(RebalanceEnd.COMPLETED)
             case EventKind.GROUP_DELETED if current is not None:
                 self._step(current, event)
                 self._close(RebalanceEnd.DELETED)
@@ -146,13 +146,6 @@ class RebalanceFold:
         if not current.members:
             self._close(RebalanceEnd.EMPTY)
 
-    def _completed(self, event: Event) -> None:
-        current = self._current(event)
-        if current is not None:
-            self._step(current, event)
-            current.synced(event)
-            self._close(RebalanceEnd.COMPLETED)
-
     def _begin(self, event: Event, phase: PartKind, *, known: bool = True) -> GroupRebalance:
         before, at = self.open, self._now
         if before is not None:
@@ -179,7 +172,6 @@ class RebalanceFold:
         current.heard(self._now)
         self._flush()
         current.step(event)
-        current.progress_at = current.latest
 
     def _flush(self) -> None:
         if self.open is not None:
@@ -197,7 +189,7 @@ class RebalanceFold:
 
 def rebalance_steps(inputs: Inputs, state: str | None = None) -> Steps[list[GroupRebalance]]:
     """The rebalances that a group's events tell of, oldest first. `state`: the state of the group
-    now, by which the last one may be over; None = not known."""
+    now, by which the last one may be over, with what was heard of it last; None = not known."""
     fold, found, work = RebalanceFold(), [], Work()
     for at, events in inputs:
         found += fold.add(events, at)
@@ -206,7 +198,7 @@ def rebalance_steps(inputs: Inputs, state: str | None = None) -> Steps[list[Grou
     last = fold.open
     if last is not None and state in ("Stable", "Empty", "Dead"):
         end = RebalanceEnd.COMPLETED if state == "Stable" else RebalanceEnd.EMPTY
-        found += fold.stop(end, last.progress_at)
+        found += fold.stop(end, last.latest)
     elif last is not None:
         found.append(last)
     return found
