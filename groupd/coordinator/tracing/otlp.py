@@ -9,10 +9,8 @@ library's own: OTEL_BSP_*, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_CERTIF
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import structlog
 from opentelemetry.attributes import BoundedAttributes
@@ -20,7 +18,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
 
@@ -46,18 +44,10 @@ LOG_INTERVAL_S = 60.0
 Attributes = Mapping[str, str | int | tuple[str, ...]]
 
 
-class SpanIds(Protocol):
-    """Makes identifiers; the library's own generator has this form."""
-
-    def generate_trace_id(self) -> int: ...
-
-    def generate_span_id(self) -> int: ...
-
-
 class SpanMaker:
     """Makes the spans of rebalances that have ended and are `detailed`."""
 
-    def __init__(self, ids: SpanIds, resource: Resource) -> None:
+    def __init__(self, ids: IdGenerator, resource: Resource) -> None:
         self._ids = ids
         self._resource = resource
         self._scope = InstrumentationScope("groupd")
@@ -179,16 +169,15 @@ class LibraryLog(logging.Handler):
         self._elapsed = elapsed
         self._next_s = float("-inf")
         self._left_out = 0
-        self._own_lock = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
-        with self._own_lock:
-            now_s = self._elapsed()
-            if now_s < self._next_s:
-                self._left_out += 1
-                return
-            self._next_s = now_s + LOG_INTERVAL_S
-            left_out, self._left_out = self._left_out, 0
+        # The library's threads log one at a time: `handle` has a lock.
+        now_s = self._elapsed()
+        if now_s < self._next_s:
+            self._left_out += 1
+            return
+        self._next_s = now_s + LOG_INTERVAL_S
+        left_out, self._left_out = self._left_out, 0
         more = {"left_out": left_out} if left_out else {}
         log.warning("traces are not delivered", reason=record.getMessage(), **more)
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event as Note
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from groupd.coordinator.core.types import Event, EventKind, Outcome
 from groupd.coordinator.history.rebalance import GroupRebalance
@@ -21,7 +22,7 @@ from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 MS = 1_000_000
 
 
-class Counted:
+class Counted(IdGenerator):
     """Identifiers in order."""
 
     def __init__(self) -> None:
