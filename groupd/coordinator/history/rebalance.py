@@ -39,8 +39,8 @@ PEOPLE = frozenset(
 
 class RebalanceEnd(Enum):
     """How a rebalance ended. SUPERSEDED: the next one began. EMPTY: no member is left. CONVERTED:
-    the group has another type. GIVEN_UP: nothing was heard for too long. STOPPED: with the process.
-    """
+    the group has another type. GIVEN_UP: nothing was heard for too long. STOPPED: the process
+    stopped."""
 
     COMPLETED = "completed"
     SUPERSEDED = "superseded"
@@ -52,9 +52,10 @@ class RebalanceEnd(Enum):
 
 
 class PartKind(Enum):
-    """What somebody has to do. JOIN: all members of a classic group, come back. TARGET: the group,
-    get an assignment. REVOKE: a member, give partitions up and confirm it. ASSIGN: a member, reach
-    its whole target. REJOIN, SYNC: a member of a classic group that did not come back in time."""
+    """What is waited for. JOIN: all members of a classic group come back. TARGET: the group gets an
+    assignment. REVOKE: a member gives partitions up and confirms it. ASSIGN: a member reaches its
+    whole target. REJOIN, SYNC: a member of a classic group comes back; known only of those that did
+    not."""
 
     JOIN = "join"
     TARGET = "target"
@@ -263,8 +264,9 @@ class GroupRebalance:
                 self._finish(part)
         self._completing.clear()
 
-    def aside(self, event: Event) -> None:
-        """What an event means here that may belong to the rebalance that follows."""
+    def came_or_went(self, event: Event) -> None:
+        """A member came or went, or the group was converted. That may begin the next rebalance, so
+        it is not a step of this one yet."""
         match event.kind:
             case EventKind.MEMBER_LEFT | EventKind.MEMBER_FENCED:
                 self._gone(event)

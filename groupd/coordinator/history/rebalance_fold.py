@@ -1,10 +1,10 @@
 """The one fold of a group's events into rebalances.
 
-A group of epochs and targets has a rebalance from a new group epoch until every member has its
-target of the newest epoch. Epochs that come before their target belong to the same rebalance,
-because nobody has moved for them yet; a later one begins the next. A classic group has one from the
-begin of its join phase until the leader's assignment is durable. Events after the end belong to
-none, until the next begins.
+A classic group has a rebalance from the begin of its join phase until the leader's assignment is
+durable. A group of any other type has one from a new group epoch until every member has its target
+of the newest epoch. Epochs that come before their target belong to the same rebalance, because
+nobody has moved for them yet; a later one begins the next. Events after the end belong to no
+rebalance, until the next begins.
 
 Events may be missing at the front: a timeline forgets, and a shard comes from another node. What is
 under way then is a rebalance of which nobody knows how it began, and how many members it has: it
@@ -121,7 +121,7 @@ class RebalanceFold:
                 self._lead.append(event)
                 if current is not None:
                     current.heard(self._now)
-                    current.aside(event)
+                    current.came_or_went(event)
 
     def _bumped(self, event: Event) -> None:
         current = self.open
