@@ -42,8 +42,6 @@ from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 
 EVENTS_SHOWN = 1000
-EVENT_WORK = 4
-"""How much work of a step it is to go through one event of a group."""
 INDENTED_BYTES = 8192
 """Shorter answers about one group are indented, because people read them."""
 
@@ -153,8 +151,7 @@ class GroupRoutes:
         """The rows of the groups; None for a stop, and for a group that has gone meanwhile."""
         timeline, work = self._broker.timeline, Work()
         for group_id, partition in found:
-            if work.enough(EVENT_WORK * timeline.unread(group_id)):
-                yield None
+            yield from timeline.find_last(group_id, work)
             shard = self._broker.places[partition]
             if isinstance(shard, ShardRuntime):
                 group = shard.shard.state.groups.get(group_id)

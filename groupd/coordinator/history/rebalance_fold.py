@@ -187,10 +187,13 @@ class RebalanceFold:
         self.open = None
 
 
-def rebalance_steps(inputs: Inputs, state: str | None = None) -> Steps[list[GroupRebalance]]:
+def rebalance_steps(
+    inputs: Inputs, state: str | None = None, work: Work | None = None
+) -> Steps[list[GroupRebalance]]:
     """The rebalances that a group's events tell of, oldest first. `state`: the state of the group
-    now, by which the last one may be over, with what was heard of it last; None = not known."""
-    fold, found, work = RebalanceFold(), [], Work()
+    now, by which the last one may be over, with what was heard of it last; None = not known.
+    `work`: what was done since the last stop."""
+    fold, found, work = RebalanceFold(), [], work or Work()
     for at, events in inputs:
         found += fold.add(events, at)
         if work.enough(sum(map(_size, events))):
@@ -205,5 +208,5 @@ def rebalance_steps(inputs: Inputs, state: str | None = None) -> Steps[list[Grou
 
 
 def _size(event: Event) -> int:
-    """How much work an event is: one, and one for each partition that it names."""
-    return 1 + sum(map(len, event.details.get("partitions", {}).values()))
+    """How much work an event is: a little, and one for each partition that it names."""
+    return 6 + sum(map(len, event.details.get("partitions", {}).values()))

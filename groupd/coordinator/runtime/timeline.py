@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from groupd.coordinator.core.slices import chunks, run_through, smallest
+from groupd.coordinator.core.slices import Steps, Work, chunks, run_through, smallest
 from groupd.coordinator.core.types import CLASSIC, Event, EventKind
 from groupd.coordinator.history.rebalance_fold import rebalance_steps
 from groupd.coordinator.history.rebalance_text import cause_text
@@ -125,21 +125,25 @@ class Timeline:
             before, at = sequence, wall_ms
         yield at, some
 
-    def unread(self, group_id: str) -> int:
-        """How many events `last_rebalance` has to go through."""
+    def find_last(self, group_id: str, work: Work) -> Steps[None]:
+        """Find what `last_rebalance` tells if there have been events since. `work`: what was done
+        since the last stop, for this group and others."""
         group = self._groups.get(group_id)
-        return 0 if group is None or group.last is not None else len(group.events)
+        if group is None or group.last is not None:
+            return
+        newest = group.times[-2]
+        found = yield from rebalance_steps(self.inputs(group_id), work=work)
+        if newest == group.times[-2]:  # nothing has happened during the stops
+            known = bool(found) and found[-1].known
+            group.last = (found[-1].since, cause_text(found[-1])) if known else ()
 
     def last_rebalance(self, group_id: str) -> dict[str, Any] | None:
-        """When the last rebalance of a group began, and why; None: not known. A list of groups asks
+        """When the last rebalance of a group began, and why; None: not known. Lists of groups ask
         for it again and again, so it is found once after each event."""
         group = self._groups.get(group_id)
         if group is None:
             return None
-        if group.last is None:
-            found = run_through(rebalance_steps(self.inputs(group_id)))
-            known = bool(found) and found[-1].known
-            group.last = (found[-1].since, cause_text(found[-1])) if known else ()
+        run_through(self.find_last(group_id, Work()))
         return {"timestamp_ms": group.last[0], "cause": group.last[1]} if group.last else None
 
     def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:
