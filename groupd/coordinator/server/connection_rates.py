@@ -15,8 +15,7 @@ import structlog
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, plain_address
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.quota_entities import CONNECTION_CREATION_RATE
-from groupd.coordinator.security.quota_rates import Rate, Windows
-from groupd.coordinator.security.quotas import CLIENTS_MAX, IDLE_MS, Quotas
+from groupd.coordinator.security.quotas import CLIENTS_MAX, IDLE_MS, Quotas, Rate, Windows
 from groupd.coordinator.security.recent import Recent
 
 UNLIMITED = 2**31 - 1

