@@ -1,6 +1,5 @@
-"""Errors that end a daemon, and why a connection has failed, in words.
-
-Their exit code is 1. A wrong command line is `CannotStart`, whose exit code is 2."""
+"""What ends a daemon although nothing is wrong with its command line (exit code 1; mistakes are
+`CannotStart`, 2), and why a connection has failed, in words."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ class RecipeCalls(Hinting):
     """`groupd.recipes`: things that go wrong in production, each as one call that returns an
     `Incident`. Where it can, a recipe puts the coordinator into the real situation. Raises NotFound
     for a group that never existed, and HarnessError when there is no member to hit.
-    docs/testing.md#incidents says what clients do then.
+    docs/testing.md#recipes says what clients do then.
 
     >>> groupd.recipes
     <Recipes: coordinator_failover, fatal_heartbeat_error, offset_expiry, ...>
@@ -355,7 +355,7 @@ class RecipeCalls(Hinting):
     ) -> Incident:
         """A heartbeat of the group (or of `member`) is refused with an error that clients do not
         recover from: `code`, once, or without it what is fatal to the members who are there, which
-        `result["code"]` names. docs/clients.md#fatal-heartbeat-errors says which.
+        `result["code"]` names. docs/testing.md#recipes says which.
 
         >>> groupd.recipes.fatal_heartbeat_error("billing").result["code"]
         'GROUP_AUTHORIZATION_FAILED'

@@ -27,12 +27,12 @@ class SecurityCollector(Collector):
     def _rights(self) -> Iterable[Metric]:
         authorizer = self._authorizer
         answers = CounterMetricFamily(
-            "groupd_authorizations", "Decisions of the authorizer.", labels=["result"]
+            "groupd_authorizations", "Questions about rights, by answer.", labels=["result"]
         )
         answers.add_metric(["allowed"], authorizer.allowed)
         answers.add_metric(["denied"], authorizer.denied)
         yield answers
-        yield gauge("groupd_acls", "Number of ACLs.", len(authorizer.acls))
+        yield gauge("groupd_acls", "ACLs that there are.", len(authorizer.acls))
 
     def _waits(self) -> Iterable[Metric]:
         quotas = self._quotas
@@ -40,7 +40,7 @@ class SecurityCollector(Collector):
             "groupd_throttled", "How often clients had to wait, by quota.", labels=["quota"]
         )
         long = CounterMetricFamily(
-            "groupd_throttle_seconds", "How long clients had to wait.", labels=["quota"]
+            "groupd_throttle_seconds", "How long they had to wait.", labels=["quota"]
         )
         for key in KEYS:
             often.add_metric([key], quotas.throttled[key])
@@ -48,4 +48,4 @@ class SecurityCollector(Collector):
         yield often
         yield long
         yield gauge("groupd_quotas", "Entities that have quotas.", len(quotas.entries))
-        yield gauge("groupd_quota_sensors", "Clients whose usage is tracked.", quotas.sensors)
+        yield gauge("groupd_quota_sensors", "Clients of which usage is known.", quotas.sensors)

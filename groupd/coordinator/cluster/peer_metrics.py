@@ -29,7 +29,7 @@ class PeerCollector(Collector):
         yield calls
         yield labelled(
             "groupd_peer_last_call_ms",
-            "Duration of the last answered call.",
+            "How long the last call that was answered took.",
             "api",
             dict(sorted(peers.last_ms.items())),
         )
