@@ -216,6 +216,15 @@ class Reader:
     def structs(self, item: Callable[[Reader], T]) -> tuple[T, ...]:
         return _present(self.nullable_structs(item))
 
+    def array_length(self, least: int) -> int:
+        """The length of an array whose items take at least so many bytes; -1 for null."""
+        length = self.length()
+        if length > 0:
+            if length * least > len(self.data) - self.at:
+                raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
+            self.count(length)
+        return length
+
     def _array_length(self, item: Callable[[Reader], Any], end: int = 0) -> int:
         """`end`: the bytes that end an item without tagged fields."""
         length = self.length()

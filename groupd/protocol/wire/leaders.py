@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from groupd.protocol.messages.cluster import Node
+from groupd.protocol.wire.schema import struct
 from groupd.protocol.writer import Writer
 
 _LEADER = Struct(">iix")
@@ -27,3 +28,7 @@ def node_endpoints(nodes: Sequence[Node]) -> bytes:
         writer.int32(node.port)
         writer.nullable_string(node.rack)
     return bytes(writer.buffer)
+
+
+LEADER = struct(tuple, "0:int32 1:int32")
+ENDPOINT = struct(Node, "node_id:int32 host:string port:int32 rack:string?")

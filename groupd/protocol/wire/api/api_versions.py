@@ -14,12 +14,13 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
 from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import api
+from groupd.protocol.wire.schema import absent, array, struct
 from groupd.protocol.writer import Writer
 
 _NO_FEATURES_EPOCH = -1
 
 
-def read(reader: Reader) -> ApiVersionsRequest:
+def _read(reader: Reader) -> ApiVersionsRequest:
     if reader.version < 3:
         return ApiVersionsRequest()
     name, software_version = reader.string(), reader.string()
@@ -29,7 +30,7 @@ def read(reader: Reader) -> ApiVersionsRequest:
     return ApiVersionsRequest(name, software_version, cluster_id, node_id)
 
 
-def write(writer: Writer, reply: ApiVersionsReply) -> None:
+def _write(writer: Writer, reply: ApiVersionsReply) -> None:
     writer.int16(reply.error)
     for served in writer.structs(reply.api_keys):
         writer.int16(served.api_key)
@@ -71,18 +72,43 @@ def _finalized_features(features: list[Feature]) -> bytes:
     return bytes(writer.buffer)
 
 
-def failure(_: ApiVersionsRequest, code: ErrorCode, __: str | None) -> ApiVersionsReply:
+def versions_failure(_: ApiVersionsRequest, code: ErrorCode, __: str | None) -> ApiVersionsReply:
     """UNSUPPORTED_VERSION carries the version range of ApiVersions itself, other errors carry
     nothing."""
-    own = ApiRange(API.key, API.min_version, API.max_version)
+    own = ApiRange(API_VERSIONS.key, API_VERSIONS.min_version, API_VERSIONS.max_version)
     ranges = (own,) if code == ErrorCode.UNSUPPORTED_VERSION else ()
     return ApiVersionsReply(code, ranges, features_epoch=_NO_FEATURES_EPOCH)
 
 
 def unsupported_version_body() -> bytes | bytearray:
     """The v0 body that answers a request of a version that groupd does not serve."""
-    refusal = failure(ApiVersionsRequest(), ErrorCode.UNSUPPORTED_VERSION, None)
-    return API.encode(refusal, 0)
+    refusal = versions_failure(ApiVersionsRequest(), ErrorCode.UNSUPPORTED_VERSION, None)
+    return API_VERSIONS.encode(refusal, 0)
 
 
-API = api(18, ApiVersionsRequest, "0-5", "3+", read, write, failure)
+API_VERSIONS = api(
+    18,
+    "0-5",
+    "3+",
+    struct(
+        ApiVersionsRequest,
+        "client_software_name:string@3+ client_software_version:string@3+ cluster_id:string?@5+ "
+        "node_id:int32@5+",
+    ),
+    struct(
+        ApiVersionsReply,
+        "error:error api_keys:[]range throttle@1+ features:supported@3+#0 "
+        "features_epoch:int64@3+#1",
+        range=struct(ApiRange, "api_key:int16 min_version:int16 max_version:int16"),
+        supported=array(
+            struct(
+                Feature,
+                "name:string level:unknown min_version:int16 max_version:int16",
+                unknown=absent(0),
+            )
+        ),
+    ),
+    versions_failure,
+    read=_read,
+    write=_write,
+)

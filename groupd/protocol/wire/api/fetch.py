@@ -29,8 +29,9 @@ from groupd.protocol.messages.data import (
 )
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.leaders import current_leader, node_endpoints
+from groupd.protocol.wire.leaders import ENDPOINT, LEADER, current_leader, node_endpoints
 from groupd.protocol.wire.registry import api
+from groupd.protocol.wire.schema import converted, struct
 from groupd.protocol.writer import Writer
 
 _FETCHED_V4 = Struct(">ihqq")
@@ -40,7 +41,7 @@ _DIVERGING = Struct(">iqx")
 _REPLICA_STATE_TAG = 1
 
 
-def read(reader: Reader) -> FetchRequest:
+def _read(reader: Reader) -> FetchRequest:
     replica_id = reader.int32() if reader.version <= 14 else -1
     max_wait_ms = reader.int32()
     min_bytes = reader.int32()
@@ -112,7 +113,7 @@ def _forgotten(reader: Reader) -> ForgottenTopic:
     return ForgottenTopic(name, topic_id, partitions)
 
 
-def write(writer: Writer, reply: FetchReply) -> Generator[None, None, None]:
+def _write(writer: Writer, reply: FetchReply) -> Generator[None, None, None]:
     writer.throttle_time()
     if writer.version >= 7:
         writer.int16(reply.error)
@@ -156,7 +157,7 @@ def _write_partition(writer: Writer, partition: FetchedPartition) -> None:
         writer.tagged_field(1, current_leader(partition.current_leader))
 
 
-def failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply:
+def _failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply:
     """The error code at the top, for v7+, and on every partition, for versions without a top-level
     error."""
 
@@ -167,4 +168,49 @@ def failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply
     return FetchReply(error=code, topics=mapped(topic, request.topics))
 
 
-API = api(1, FetchRequest, "4-18", "12+", read, write, failure)
+_NAME_OR_ID = "name:string@0-12 topic_id:uuid@13+"
+
+FETCH = api(
+    1,
+    "4-18",
+    "12+",
+    struct(
+        FetchRequest,
+        "replica_id:int32@0-14 max_wait_ms:int32 min_bytes:int32 max_bytes:int32 "
+        "isolation_level:int8 session_id:int32@7+ session_epoch:int32@7+ topics:[]topic "
+        "forgotten:[]forgotten@7+ rack_id:string@11+ replica_id:replica@15+#1",
+        topic=struct(
+            FetchDataTopic,
+            f"{_NAME_OR_ID} partitions:[]partition",
+            partition=struct(
+                FetchPartition,
+                "partition:int32 current_leader_epoch:int32@9+ fetch_offset:int64 "
+                "last_fetched_epoch:int32@12+ log_start_offset:int64@5+ partition_max_bytes:int32",
+            ),
+        ),
+        forgotten=struct(ForgottenTopic, f"{_NAME_OR_ID} partitions:[]int32"),
+        replica=struct(None, "replica_id:int32 -:int64=-1"),
+    ),
+    struct(
+        FetchReply,
+        "throttle error:error@7+ session_id:int32@7+ topics:[]topic node_endpoints:[]node@16+#0",
+        topic=struct(
+            FetchedDataTopic,
+            f"{_NAME_OR_ID} partitions:[]partition",
+            partition=struct(
+                FetchedPartition,
+                "partition:int32 error:error high_watermark:int64 last_stable_offset:int64 "
+                "log_start_offset:int64@5+ aborted:[]aborted? -:int32=-1@11+ records:records "
+                "diverging_epoch:diverging@12+#0 current_leader:leader@12+#1",
+                aborted=struct(tuple, "0:int64 1:int64"),
+                records=converted("bytes?", read=lambda records: records or b""),
+                diverging=struct(tuple, "0:int32 1:int64"),
+                leader=LEADER,
+            ),
+        ),
+        node=ENDPOINT,
+    ),
+    _failure,
+    read=_read,
+    write=_write,
+)

@@ -30,8 +30,9 @@ from groupd.protocol.messages.data import (
 )
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.leaders import current_leader, node_endpoints
+from groupd.protocol.wire.leaders import ENDPOINT, LEADER, current_leader, node_endpoints
 from groupd.protocol.wire.registry import api, decoder
+from groupd.protocol.wire.schema import struct
 from groupd.protocol.writer import Writer
 
 # Partition, error, base offset.
@@ -42,7 +43,7 @@ def _transactional_id(reader: Reader) -> str | None:
     return reader.nullable_string() if reader.version >= 3 else None
 
 
-transactional_id_of = decoder(_transactional_id, flexible_from=9, whole=False)
+_transactional_id_of = decoder(_transactional_id, flexible_from=9, whole=False)
 """Called with (frame, offset, version); gives the transactional id without decoding what follows
 it."""
 
@@ -50,11 +51,11 @@ it."""
 def _lane(frame: bytes, offset: int, version: int) -> str:
     """Batches get their offsets in the order of arrival, so requests may share a lane. But not with
     those of another transactional id, which could overtake while a transaction is verified."""
-    name = transactional_id_of(frame, offset, version)
+    name = _transactional_id_of(frame, offset, version)
     return "produce" if name is None else f"produce/{name}"
 
 
-def read(reader: Reader) -> ProduceRequest:
+def _read(reader: Reader) -> ProduceRequest:
     transactional_id = _transactional_id(reader)
     acks = reader.int16()
     timeout_ms = reader.int32()
@@ -75,7 +76,7 @@ def _partition(reader: Reader) -> ProducePartition:
     return ProducePartition(partition, records)
 
 
-def write(writer: Writer, reply: ProduceReply) -> Generator[None, None, None]:
+def _write(writer: Writer, reply: ProduceReply) -> Generator[None, None, None]:
     yield from writer.long_structs_in_steps(reply.topics, _write_topic)
     if writer.version >= 1:
         writer.throttle_time()
@@ -113,7 +114,7 @@ def _write_error(writer: Writer, error: RecordError) -> None:
     writer.nullable_string(error.message)
 
 
-def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply | None:
+def _failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply | None:
     """The error on every partition. With acks=0 there is no reply."""
     if request.acks == 0:
         return None
@@ -128,4 +129,38 @@ def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> Pr
     return ProduceReply(mapped(topic, request.topics))
 
 
-API = api(0, ProduceRequest, "0-13", "9+", read, write, failure, lane=_lane)
+PRODUCE = api(
+    0,
+    "0-13",
+    "9+",
+    struct(
+        ProduceRequest,
+        "transactional_id:string?@3+ acks:int16 timeout_ms:int32 topics:[]topic",
+        topic=struct(
+            ProduceTopic,
+            "name:string@0-12 topic_id:uuid@13+ partitions:[]partition",
+            partition=struct(ProducePartition, "partition:int32 records:bytes?"),
+        ),
+    ),
+    struct(
+        ProduceReply,
+        "topics:[]topic throttle@1+ node_endpoints:[]node@10+#0",
+        topic=struct(
+            ProducedTopic,
+            "name:string@0-12 topic_id:uuid@13+ partitions:[]partition",
+            partition=struct(
+                ProducedPartition,
+                "partition:int32 error:error base_offset:int64 log_append_time_ms:int64@2+ "
+                "log_start_offset:int64@5+ record_errors:[]error@8+ error_message:string?@8+ "
+                "current_leader:leader@10+#0",
+                error=struct(RecordError, "index:int32 message:string?"),
+                leader=LEADER,
+            ),
+        ),
+        node=ENDPOINT,
+    ),
+    _failure,
+    read=_read,
+    write=_write,
+    lane=_lane,
+)
