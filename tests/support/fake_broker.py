@@ -19,7 +19,8 @@ from groupd.protocol.wire.header import parse_request_header, reply_frame, reply
 
 class FakeBroker:
     """`requests`: what has come, without ApiVersions; `versions`: the version of each.
-    `answer(request)` makes a reply. After `hold` only ApiVersions is answered, until `release`. `chunk`: how many bytes of a reply come at once."""
+    `answer(request)` makes a reply. After `hold` only ApiVersions is answered, until `release`.
+    `chunk`: how many bytes of a reply come at once."""
 
     def __init__(
         self, answer: Callable[[Any], Any], ranges: Sequence[ApiRange] = API_RANGES
