@@ -75,7 +75,7 @@ class Codec(NamedTuple):
     statement that writes an expression to the Writer `w`. `least(version, flexible)`: the fewest
     bytes of a value. `empty`: the value in versions without it. `long`: it is written with stops.
     `layout`: that of a number of fixed width; neighbours in a struct are read and written at once,
-    and `kept` gives the expression of the value of one. `of_whole`: the value is made of the struct
+    and `kept` gives the expression of the value of one. `of_whole` makes the value of the struct
     around it.
     """
 
@@ -86,7 +86,7 @@ class Codec(NamedTuple):
     long: bool = False
     layout: str = ""
     kept: Callable[[_Code, str], str] | None = None
-    of_whole: bool = False
+    of_whole: Callable[[Any], Any] | None = None
 
 
 class _Field(NamedTuple):
@@ -112,9 +112,7 @@ class Shape:
 
     def read(self, reader: Reader) -> Any:
         """Reads the fields, not the end of the struct. Raises READ_ERRORS."""
-        made = self._functions.get(("r", reader.version, reader.flexible, False))
-        made = made or self._function("r", reader.version, reader.flexible, False)
-        return made(reader)
+        return self._function("r", reader.version, reader.flexible, False)(reader)
 
     def write(self, writer: Writer, value: Any) -> Any:
         """Writes the fields, not the end of the struct. A generator that yields where other work
@@ -154,14 +152,15 @@ class Shape:
 
     def _function(self, parameters: str, version: int, flexible: bool, ends: bool) -> Any:
         key = (parameters, version, flexible, ends)
-        if key not in self._functions:
+        found = self._functions.get(key)
+        if found is None:
             code = _Code(version, flexible)
             lines = self._reading(code) if parameters == "r" else self._writing(code)
             if ends and flexible:
                 end = ["if r.data[r.at]: r.end()", "else: r.at += 1"]
                 lines[-1:] = [*end, lines[-1]] if parameters == "r" else [lines[-1], "w.end()"]
-            self._functions[key] = code.function(parameters, lines)
-        return self._functions[key]
+            found = self._functions[key] = code.function(parameters, lines)
+        return found
 
     def _reading(self, code: _Code) -> list[str]:
         lines: list[str] = []
@@ -176,7 +175,7 @@ class Shape:
             for name, field in some:
                 kept = field.codec.kept
                 values |= dict.fromkeys(field.names, kept(code, name) if kept else name)
-        tagged = self._of(code.version, tagged=True) if code.flexible else []
+        tagged = [field for field in self._of(code.version, tagged=True) if field.names]
         if tagged:
             lines.append("tags = r.tagged_fields()")
         for field in tagged:
@@ -215,22 +214,24 @@ class Shape:
                 lines.append(f"w.buffer += {code.bind(layout.pack)}({values})")
             else:
                 lines += [field.codec.write(code, self._value(code, field)) for _, field in some]
-        for field in self._of(code.version, tagged=True) if code.flexible else ():
+        for field in self._of(code.version, tagged=True):
             inner = _Code(code.version, code.flexible)
             write = inner.function("w, value", [field.codec.write(inner, "value")])
             payload = f"{code.bind(_tag_payload)}({code.version}, {code.bind(write)}, value)"
             lines.append(f"value = {self._value(code, field)}")
-            unlike = f"value != {self._default(code, field.names[0])}"
-            lines.append(f"if {unlike}: w.tagged_field({field.tag}, {payload})")
+            default = self._default(code, field.names[0]) if field.names else code.bind(field.value)
+            lines.append(f"if value != {default}: w.tagged_field({field.tag}, {payload})")
         return lines
 
     def _value(self, code: _Code, field: _Field) -> str:
         """The expression that a field is written from."""
         if field.codec is _PLAIN["throttle"]:
             return "w.throttle_ms"
-        if not (field.names or field.codec.of_whole):
+        if field.codec.of_whole:
+            return f"{code.bind(field.codec.of_whole)}(v)"
+        if not field.names:
             return code.bind(field.value)
-        if field.codec.of_whole or self.made is None:
+        if self.made is None:
             return "v"
         return f"v[{field.names[0]}]" if self.made is tuple else f"v.{field.names[0]}"
 
@@ -302,11 +303,8 @@ def converted(
     of: Codec | Shape | str,
     read: Callable[[Any], Any] | None = None,
     write: Callable[[Any], Any] | None = None,
-    *,
-    of_whole: bool = False,
 ) -> Codec:
-    """A value of type `of` that `read` makes another one of, and `write` the opposite. `of_whole`:
-    `write` makes it of the struct that the field is in."""
+    """A value of type `of` that `read` makes another one of, and `write` the opposite."""
     codec = _type(of, {})
 
     def read_value(code: _Code) -> str:
@@ -316,13 +314,16 @@ def converted(
     def write_value(code: _Code, value: str) -> str:
         return codec.write(code, f"{code.bind(write)}({value})" if write else value)
 
-    plain = codec._replace(layout="", kept=None, of_whole=of_whole)
-    return plain._replace(read=read_value, write=write_value)
+    return codec._replace(read=read_value, write=write_value, layout="", kept=None)
+
+
+def of_whole(of: Codec | Shape | str, make: Callable[[Any], Any]) -> Codec:
+    """A value that is written as `make` makes it of the struct that the field is in."""
+    return _type(of, {})._replace(of_whole=make)
 
 
 def lone(of: Codec | Shape | str) -> Codec:
-    """A single value where other versions have an array. The fields of a struct are those of the
-    struct around it."""
+    """A single value where other versions have an array. A struct stands there without its end."""
     codec = of.codec(ends=False) if isinstance(of, Shape) else of
     return converted(codec, lambda value: (value,), itemgetter(0))
 
@@ -333,7 +334,6 @@ def absent(value: Any) -> Codec:
 
 
 def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
-    """Any number of values, in a tuple; None for null."""
     item = _type(of, {})
 
     def read(code: _Code) -> str:
