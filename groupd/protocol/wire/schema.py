@@ -11,22 +11,22 @@
 A field is `name:type`, in the order of Kafka's message definition. `name` is the attribute of the
 class; `a+b` if the value is that of both; `-` if it is not kept. `[]` before a type is an array,
 `?` behind it allows null, `=3` is the number that is written for `-`. Behind these: the versions
-(`@3+`, `@0-2`, `@4`), and the number of a tagged field (`#0`, KIP-482). `throttle` is the throttle
-time. An attribute may stand in several fields that differ in their versions. In a version without
-it, it has the default of the class, or else is 0, empty or the zero id.
+(`@3+`, `@0-2`, `@4`), and the number of a tagged field (`#0`, KIP-482). An attribute may stand in
+several fields of different versions. Where a version lacks it, it has the default of the class, or
+else is 0, empty or the zero id. `throttle` is the throttle time.
 
 Types are bool int8 int16 uint16 int32 int64 float64 uuid string bytes secret, `error` (ErrorCode),
 and those given by keyword: other structs and the odd cases at the end of this module.
 
-For each struct and version, Python source is made and compiled when it is first needed. It has the
-same calls of `Reader` and `Writer` that one would write by hand, so it is as fast (closures took
-1.3 times as long), and their limits protect from hostile bytes.
+For each struct and version, Python source is made and compiled when it is first needed, with the
+calls of `Reader` and `Writer` that one would write by hand: closures took 1.3 times as long.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from operator import itemgetter
 from struct import Struct as Layout
 from typing import Any, NamedTuple
@@ -39,8 +39,6 @@ from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.secret import Secret
 from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.writer import Writer
-
-Stops = Generator[None, None, None]
 
 _CODES = {int(code): code for code in ErrorCode}
 _FIELD = re.compile(
@@ -64,9 +62,6 @@ class _Code:
         self.names[name] = value
         return name
 
-    def inner(self) -> _Code:
-        return _Code(self.version, self.flexible)
-
     def function(self, parameters: str, lines: Iterable[str]) -> Any:
         source = "\n ".join([f"def made({parameters}):", *lines])
         exec(source, self.names)
@@ -80,7 +75,7 @@ class Codec(NamedTuple):
     statement that writes an expression to the Writer `w`. `least(version, flexible)`: the fewest
     bytes of a value. `empty`: the value in versions without it. `long`: it is written with stops.
     `layout`: that of a number of fixed width; neighbours in a struct are read and written at once,
-    and `kept` gives the expression of the value of one. `of_whole`: the value is made of the struct
+    and `kept` gives the expression of the value of one. `of_whole` makes the value of the struct
     around it.
     """
 
@@ -91,12 +86,11 @@ class Codec(NamedTuple):
     long: bool = False
     layout: str = ""
     kept: Callable[[_Code, str], str] | None = None
-    of_whole: bool = False
+    of_whole: Callable[[Any], Any] | None = None
 
 
 class _Field(NamedTuple):
-    """`names` is empty if the value is not kept; then `value` is written. `tag`: -1 if the field is
-    not a tagged one."""
+    """`names` empty: the value is not kept; `value` is written. `tag` -1: not a tagged field."""
 
     names: tuple[str, ...]
     codec: Codec
@@ -117,17 +111,13 @@ class Shape:
         self._functions: dict[tuple[str, int, bool, bool], Any] = {}
 
     def read(self, reader: Reader) -> Any:
-        """Reads the fields of the reader's version, not the end of the struct. Raises
-        READ_ERRORS."""
+        """Reads the fields, not the end of the struct. Raises READ_ERRORS."""
         return self._function("r", reader.version, reader.flexible, False)(reader)
 
-    def write(self, writer: Writer, value: Any) -> Stops | None:
-        """Writes the fields of the writer's version, not the end of the struct. If the struct is
-        `long`, it is a generator that yields where other work may run."""
-        stops: Stops | None = self._function("w, v", writer.version, writer.flexible, False)(
-            writer, value
-        )
-        return stops
+    def write(self, writer: Writer, value: Any) -> Any:
+        """Writes the fields, not the end of the struct. A generator that yields where other work
+        may run, if the struct is `long`; otherwise None."""
+        return self._function("w, v", writer.version, writer.flexible, False)(writer, value)
 
     def codec(self, *, ends: bool = True) -> Codec:
         """Reads and writes the struct as a field; without `ends`, as if its fields were those of
@@ -151,97 +141,86 @@ class Shape:
         fields = [field for field in self._fields if field.first <= version <= field.last]
         return [field for field in fields if (field.tag >= 0) == tagged]
 
+    def _groups(self, version: int) -> Iterator[tuple[Layout | None, list[tuple[str, _Field]]]]:
+        """The fields, each with a name of its own: numbers side by side with their layout, and what
+        is between them."""
+        numbered = enumerate(self._of(version))
+        for fixed, group in groupby(numbered, lambda one: one[1].codec.layout != ""):
+            some = [(f"v{index}", field) for index, field in group]
+            layouts = "".join([field.codec.layout for _, field in some])
+            yield Layout(f">{layouts}") if fixed else None, some
+
     def _function(self, parameters: str, version: int, flexible: bool, ends: bool) -> Any:
         key = (parameters, version, flexible, ends)
-        if key not in self._functions:
+        found = self._functions.get(key)
+        if found is None:
             code = _Code(version, flexible)
             lines = self._reading(code) if parameters == "r" else self._writing(code)
             if ends and flexible:
                 end = ["if r.data[r.at]: r.end()", "else: r.at += 1"]
                 lines[-1:] = [*end, lines[-1]] if parameters == "r" else [lines[-1], "w.end()"]
-            self._functions[key] = code.function(parameters, lines)
-        return self._functions[key]
+            found = self._functions[key] = code.function(parameters, lines)
+        return found
 
     def _reading(self, code: _Code) -> list[str]:
         lines: list[str] = []
         values: dict[str, str] = {}
-        numbers: list[tuple[str, str]] = []  # variables and layouts
-
-        def read_numbers() -> None:
-            if numbers:
-                names, layout = _side_by_side(numbers)
+        for layout, some in self._groups(code.version):
+            if layout:
+                names = ", ".join([name for name, _ in some])
                 lines.append(f"{names}, = {code.bind(layout.unpack_from)}(r.data, r.at)")
                 lines.append(f"r.at += {layout.size}")
-
-        for index, field in enumerate(self._of(code.version)):
-            name, codec = f"v{index}", field.codec
-            values |= dict.fromkeys(field.names, codec.kept(code, name) if codec.kept else name)
-            if codec.layout:
-                numbers.append((name, codec.layout))
             else:
-                read_numbers()
-                lines.append(f"{name} = {codec.read(code)}")
-        read_numbers()
-        tagged = self._of(code.version, tagged=True) if code.flexible else []
+                lines += [f"{name} = {field.codec.read(code)}" for name, field in some]
+            for name, field in some:
+                kept = field.codec.kept
+                values |= dict.fromkeys(field.names, kept(code, name) if kept else name)
+        tagged = [field for field in self._of(code.version, tagged=True) if field.names]
         if tagged:
             lines.append("tags = r.tagged_fields()")
         for field in tagged:
-            name, inner = field.names[0], code.inner()
-            read = inner.function("r", [f"return {field.codec.read(inner)}"])
-            value = f"{code.bind(_tag_value)}(r, tags[{field.tag}], {code.bind(read)})"
+            name, inner = field.names[0], _Code(code.version, code.flexible)
+            read = code.bind(inner.function("r", [f"return {field.codec.read(inner)}"]))
+            value = f"{code.bind(_tag_value)}(r, tags[{field.tag}], {read})"
             lines.append(
-                f"{name} = {value} if {field.tag} in tags else {self._lacking(code, name)}"
+                f"{name} = {value} if {field.tag} in tags else {self._default(code, name)}"
             )
             values[name] = name
-        lines.append(f"value = {self._made(code, values)}")
-        return [*lines, "return value"]
+        return [*lines, f"value = {self._made(code, values)}", "return value"]
 
     def _made(self, code: _Code, values: Mapping[str, str]) -> str:
         """The expression of the struct whose attributes have these values."""
         if self.made is None:
             return next(iter(values.values()))
-        if self.made is tuple:
-            names = sorted({name for field in self._fields for name in field.names}, key=int)
-        else:
+        names = sorted({name for field in self._fields for name in field.names})
+        if self.made is not tuple:
             names = list(self.made.__match_args__)  # type: ignore[attr-defined]
-        parts = ", ".join([values.get(name) or self._lacking(code, name) for name in names])
+        parts = ", ".join([values.get(name) or self._default(code, name) for name in names])
         return f"({parts},)" if self.made is tuple else f"{code.bind(self.made)}({parts})"
 
-    def _lacking(self, code: _Code, name: str) -> str:
-        return code.bind(self._default(name))
-
-    def _default(self, name: str) -> Any:
+    def _default(self, code: _Code, name: str) -> str:
         """The value of an attribute in versions without it."""
         if self.made not in (None, tuple):
             for field in fields_of(self.made):
                 if field.name == name and field.default is not NODEFAULT:
-                    return field.default
-        return next(field.codec.empty for field in self._fields if name in field.names)
+                    return code.bind(field.default)
+        return code.bind(next(field.codec.empty for field in self._fields if name in field.names))
 
     def _writing(self, code: _Code) -> list[str]:
         lines = ["if False: yield"] if self.long else ["pass"]
-        numbers: list[tuple[str, str]] = []  # values and layouts
-
-        def write_numbers() -> None:
-            if numbers:
-                values, layout = _side_by_side(numbers)
+        for layout, some in self._groups(code.version):
+            if layout:
+                values = ", ".join([self._value(code, field) for _, field in some])
                 lines.append(f"w.buffer += {code.bind(layout.pack)}({values})")
-
-        for field in self._of(code.version):
-            value = self._value(code, field)
-            if field.codec.layout:
-                numbers.append((value, field.codec.layout))
             else:
-                write_numbers()
-                lines.append(field.codec.write(code, value))
-        write_numbers()
-        for field in self._of(code.version, tagged=True) if code.flexible else ():
-            inner = code.inner()
+                lines += [field.codec.write(code, self._value(code, field)) for _, field in some]
+        for field in self._of(code.version, tagged=True):
+            inner = _Code(code.version, code.flexible)
             write = inner.function("w, value", [field.codec.write(inner, "value")])
             payload = f"{code.bind(_tag_payload)}({code.version}, {code.bind(write)}, value)"
             lines.append(f"value = {self._value(code, field)}")
-            unlike = f"value != {self._lacking(code, field.names[0])}"
-            lines.append(f"if {unlike}: w.tagged_field({field.tag}, {payload})")
+            default = self._default(code, field.names[0]) if field.names else code.bind(field.value)
+            lines.append(f"if value != {default}: w.tagged_field({field.tag}, {payload})")
         return lines
 
     def _value(self, code: _Code, field: _Field) -> str:
@@ -249,20 +228,12 @@ class Shape:
         if field.codec is _PLAIN["throttle"]:
             return "w.throttle_ms"
         if field.codec.of_whole:
-            return "v"
+            return f"{code.bind(field.codec.of_whole)}(v)"
         if not field.names:
             return code.bind(field.value)
         if self.made is None:
             return "v"
         return f"v[{field.names[0]}]" if self.made is tuple else f"v.{field.names[0]}"
-
-
-def _side_by_side(numbers: list[tuple[str, str]]) -> tuple[str, Layout]:
-    """The names and the layout of all together. Empties the list."""
-    layout = Layout(">" + "".join([layout for _, layout in numbers]))
-    names = ", ".join([name for name, _ in numbers])
-    numbers.clear()
-    return names, layout
 
 
 def _tag_value(reader: Reader, payload: bytes, read: Callable[[Reader], Any]) -> Any:
@@ -272,14 +243,11 @@ def _tag_value(reader: Reader, payload: bytes, read: Callable[[Reader], Any]) ->
     return value
 
 
-def _tag_payload(version: int, write: Callable[[Writer, Any], Stops | None], value: Any) -> bytes:
+def _tag_payload(version: int, write: Callable[[Writer, Any], Any], value: Any) -> bytes:
     writer = Writer(True, version)
     for _ in write(writer, value) or ():
         pass
     return bytes(writer.buffer)
-
-
-# Types -----------------------------------------------------------------------------------------
 
 
 def _sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
@@ -335,11 +303,8 @@ def converted(
     of: Codec | Shape | str,
     read: Callable[[Any], Any] | None = None,
     write: Callable[[Any], Any] | None = None,
-    *,
-    of_whole: bool = False,
 ) -> Codec:
-    """A value of type `of` that `read` makes another one of, and `write` the opposite. `of_whole`:
-    `write` makes it of the struct that the field is in."""
+    """A value of type `of` that `read` makes another one of, and `write` the opposite."""
     codec = _type(of, {})
 
     def read_value(code: _Code) -> str:
@@ -349,12 +314,16 @@ def converted(
     def write_value(code: _Code, value: str) -> str:
         return codec.write(code, f"{code.bind(write)}({value})" if write else value)
 
-    return Codec(read_value, write_value, codec.least, codec.empty, codec.long, of_whole=of_whole)
+    return codec._replace(read=read_value, write=write_value, layout="", kept=None)
+
+
+def of_whole(of: Codec | Shape | str, make: Callable[[Any], Any]) -> Codec:
+    """A value that is written as `make` makes it of the struct that the field is in."""
+    return _type(of, {})._replace(of_whole=make)
 
 
 def lone(of: Codec | Shape | str) -> Codec:
-    """A single value where other versions have an array. The fields of a struct are those of the
-    struct around it."""
+    """A single value where other versions have an array. A struct stands there without its end."""
     codec = of.codec(ends=False) if isinstance(of, Shape) else of
     return converted(codec, lambda value: (value,), itemgetter(0))
 
@@ -365,11 +334,10 @@ def absent(value: Any) -> Codec:
 
 
 def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
-    """Any number of values, in a tuple; None for null."""
     item = _type(of, {})
 
     def read(code: _Code) -> str:
-        inner = code.inner()
+        inner = _Code(code.version, code.flexible)
         null = "return None" if nullable else f"raise {inner.bind(BadBytes)}('null array')"
         lines = (
             f"length = r.array_length({item.least(code.version, code.flexible)})",
@@ -379,7 +347,7 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
         return f"{code.bind(inner.function('r', lines))}(r)"
 
     def write(code: _Code, value: str) -> str:
-        inner = code.inner()
+        inner = _Code(code.version, code.flexible)
         lines = ["if items is None: return w.null_array()"] if nullable else []
         lines += ["w.array_length(len(items))", "for item in items:", " if w.due(): yield"]
         lines.append(f" {item.write(inner, 'item')}")
@@ -393,17 +361,15 @@ def _nullable(of: Shape) -> Codec:
     item = of.codec()
 
     def write(code: _Code, value: str) -> str:
-        inner = code.inner()
+        inner = _Code(code.version, code.flexible)
         lines = ("if item is None: return w.int8(-1)", "w.int8(1)", item.write(inner, "item"))
         made = code.bind(inner.function("w, item", lines))
         return f"{'yield from ' * item.long}{made}(w, {value})"
 
-    return Codec(
-        lambda code: f"({item.read(code)} if r.int8() >= 0 else None)",
-        write,
-        lambda *_: 1,
-        long=item.long,
-    )
+    def read(code: _Code) -> str:
+        return f"({item.read(code)} if r.int8() >= 0 else None)"
+
+    return Codec(read, write, lambda *_: 1, long=item.long)
 
 
 def _type(of: Codec | Shape | str, types: Mapping[str, Codec | Shape]) -> Codec:

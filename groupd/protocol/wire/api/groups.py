@@ -39,7 +39,7 @@ from groupd.protocol.messages.groups import (
     ListGroupsRequest,
 )
 from groupd.protocol.wire.registry import api, code_only, on_each
-from groupd.protocol.wire.schema import absent, converted, lone, struct
+from groupd.protocol.wire.schema import absent, converted, lone, of_whole, struct
 
 # v1 adds the key type, throttle time and the error message, v3 is flexible, v4 asks for many keys
 # (KIP-699), v5 allows TRANSACTION_ABORTABLE, v6 share groups.
@@ -120,12 +120,11 @@ LEAVE_GROUP = api(
     struct(
         LeaveGroupReply,
         "throttle@1+ error:of_only@0-2 error:error@3+ members:[]member@3+",
-        of_only=converted(
+        of_only=of_whole(
             "error",
-            write=lambda reply: (
+            lambda reply: (
                 reply.members[0].error if not reply.error and reply.members else reply.error
             ),
-            of_whole=True,
         ),
         member=struct(LeftMember, "member_id:string group_instance_id:string? error:error"),
     ),

@@ -27,7 +27,7 @@ from groupd.protocol.messages.offsets import (
 )
 from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import OF_MEMBERS, api, on_each
-from groupd.protocol.wire.schema import absent, converted, lone, struct
+from groupd.protocol.wire.schema import absent, converted, lone, of_whole, struct
 from groupd.protocol.writer import STEP, Writer
 
 _INT16 = Struct(">h").pack
@@ -185,10 +185,8 @@ OFFSET_FETCH = api(
             "group_id:string member_id:string?@9+ member_epoch:int32@9+ topics:[]topic?",
             topic=_TOPIC,
         ),
-        stable=converted(
-            "bool",
-            write=lambda request: any(group.require_stable for group in request.groups),
-            of_whole=True,
+        stable=of_whole(
+            "bool", lambda request: any(group.require_stable for group in request.groups)
         ),
     ),
     struct(

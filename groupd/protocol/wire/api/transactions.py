@@ -38,7 +38,7 @@ from groupd.protocol.messages.transactions import (
     TxnTopic,
 )
 from groupd.protocol.wire.registry import api, code_only, on_each, on_partitions
-from groupd.protocol.wire.schema import array, converted, lone, struct
+from groupd.protocol.wire.schema import array, lone, of_whole, struct
 
 _PARTITION_ERROR = struct(tuple, "0:int32 1:error")
 
@@ -102,10 +102,8 @@ ADD_PARTITIONS_TO_TXN = api(
         AddPartitionsToTxnReply,
         "throttle error:error@4+ transactions:only@0-3 transactions:unless_error@4+",
         only=lone(_ADDED),
-        unless_error=converted(
-            array(_ADDED),
-            write=lambda reply: () if reply.error else reply.transactions,
-            of_whole=True,
+        unless_error=of_whole(
+            array(_ADDED), lambda reply: () if reply.error else reply.transactions
         ),
     ),
     _add_partitions_failure,
