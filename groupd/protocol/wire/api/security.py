@@ -177,6 +177,14 @@ CREATE_ACLS = api(
     on_each(CreateAclsReply, "creations", lambda _, code, message: AclResult(code, message)),
 )
 
+
+def _done(code: ErrorCode) -> ErrorCode:
+    """groupd deletes all or nothing; a broker before Kafka 4.0 may keep one of several ACLs."""
+    if code:
+        raise BadBytes(f"an ACL was not deleted: {code.name}")
+    return code
+
+
 # v2 is flexible, v3 adds a type of resource.
 DELETE_ACLS = api(
     31,
@@ -193,8 +201,9 @@ DELETE_ACLS = api(
             "error:error error_message:string? matching:[]acl",
             acl=struct(
                 AclBinding,
-                "-:error -:string? resource_type:int8 name:string pattern:int8 principal:string "
+                "-:done -:string? resource_type:int8 name:string pattern:int8 principal:string "
                 "host:string operation:int8 permission:int8",
+                done=converted("error", read=_done),
             ),
         ),
     ),
