@@ -12,7 +12,7 @@ import pytest
 from groupd.client.connection import ClientSecurity, ConnectionLimits
 from groupd.client.errors import CallFailed
 from groupd.client.sasl import password_login
-from groupd.coordinator.cluster.peer_metrics import PeerCollector
+from groupd.coordinator.cluster.metrics import PeerCollector
 from groupd.coordinator.cluster.peers import (
     CONNECT_MS,
     IDLE_MS,
