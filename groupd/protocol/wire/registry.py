@@ -14,7 +14,7 @@ Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from inspect import isgeneratorfunction
 from typing import Any, Protocol, TypeVar
 
@@ -48,6 +48,7 @@ OF_MEMBERS = "members"
 replies wait."""
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 
 class MalformedRequest(Exception):
@@ -155,9 +156,19 @@ def api(
     flexible_from = max_version + 1 if flexible == "none" else int(flexible.removesuffix("+"))
     request_type = request.made
     assert request_type is not None
-    read = read or request.read
     in_steps = reply.long if write is None else isgeneratorfunction(write)
-    encode, steps = _encoders(write or reply.write, flexible_from, in_steps)
+
+    def reading(version: int) -> Callable[[Reader], Request]:
+        return read or request.reading(version, version >= flexible_from)
+
+    def writing(version: int) -> Callable[[Writer, Any], Any]:
+        return write or reply.writing(version, version >= flexible_from)
+
+    def request_writing(version: int) -> Callable[[Writer, Any], Any]:
+        return request.writing(version, version >= flexible_from)
+
+    encode, steps = _encoders(_ByVersion(writing), flexible_from, in_steps)
+    reads = _ByVersion(reading)
     return Api(
         key,
         request_type.__name__.removesuffix("Request"),
@@ -165,45 +176,61 @@ def api(
         max_version,
         flexible_from,
         request_type,
-        decoder(read, flexible_from),
-        _counting_decoder(read, flexible_from, whole=True),
+        _decoder(reads, flexible_from),
+        _counting_decoder(reads, flexible_from),
         encode,
-        _encoders(request.write, flexible_from, request.long)[0],
+        _encoders(_ByVersion(request_writing), flexible_from, request.long)[0],
         _reply_decoder(reply, flexible_from),
         failure,
         steps if in_steps else None,
         lane,
-        _hider(read, flexible_from) if secrets else None,
+        _hider(reads, flexible_from) if secrets else None,
     )
 
 
-def decoder(
-    read: Callable[[Reader], T], flexible_from: int, *, whole: bool = True
-) -> Callable[..., T]:
-    """Makes a `Decode` from a function that reads the fields of a request; with `whole` false, only
-    the first fields."""
+class _ByVersion(dict[int, F]):
+    """A function for each version, made by `make(version)` when it is first needed."""
 
-    counted = _counting_decoder(read, flexible_from, whole=whole)
+    def __init__(self, make: Callable[[int], F]) -> None:
+        self._make = make
 
-    def decode(frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /) -> T:
+    def __missing__(self, version: int) -> F:
+        made = self[version] = self._make(version)
+        return made
+
+
+def first_fields(read: Callable[[Reader], T], flexible_from: int) -> Callable[[bytes, int, int], T]:
+    """Makes a function of (frame, offset, version) that reads the first fields of a request with
+    `read`. It raises MalformedRequest."""
+
+    def decode(frame: bytes, offset: int, version: int) -> T:
+        try:
+            return read(Reader(frame, offset, version, version >= flexible_from))
+        except READ_ERRORS as error:
+            raise MalformedRequest(what_is_wrong(error)) from error
+
+    return decode
+
+
+def _decoder(reads: Mapping[int, Callable[[Reader], Request]], flexible_from: int) -> Decode:
+    counted = _counting_decoder(reads, flexible_from)
+
+    def decode(frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /) -> Request:
         return counted(frame, offset, version, max_items)[0]
 
     return decode
 
 
 def _counting_decoder(
-    read: Callable[[Reader], T], flexible_from: int, *, whole: bool
-) -> Callable[..., tuple[T, int]]:
-    """Makes a `Counted`."""
-
+    reads: Mapping[int, Callable[[Reader], Request]], flexible_from: int
+) -> Counted:
     def decode(
         frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /
-    ) -> tuple[T, int]:
+    ) -> tuple[Request, int]:
         try:
             reader = Reader(frame, offset, version, version >= flexible_from, max_items)
-            request = read(reader)
-            if whole:
-                reader.end()
+            request = reads[version](reader)
+            reader.end()
         except TooManyItems as error:
             raise LongRequest(str(error)) from error
         except READ_ERRORS as error:
@@ -214,12 +241,12 @@ def _counting_decoder(
 
 
 def _hider(
-    read: Callable[[Reader], object], flexible_from: int
+    reads: Mapping[int, Callable[[Reader], object]], flexible_from: int
 ) -> Callable[[bytes, int, int], bytes]:
     def hide(frame: bytes, offset: int, version: int) -> bytes:
         finder = SecretFinder(frame, offset, version, version >= flexible_from)
         try:
-            read(finder)
+            reads[version](finder)
         except READ_ERRORS:
             return frame[:offset]
         hidden = bytearray(frame)
@@ -232,9 +259,10 @@ def _hider(
 
 def _reply_decoder(reply: Shape, flexible_from: int) -> DecodeReply:
     def decode(frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /) -> Reply:
+        flexible = version >= flexible_from
         try:
-            reader = Reader(frame, offset, version, version >= flexible_from, max_items)
-            found = reply.read(reader)
+            reader = Reader(frame, offset, version, flexible, max_items)
+            found = reply.reading(version, flexible)(reader)
             reader.end()
         except READ_ERRORS as error:
             raise MalformedReply(what_is_wrong(error)) from error
@@ -244,23 +272,23 @@ def _reply_decoder(reply: Shape, flexible_from: int) -> DecodeReply:
 
 
 def _encoders(
-    write: Callable[[Writer, Any], Any], flexible_from: int, in_steps: bool
+    writes: Mapping[int, Callable[[Writer, Any], Any]], flexible_from: int, in_steps: bool
 ) -> tuple[Encode, InSteps]:
-    """`encode` and `steps`, which is only for a `write` that is a generator."""
+    """`encode` and `steps`, which is only for functions that are generators."""
 
     def encode(reply: Reply, version: int, throttle_ms: int = 0, /) -> bytearray:
         writer = Writer(version >= flexible_from, version, throttle_ms)
         if in_steps:
-            for _ in write(writer, reply):
+            for _ in writes[version](writer, reply):
                 pass
         else:
-            write(writer, reply)
+            writes[version](writer, reply)
         writer.end()
         return writer.buffer
 
     def steps(reply: Reply, version: int, throttle_ms: int = 0, /) -> Steps:
         writer = Writer(version >= flexible_from, version, throttle_ms)
-        for _ in write(writer, reply):
+        for _ in writes[version](writer, reply):
             yield len(writer.buffer)
         writer.end()
         return writer.buffer

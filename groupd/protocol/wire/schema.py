@@ -1,11 +1,10 @@
 """Describes a message of Kafka once, as data; the functions that read and write it follow from it.
 
-    _member = struct(LeavingMember, "member_id:string group_instance_id:string? reason:string?@5+")
-    _request = struct(
+    struct(
         LeaveGroupRequest,
         "group_id:string members:only@0-2 members:[]member@3+",
-        member=_member,
         only=lone(struct(LeavingMember, "member_id:string")),
+        member=struct(LeavingMember, "member_id:string reason:string?@5+ ..."),
     )
 
 A field is `name:type`, in the order of Kafka's message definition. `name` is the attribute of the
@@ -15,8 +14,8 @@ class; `a+b` if the value is that of both; `-` if it is not kept. `[]` before a 
 several fields of different versions. Where a version lacks it, it has the default of the class, or
 else is 0, empty or the zero id. `throttle` is the throttle time.
 
-Types are bool int8 int16 uint16 int32 int64 float64 uuid string bytes secret, `error` (ErrorCode),
-and those given by keyword: other structs and the odd cases at the end of this module.
+Types are bool int8 int16 uint16 int32 int64 float64 uuid string bytes secret records, `error`
+(ErrorCode), and those given by keyword: other structs and the odd cases at the end of this module.
 
 For each struct and version, Python source is made and compiled when it is first needed, with the
 calls of `Reader` and `Writer` that one would write by hand: closures took 1.3 times as long.
@@ -25,7 +24,7 @@ calls of `Reader` and `Writer` that one would write by hand: closures took 1.3 t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from struct import Struct as Layout
@@ -40,6 +39,7 @@ from groupd.protocol.messages.secret import Secret
 from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.writer import Writer
 
+_Function = Callable[..., Any]
 _CODES = {int(code): code for code in ErrorCode}
 _FIELD = re.compile(
     r"(?:(?P<names>-|[\w+]+):)?(?P<type>(?:\[\])?\w+\??)(?:=(?P<value>-?\d+))?"
@@ -63,8 +63,7 @@ class _Code:
         return name
 
     def function(self, parameters: str, lines: Iterable[str]) -> Any:
-        source = "\n ".join([f"def made({parameters}):", *lines])
-        exec(source, self.names)
+        exec("\n ".join([f"def made({parameters}):", *lines]), self.names)
         return self.names["made"]
 
 
@@ -74,9 +73,8 @@ class Codec(NamedTuple):
     `read(code)`: an expression that reads a value from the Reader `r`. `write(code, value)`: a
     statement that writes an expression to the Writer `w`. `least(version, flexible)`: the fewest
     bytes of a value. `empty`: the value in versions without it. `long`: it is written with stops.
-    `layout`: that of a number of fixed width; neighbours in a struct are read and written at once,
-    and `kept` gives the expression of the value of one. `of_whole` makes the value of the struct
-    around it.
+    `layout`: that of a number; neighbours in a struct are read and written at once, and `kept`
+    gives the expression of the value of one. `of_whole` makes the value of the struct around it.
     """
 
     read: Callable[[_Code], str]
@@ -100,6 +98,9 @@ class _Field(NamedTuple):
     value: Any
 
 
+_Group = tuple[Layout | None, list[tuple[str, _Field]]]
+
+
 class Shape:
     """A struct. `made`: its class; `tuple` if its fields are named by index; None if it is the
     value of its only field that is kept."""
@@ -108,20 +109,19 @@ class Shape:
         self.made = made
         self.long = any(field.codec.long for field in fields if field.tag < 0)
         self._fields = fields
-        self._functions: dict[tuple[str, int, bool, bool], Any] = {}
+        self._functions: dict[tuple[str, int, bool, bool], _Function] = {}
 
-    def read(self, reader: Reader) -> Any:
-        """Reads the fields, not the end of the struct. Raises READ_ERRORS."""
-        return self._function("r", reader.version, reader.flexible, False)(reader)
+    def reading(self, version: int, flexible: bool) -> Callable[[Reader], Any]:
+        """What reads the fields of a version, not the end of the struct. Raises READ_ERRORS."""
+        return self._function("r", version, flexible, False)
 
-    def write(self, writer: Writer, value: Any) -> Any:
-        """Writes the fields, not the end of the struct. A generator that yields where other work
-        may run, if the struct is `long`; otherwise None."""
-        return self._function("w, v", writer.version, writer.flexible, False)(writer, value)
+    def writing(self, version: int, flexible: bool) -> Callable[[Writer, Any], Any]:
+        """What writes the fields of a version, not the end of the struct. A generator function that
+        yields where other work may run, if the struct is `long`."""
+        return self._function("w, v", version, flexible, False)
 
     def codec(self, *, ends: bool = True) -> Codec:
-        """Reads and writes the struct as a field; without `ends`, as if its fields were those of
-        the struct around it."""
+        """The struct as a field; without `ends`, its fields are those of the struct around it."""
 
         def read(code: _Code) -> str:
             made = self._function("r", code.version, code.flexible, ends)
@@ -141,33 +141,37 @@ class Shape:
         fields = [field for field in self._fields if field.first <= version <= field.last]
         return [field for field in fields if (field.tag >= 0) == tagged]
 
-    def _groups(self, version: int) -> Iterator[tuple[Layout | None, list[tuple[str, _Field]]]]:
-        """The fields, each with a name of its own: numbers side by side with their layout, and what
-        is between them."""
+    def _groups(self, version: int) -> list[_Group]:
+        """Numbers side by side, with their layout, and what is between them; all with names."""
+        found: list[_Group] = []
         numbered = enumerate(self._of(version))
         for fixed, group in groupby(numbered, lambda one: one[1].codec.layout != ""):
             some = [(f"v{index}", field) for index, field in group]
             layouts = "".join([field.codec.layout for _, field in some])
-            yield Layout(f">{layouts}") if fixed else None, some
-
-    def _function(self, parameters: str, version: int, flexible: bool, ends: bool) -> Any:
-        key = (parameters, version, flexible, ends)
-        found = self._functions.get(key)
-        if found is None:
-            code = _Code(version, flexible)
-            lines = self._reading(code) if parameters == "r" else self._writing(code)
-            if ends and flexible:
-                end = ["if r.data[r.at]: r.end()", "else: r.at += 1"]
-                lines[-1:] = [*end, lines[-1]] if parameters == "r" else [lines[-1], "w.end()"]
-            found = self._functions[key] = code.function(parameters, lines)
+            found.append((Layout(f">{layouts}") if fixed else None, some))
         return found
 
-    def _reading(self, code: _Code) -> list[str]:
+    def _function(self, parameters: str, version: int, flexible: bool, ends: bool) -> _Function:
+        key = (parameters, version, flexible, ends)
+        if key not in self._functions:
+            make = self._reading if parameters == "r" else self._writing
+            code = _Code(version, flexible)
+            self._functions[key] = code.function(parameters, make(code, ends and flexible))
+        return self._functions[key]
+
+    def _reading(self, code: _Code, ends: bool) -> list[str]:
         lines: list[str] = []
+        end = ["if r.data[r.at]: r.end()", "else: r.at += 1"]
         values: dict[str, str] = {}
-        for layout, some in self._groups(code.version):
+        tagged = [field for field in self._of(code.version, tagged=True) if field.names]
+        groups = self._groups(code.version)
+        for layout, some in groups:
             if layout:
                 names = ", ".join([name for name, _ in some])
+                if ends and not tagged and some is groups[-1][1]:
+                    # Nearly always there is no tagged field, so its number is read with the rest.
+                    layout, names = Layout(f"{layout.format}B"), f"{names}, end"
+                    end = ["if end:", " r.at -= 1", " r.end()"]
                 lines.append(f"{names}, = {code.bind(layout.unpack_from)}(r.data, r.at)")
                 lines.append(f"r.at += {layout.size}")
             else:
@@ -175,18 +179,14 @@ class Shape:
             for name, field in some:
                 kept = field.codec.kept
                 values |= dict.fromkeys(field.names, kept(code, name) if kept else name)
-        tagged = [field for field in self._of(code.version, tagged=True) if field.names]
         if tagged:
             lines.append("tags = r.tagged_fields()")
         for field in tagged:
             name, inner = field.names[0], _Code(code.version, code.flexible)
             read = code.bind(inner.function("r", [f"return {field.codec.read(inner)}"]))
-            value = f"{code.bind(_tag_value)}(r, tags[{field.tag}], {read})"
-            lines.append(
-                f"{name} = {value} if {field.tag} in tags else {self._default(code, name)}"
-            )
-            values[name] = name
-        return [*lines, f"value = {self._made(code, values)}", "return value"]
+            values[name] = f"{code.bind(_tag_value)}(r, tags[{field.tag}], {read})"
+            values[name] += f" if {field.tag} in tags else {self._default(code, name)}"
+        return [*lines, *(end if ends else ()), f"return {self._made(code, values)}"]
 
     def _made(self, code: _Code, values: Mapping[str, str]) -> str:
         """The expression of the struct whose attributes have these values."""
@@ -206,7 +206,7 @@ class Shape:
                     return code.bind(field.default)
         return code.bind(next(field.codec.empty for field in self._fields if name in field.names))
 
-    def _writing(self, code: _Code) -> list[str]:
+    def _writing(self, code: _Code, ends: bool) -> list[str]:
         lines = ["if False: yield"] if self.long else ["pass"]
         for layout, some in self._groups(code.version):
             if layout:
@@ -221,7 +221,7 @@ class Shape:
             lines.append(f"value = {self._value(code, field)}")
             default = self._default(code, field.names[0]) if field.names else code.bind(field.value)
             lines.append(f"if value != {default}: w.tagged_field({field.tag}, {payload})")
-        return lines
+        return [*lines, "w.end()"] if ends else lines
 
     def _value(self, code: _Code, field: _Field) -> str:
         """The expression that a field is written from."""
@@ -251,8 +251,7 @@ def _tag_payload(version: int, write: Callable[[Writer, Any], Any], value: Any) 
 
 
 def _sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
-    """A value that Reader and Writer have a method for. `sizes`: the least ones of the older and
-    the flexible encoding."""
+    """A value that Reader and Writer have methods for. `sizes`: the least in both encodings."""
     return Codec(
         lambda code: f"r.{read}()",
         lambda code, value: f"w.{write}({value})",
@@ -289,6 +288,7 @@ _PLAIN: Mapping[str, Codec] = {
     "bytes": _sized("bytes_", "bytes_", (4, 1), b""),
     "bytes?": _sized("nullable_bytes", "nullable_bytes", (4, 1), None),
     "secret": _sized("secret", "bytes_", (4, 1), Secret()),
+    "records": _sized("nullable_bytes", "records", (4, 1), b""),
     "[]int32": _sized("int32_array", "int32_array", (4, 1), ()),
 }
 

@@ -1,4 +1,4 @@
-"""Heartbeats, the most frequent requests: read and written by hand on the server's side."""
+"""Heartbeats, the most frequent requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from groupd.protocol.reader import Reader
 from groupd.protocol.wire.registry import OF_MEMBERS, api, code_and_message, code_only
 from groupd.protocol.wire.schema import struct
 from groupd.protocol.writer import Writer
@@ -18,21 +17,6 @@ from groupd.protocol.writer import Writer
 # Throttle time and error; member epoch and heartbeat interval.
 _HEAD = Struct(">ih")
 _EPOCH_AND_INTERVAL = Struct(">ii")
-
-
-def _read(reader: Reader) -> HeartbeatRequest:
-    return HeartbeatRequest(
-        group_id=reader.string(),
-        generation_id=reader.int32(),
-        member_id=reader.string(),
-        group_instance_id=reader.nullable_string() if reader.version >= 3 else None,
-    )
-
-
-def _write(writer: Writer, reply: HeartbeatReply) -> None:
-    if writer.version >= 1:
-        writer.throttle_time()
-    writer.int16(reply.error)
 
 
 # v1 adds throttle time, v3 the instance id, v4 is flexible.
@@ -46,32 +30,11 @@ HEARTBEAT = api(
     ),
     struct(HeartbeatReply, "throttle@1+ error:error"),
     code_only(HeartbeatReply),
-    read=_read,
-    write=_write,
     lane=OF_MEMBERS,
 )
 
 
-def _read_consumer(reader: Reader) -> ConsumerGroupHeartbeatRequest:
-    return ConsumerGroupHeartbeatRequest(
-        reader.string(),
-        reader.string(),
-        reader.int32(),
-        instance_id=reader.nullable_string(),
-        rack_id=reader.nullable_string(),
-        rebalance_timeout_ms=reader.int32(),
-        subscribed_topic_names=reader.nullable_array(Reader.string),
-        subscribed_topic_regex=reader.nullable_string() if reader.version >= 1 else None,
-        server_assignor=reader.nullable_string(),
-        topic_partitions=reader.nullable_structs(_read_topic),
-    )
-
-
-def _read_topic(reader: Reader) -> TopicPartitions:
-    return TopicPartitions(reader.uuid(), reader.int32_array())
-
-
-def _write_consumer(writer: Writer, reply: ConsumerGroupHeartbeatReply) -> None:
+def _write(writer: Writer, reply: ConsumerGroupHeartbeatReply) -> None:
     """v0 and v1 have the same reply."""
     buffer = writer.buffer
     buffer += _HEAD.pack(writer.throttle_ms, reply.error)
@@ -110,7 +73,6 @@ CONSUMER_GROUP_HEARTBEAT = api(
         assignment=struct(None, "topics:[]topic", topic=_TOPIC),
     ),
     code_and_message(ConsumerGroupHeartbeatReply),
-    read=_read_consumer,
-    write=_write_consumer,
+    write=_write,
     lane=OF_MEMBERS,
 )

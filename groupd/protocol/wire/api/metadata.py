@@ -19,7 +19,6 @@ from struct import Struct
 from msgspec.structs import replace
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.cluster import (
     MetadataReply,
     MetadataRequest,
@@ -28,7 +27,6 @@ from groupd.protocol.messages.cluster import (
     TopicInfo,
 )
 from groupd.protocol.messages.lazily import mapped
-from groupd.protocol.reader import Reader
 from groupd.protocol.wire.api.topics import each_partition, single_partitions
 from groupd.protocol.wire.registry import api
 from groupd.protocol.wire.schema import array, converted, struct
@@ -40,30 +38,6 @@ _AT_ONCE = 50
 
 _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")
-
-
-def _read(reader: Reader) -> MetadataRequest:
-    topics: tuple[tuple[str | None, TopicId], ...] | None
-    if reader.version >= 1:
-        topics = reader.nullable_structs(_topic)
-    else:
-        topics = reader.structs(_topic) or None
-    return MetadataRequest(
-        topics=topics,
-        allow_auto_topic_creation=reader.version < 4 or reader.boolean(),
-        include_cluster_authorized_operations=8 <= reader.version <= 10 and reader.boolean(),
-        include_topic_authorized_operations=reader.version >= 8 and reader.boolean(),
-    )
-
-
-def _topic(reader: Reader) -> tuple[str | None, TopicId]:
-    if reader.version <= 9:
-        name: str | None = reader.string()
-        topic_id = NO_TOPIC_ID
-    else:
-        topic_id = reader.uuid()
-        name = reader.nullable_string()
-    return name, topic_id
 
 
 def _write(writer: Writer, reply: MetadataReply) -> Generator[None, None, None]:
@@ -179,6 +153,5 @@ METADATA = api(
         ),
     ),
     _failure,
-    read=_read,
     write=_write,
 )

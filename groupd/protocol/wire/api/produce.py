@@ -14,11 +14,8 @@ partition, when they are appended.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from struct import Struct
-
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.data import (
     ProducedPartition,
     ProducedTopic,
@@ -30,22 +27,15 @@ from groupd.protocol.messages.data import (
 )
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.leaders import ENDPOINT, LEADER, current_leader, node_endpoints
-from groupd.protocol.wire.registry import api, decoder
+from groupd.protocol.wire.registry import api, first_fields
 from groupd.protocol.wire.schema import struct
-from groupd.protocol.writer import Writer
-
-# Partition, error, base offset.
-_PARTITION = Struct(">ihq")
 
 
 def _transactional_id(reader: Reader) -> str | None:
     return reader.nullable_string() if reader.version >= 3 else None
 
 
-_transactional_id_of = decoder(_transactional_id, flexible_from=9, whole=False)
-"""Called with (frame, offset, version); gives the transactional id without decoding what follows
-it."""
+_transactional_id_of = first_fields(_transactional_id, flexible_from=9)
 
 
 def _lane(frame: bytes, offset: int, version: int) -> str:
@@ -53,65 +43,6 @@ def _lane(frame: bytes, offset: int, version: int) -> str:
     those of another transactional id, which could overtake while a transaction is verified."""
     name = _transactional_id_of(frame, offset, version)
     return "produce" if name is None else f"produce/{name}"
-
-
-def _read(reader: Reader) -> ProduceRequest:
-    transactional_id = _transactional_id(reader)
-    acks = reader.int16()
-    timeout_ms = reader.int32()
-    topics = reader.structs(_topic)
-    return ProduceRequest(topics, acks, timeout_ms, transactional_id)
-
-
-def _topic(reader: Reader) -> ProduceTopic:
-    name = reader.string() if reader.version <= 12 else ""
-    topic_id = reader.uuid() if reader.version >= 13 else NO_TOPIC_ID
-    partitions = reader.structs(_partition)
-    return ProduceTopic(name, topic_id, partitions)
-
-
-def _partition(reader: Reader) -> ProducePartition:
-    partition = reader.int32()
-    records = reader.nullable_bytes()
-    return ProducePartition(partition, records)
-
-
-def _write(writer: Writer, reply: ProduceReply) -> Generator[None, None, None]:
-    yield from writer.long_structs_in_steps(reply.topics, _write_topic)
-    if writer.version >= 1:
-        writer.throttle_time()
-    if writer.version >= 10 and reply.node_endpoints:
-        writer.tagged_field(0, node_endpoints(reply.node_endpoints))
-
-
-def _write_topic(writer: Writer, topic: ProducedTopic) -> Generator[None, None, None]:
-    if writer.version >= 13:
-        writer.uuid(topic.topic_id)
-    else:
-        writer.string(topic.name)
-    yield from writer.long_structs_in_steps(topic.partitions, _write_partition)
-
-
-def _write_partition(writer: Writer, partition: ProducedPartition) -> Generator[None, None, None]:
-    writer.buffer += _PARTITION.pack(
-        partition.partition,
-        partition.error,
-        partition.base_offset,
-    )
-    if writer.version >= 2:
-        writer.int64(partition.log_append_time_ms)
-    if writer.version >= 5:
-        writer.int64(partition.log_start_offset)
-    if writer.version >= 8:
-        yield from writer.structs_in_steps(partition.record_errors, _write_error)
-        writer.nullable_string(partition.error_message)
-    if writer.version >= 10 and partition.current_leader is not None:
-        writer.tagged_field(0, current_leader(partition.current_leader))
-
-
-def _write_error(writer: Writer, error: RecordError) -> None:
-    writer.int32(error.index)
-    writer.nullable_string(error.message)
 
 
 def _failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply | None:
@@ -128,6 +59,11 @@ def _failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> P
 
     return ProduceReply(mapped(topic, request.topics))
 
+
+# A client that hits NOT_LEADER_OR_FOLLOWER goes to the new leader without a metadata request
+# (KIP-951).
+LEADER = struct(tuple, "0:int32 1:int32")
+ENDPOINT = struct(Node, "node_id:int32 host:string port:int32 rack:string?")
 
 PRODUCE = api(
     0,
@@ -160,7 +96,5 @@ PRODUCE = api(
         node=ENDPOINT,
     ),
     _failure,
-    read=_read,
-    write=_write,
     lane=_lane,
 )
