@@ -61,8 +61,6 @@ class TimedShard(Shard):
 
     def __init__(self, *topics: TopicImage, assignor: str = "uniform", **settings: Any) -> None:
         settings["consumer_assignors"] = (assignor,)
-        # Who speaks soonest is not in the log, so jobs could not do the same again.
-        settings["consumer_assignor_order"] = "canonical"
         super().__init__(*topics, **settings)
         self.state.assignors = load_assignors(sorted(BUILT_IN))
         self.times: list[int] = []

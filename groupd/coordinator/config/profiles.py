@@ -1,4 +1,4 @@
-"""Named sets of settings, below those that are given one by one.
+"""Named configurations, below the settings that are given one by one.
 
 `test`: for integration tests. Groups form and move at once, and sessions may be short or long; the
 session timeout itself stays Kafka's, so that a slow machine or a breakpoint fences nobody. Records
@@ -9,26 +9,22 @@ lose them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
-PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "default": MappingProxyType({}),
-        "test": MappingProxyType(
-            {
-                "group.initial.rebalance.delay.ms": "0",
-                "group.min.session.timeout.ms": "1",
-                "group.consumer.assignment.interval.ms": "0",
-                "group.consumer.heartbeat.interval.ms": "50",
-                "group.consumer.min.heartbeat.interval.ms": "1",
-                "group.consumer.min.session.timeout.ms": "1",
-                "group.consumer.max.session.timeout.ms": "1800000",
-                "group.consumer.regex.refresh.interval.ms": "10000",
-                "groupd.fetch.max.wait.ms": "25",
-                "groupd.consumer.target.linger.ms": "0",
-                "groupd.consumer.assignor.order": "canonical",
-                "log.retention.ms": "-1",
-            }
-        ),
-    }
-)
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+
+PROFILES: Mapping[str, CoordinatorConfig] = {
+    "default": CoordinatorConfig(),
+    "test": CoordinatorConfig(
+        group_initial_rebalance_delay_ms=0,
+        group_min_session_timeout_ms=1,
+        consumer_assignment_interval_ms=0,
+        consumer_heartbeat_interval_ms=50,
+        consumer_min_heartbeat_interval_ms=1,
+        consumer_min_session_timeout_ms=1,
+        consumer_max_session_timeout_ms=1_800_000,
+        consumer_regex_refresh_interval_ms=10_000,
+        consumer_target_linger_ms=0,
+        fetch_max_wait_ms=25,
+        log_retention_ms=-1,
+    ),
+}

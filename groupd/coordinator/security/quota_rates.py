@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Windows(Struct, frozen=True):
-    """`count` samples of `size_ms` make up a rate."""
+    """`count` samples of `size_ms` make up a rate. The defaults are Kafka's, for all quotas."""
 
     count: int = 11
     size_ms: int = 1000

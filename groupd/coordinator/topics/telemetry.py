@@ -16,7 +16,6 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.topics.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, ClientMetrics
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -27,6 +26,9 @@ from groupd.protocol.messages.telemetry import (
     PushTelemetryReply,
     PushTelemetryRequest,
 )
+
+PUSH_BYTES_MAX = 1_048_576
+"""Largest push of a client, as is Kafka's default (`telemetry.max.bytes`)."""
 
 CLIENTS_MAX = 10_000
 CLIENT_ID_SHOWN = 200
@@ -69,12 +71,10 @@ class Telemetry:
     def __init__(
         self,
         subscriptions: ClientMetrics,
-        config: CoordinatorConfig,
         now: Callable[[], Instant],
         new_id: Callable[[], bytes],
     ) -> None:
         self._subscriptions = subscriptions
-        self._max_bytes = config.telemetry_max_bytes
         self._now = now
         self._new_id = new_id
         self._clients: OrderedDict[bytes, TelemetryClient] = OrderedDict()
@@ -103,7 +103,7 @@ class Telemetry:
             subscription_id=client.subscription_id,
             compressions=_COMPRESSIONS,
             push_interval_ms=client.interval_ms,
-            max_bytes=self._max_bytes,
+            max_bytes=PUSH_BYTES_MAX,
             delta_temporality=True,
             metrics=client.metrics,
         )
@@ -142,7 +142,7 @@ class Telemetry:
             return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
         if request.compression not in (_UNCOMPRESSED, *_COMPRESSIONS):
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        if len(request.metrics) > self._max_bytes:
+        if len(request.metrics) > PUSH_BYTES_MAX:
             return ErrorCode.TELEMETRY_TOO_LARGE
         return ErrorCode.NONE
 

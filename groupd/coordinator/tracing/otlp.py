@@ -18,7 +18,11 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
 
-from groupd.coordinator.config.otel_settings import FROM_ENVIRONMENT, OtelSettings, parse_headers
+from groupd.coordinator.config.admin_settings import (
+    FROM_ENVIRONMENT,
+    AdminSettings,
+    parse_headers,
+)
 from groupd.coordinator.tracing.spans import Attributes, Ids, Span
 
 DEFAULT_SERVICE = "groupd"
@@ -32,14 +36,14 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 class OtlpSpans:
     """Call `stop` in the end, from a thread: it takes its time. `cut` ends it early."""
 
-    def __init__(self, settings: OtelSettings, node_id: int) -> None:
+    def __init__(self, settings: AdminSettings, node_id: int) -> None:
         endpoint = settings.otel_traces_endpoint
         self._exporter = OTLPSpanExporter(
             endpoint=None if endpoint == FROM_ENVIRONMENT else endpoint,
             headers=dict(parse_headers(settings.otel_traces_headers)) or None,
         )
         self._processor = BatchSpanProcessor(self._exporter)
-        self._resource = _resource(settings.otel_service_name, node_id)
+        self._resource = _resource(node_id)
         self._scope = InstrumentationScope("groupd")
         self.ids: Ids = RandomIdGenerator()
 
@@ -83,8 +87,7 @@ def _context(trace_id: int, span_id: int) -> SpanContext:
     return SpanContext(trace_id, span_id, is_remote=False, trace_flags=_SAMPLED)
 
 
-def _resource(service: str, node_id: int) -> Resource:
+def _resource(node_id: int) -> Resource:
     own = Resource.create({"groupd.node.id": node_id})
-    if not service and str(own.attributes[SERVICE_NAME]).startswith(_UNKNOWN):
-        service = DEFAULT_SERVICE
-    return own.merge(Resource({SERVICE_NAME: service})) if service else own
+    named = not str(own.attributes[SERVICE_NAME]).startswith(_UNKNOWN)
+    return own if named else own.merge(Resource({SERVICE_NAME: DEFAULT_SERVICE}))

@@ -183,7 +183,6 @@ def test_without_the_packages_the_error_says_what_to_install(
         ("groupd.otel.traces.headers", "api-key"),
         ("groupd.otel.traces.headers", "api key=s3cret"),
         ("groupd.otel.traces.headers", "api-key=s3cret%0d%0ahost: x"),
-        ("groupd.otel.traces.per.second", "0"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(key: str, value: str) -> None:
