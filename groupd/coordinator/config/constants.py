@@ -68,9 +68,6 @@ class Constants:
     scram_users_max: int = 50_000
     quotas_max: int = 50_000
     """Most entities with quotas."""
-    lag_partitions_max: int = 200_000
-    """Most partitions of groups whose lag is looked at, each group's counted for itself. More are
-    left out."""
 
     fetch_max_wait_ms: int = 2**31 - 1
     """Longest time that a Fetch waits for records, whatever the client asks for: as long as it

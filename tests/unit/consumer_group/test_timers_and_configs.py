@@ -10,8 +10,6 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.consumer_group import fence
 from groupd.coordinator.core.consumer_group.configs import (
     ASSIGNMENT_INTERVAL,
-    ASSIGNOR_OFFLOAD,
-    ASSIGNOR_ORDER,
     CONFIGS,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
@@ -128,8 +126,7 @@ def test_assignment_interval_of_the_group() -> None:
         [("no.such.thing", SET, "1")],
         [(SESSION_TIMEOUT, SET, "soon")],
         [(SESSION_TIMEOUT, APPEND, "50000")],
-        [(ASSIGNOR_OFFLOAD, SET, "maybe")],
-        [(ASSIGNOR_ORDER, SET, "latest")],
+        [("consumer.assignor.offload.enable", SET, "false")],
         [(ASSIGNMENT_INTERVAL, SET, "15001")],
     ],
 )

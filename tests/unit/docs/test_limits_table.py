@@ -13,6 +13,7 @@ from groupd.coordinator import log_limits
 from groupd.coordinator.admin import access, http_body, http_server, kinds
 from groupd.coordinator.config.constants import Constants
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
+from groupd.coordinator.lag import watch
 from groupd.coordinator.security import audit, quota_entities
 from groupd.coordinator.security.sasl import oauthbearer, plain, scram
 from groupd.coordinator.server import (
@@ -42,7 +43,7 @@ CONSTANTS = {
     "ACLs": str(Constants.acls_max),
     "users of SCRAM": str(Constants.scram_users_max),
     "entities with quotas": str(Constants.quotas_max),
-    "partitions of groups whose lag it looks at": str(Constants.lag_partitions_max),
+    "partitions of groups whose lag it looks at": str(watch.PARTITIONS_MAX),
     "TLS records without data, such as those with new keys": (
         f"{tls_connection.SILENT_MAX} of a connection"
     ),
