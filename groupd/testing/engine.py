@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct, field
 
 from groupd.coordinator.config.coordinator_config import (
+    PROFILES,
     ConfigError,
     CoordinatorConfig,
     with_settings,
 )
-from groupd.coordinator.config.profiles import PROFILES
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.types import Event
 from groupd.coordinator.daemon.daemon import Daemon

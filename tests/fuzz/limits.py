@@ -10,6 +10,7 @@ LIMITS = {
     "fetch_max_wait_ms": "200",
     "group.max.size": "200",
     "producer.id.expiration.ms": "60000",
+    "producer_id_expiration_check_interval_ms": "10000",
     "groupd.history.retention.ms": "0",
     "log.retention.ms": "60000",
     "log.retention.check.interval.ms": "5000",

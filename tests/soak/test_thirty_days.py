@@ -18,8 +18,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
-from groupd.coordinator.config.profiles import PROFILES
+from groupd.coordinator.config.coordinator_config import PROFILES, CoordinatorConfig, with_settings
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions

@@ -9,8 +9,7 @@ from dataclasses import fields, replace
 from unittest.mock import patch
 
 from groupd.coordinator.config.constants import Constants
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
-from groupd.coordinator.config.profiles import PROFILES
+from groupd.coordinator.config.coordinator_config import PROFILES, CoordinatorConfig, with_settings
 
 NAMES = frozenset(entry.name for entry in fields(Constants))
 

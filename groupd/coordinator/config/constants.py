@@ -62,6 +62,10 @@ class Constants:
     max_transaction_partitions: int = 5000
     """Most partitions in one transaction. When a producer has more offsets pending in one partition
     of __consumer_offsets, it cannot add any."""
+    transaction_expiration_interval_ms: int = 3_600_000
+    """How often transactional ids that nobody has used for long are forgotten."""
+    producer_id_expiration_check_interval_ms: int = 600_000
+    """How often idle producers are forgotten."""
     max_request_partition_size_limit: int = 2000
     """Most partitions in one answer to DescribeTopicPartitions, as is Kafka's default."""
     acls_max: int = 50_000

@@ -1,6 +1,6 @@
 """Idle producers are forgotten, in the logs of topics and of shards.
 
-The rule is Kafka's: every ten minutes those go that have no open
+The rule is Kafka's: every `producer_id_expiration_check_interval_ms` those go that have no open
 transaction and whose last batch is `producer.id.expiration.ms` old by its timestamps. A producer
 that writes again starts as one that was never seen. Logs are looked at in slices.
 """
@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.clock import Alarm, Clock
-
-CHECK_INTERVAL_MS = 600_000
 
 TURN_PRODUCERS = 2000
 """Producers, or logs without any, between two turns for others: below a millisecond."""
@@ -35,7 +33,8 @@ class ProducerExpiry:
         self._checking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._alarm.at_latest(self._clock.now().monotonic_ms + CHECK_INTERVAL_MS)
+        interval_ms = self._config.producer_id_expiration_check_interval_ms
+        self._alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
 
     async def close(self) -> None:
         self._alarm.cancel()

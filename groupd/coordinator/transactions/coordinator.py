@@ -46,9 +46,6 @@ from groupd.storage.log import LogError, LogState, MeasuredLogs
 
 log = structlog.get_logger("groupd.transactions")
 
-EXPIRE_EVERY_MS = 3_600_000
-"""How often ids that nobody has used for long are forgotten, as is Kafka's default."""
-
 VERIFY_WAIT_MS = 100
 """How long a write waits for the id's pending change (the completion of the transaction before,
 another partition's add) before the producer has to try again."""
@@ -168,7 +165,7 @@ class TransactionCoordinator:
     def _set_alarms(self) -> None:
         now_ms = self._clock.now().monotonic_ms
         self._abort_alarm.at_latest(now_ms + self._config.transaction_abort_interval_ms)
-        self._expire_alarm.at_latest(now_ms + EXPIRE_EVERY_MS)
+        self._expire_alarm.at_latest(now_ms + self._config.transaction_expiration_interval_ms)
 
     # Shards -------------------------------------------------------------------------------
 
@@ -315,7 +312,8 @@ class TransactionCoordinator:
         shards = self._at_work()
         if shards and (self._expiry is None or self._expiry.done()):
             self._expiry = asyncio.get_running_loop().create_task(self._forget_unused(shards))
-        self._expire_alarm.at_latest(self._clock.now().monotonic_ms + EXPIRE_EVERY_MS)
+        interval_ms = self._config.transaction_expiration_interval_ms
+        self._expire_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
 
     async def _forget_unused(self, shards: list[TransactionShard]) -> None:
         """Forget ids that were not used for long, some at a time, with turns for others in

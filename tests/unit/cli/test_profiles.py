@@ -8,8 +8,7 @@ import pytest
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import build_config
-from groupd.coordinator.config.coordinator_config import settings_of
-from groupd.coordinator.config.profiles import PROFILES
+from groupd.coordinator.config.coordinator_config import PROFILES, settings_of
 
 INTERVAL = "group.consumer.heartbeat.interval.ms"
 
