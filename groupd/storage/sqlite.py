@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from groupd.storage.batches import Advance, Rows
+from groupd.storage.batches import Advance, BatchRows
 from groupd.storage.checksums import end_moved
 from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreRefused
 from groupd.storage.migrate import migrate
@@ -95,7 +95,7 @@ class SqliteBackend(DatabaseBackend):
         finally:
             os.close(directory)
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
+    async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
         writer = self._writers
         if writer is None:
             raise LogUnavailable(f"{self._where}: not open")
@@ -128,7 +128,7 @@ _INSERT_BATCH = """
 """
 
 
-def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows) -> None:
+def append_rows(connection: Connection, advances: Sequence[Advance], rows: BatchRows) -> None:
     """Appends within a transaction of the caller. Raises LogFenced (of no log in particular) when a
     log is not where its writer believes: the caller rolls back whatever was done."""
     moves = [

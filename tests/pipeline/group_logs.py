@@ -7,13 +7,10 @@ from typing import Any
 
 from groupd.coordinator.core.assignors.loader import BUILT_IN, load_assignors
 from groupd.coordinator.core.metadata_image import TopicImage
-from groupd.coordinator.logtools.record_types import TYPE_NAMES
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts
+from groupd.coordinator.logtools.entries import TYPE_NAMES
+from groupd.pipeline.fold.entry import FoldEntry, FoldFacts, FoldObserver
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Settings, TopicNames
 from groupd.pipeline.values import key_columns, topic_id_text, value_of
 from groupd.protocol.messages.consumer_group import TopicPartitions
 from groupd.protocol.records.batch_builder import encode_batch
@@ -124,8 +121,8 @@ def facts_of(
     tables: Iterable[str] = TABLES,
 ) -> dict[str, list[dict[str, Any]]]:
     """All rows by table."""
-    facts = Facts(frozenset(tables))
-    fold = GroupsFold(facts, Topics(names), settings, tuple(observers))
+    facts = FoldFacts(frozenset(tables))
+    fold = GroupsFold(facts, TopicNames(names), settings, tuple(observers))
     for entry in entries:
         fold.feed(entry)
     fold.finish()

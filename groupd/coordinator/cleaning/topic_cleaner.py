@@ -20,8 +20,7 @@ from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX
 from groupd.coordinator.runtime.turns import Sleep
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.names import log_name
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError
 from groupd.protocol.records.batch import CorruptBatch
@@ -30,7 +29,7 @@ from groupd.storage.log import LogError, LogFenced, LogUnavailable, MeasuredLogs
 
 log = structlog.get_logger("groupd.cleaner")
 
-Check = Callable[[Topic, int, TopicSettings], Awaitable[None]]
+PartitionCheck = Callable[[Topic, int, TopicSettings], Awaitable[None]]
 
 PARTITIONS = 50
 """Partitions that are looked at between two rests."""
@@ -155,7 +154,7 @@ class TopicCleaner:
     def _settings(self, topic: Topic) -> TopicSettings:
         return TopicSettings(self._broker.config, topic.configs)
 
-    async def _each(self, check: Check) -> None:
+    async def _each(self, check: PartitionCheck) -> None:
         looked_at = 0
         for topic in self._topics():
             for partition in range(topic.partitions):
@@ -164,7 +163,7 @@ class TopicCleaner:
                     await self._rests.pause()
                 await self._one(check, topic, partition)
 
-    async def _one(self, check: Check, topic: Topic, partition: int) -> None:
+    async def _one(self, check: PartitionCheck, topic: Topic, partition: int) -> None:
         name = log_name(topic.topic_id, partition)
         if name in self._bad:
             return

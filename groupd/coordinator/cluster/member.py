@@ -27,7 +27,7 @@ from groupd.coordinator.runtime.clock import Clock, SystemClock
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES, GROUP_COORDINATOR
 from groupd.coordinator.runtime.ownership import UnitHost
 from groupd.coordinator.security.inter_broker import UNPROTECTED, PeerSecurity
-from groupd.coordinator.topics.names import PARTITION_UNITS
+from groupd.coordinator.topics.topic import PARTITION_UNITS
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.cluster import NodeFacts
 from groupd.storage.log import Store, StoreRefused

@@ -23,14 +23,16 @@ from groupd.coordinator.config.coordinator_config import (
     with_settings,
 )
 from groupd.coordinator.logs import log_through_stdlib
-from groupd.coordinator.recording.compare import FieldDifference, differences
-from groupd.coordinator.recording.difference import Difference
+from groupd.coordinator.recording.difference import (
+    Difference,
+    FieldDifference,
+    RequestFacts,
+    differences,
+)
 from groupd.coordinator.recording.plain import to_tree
-from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.reader import BadRecording, RecordingFile, TapeEntry, survey
 from groupd.coordinator.recording.replay_world import SLACK_MS
 from groupd.coordinator.recording.replayed import ReplayedBroker
-from groupd.coordinator.recording.requests import RequestFacts
-from groupd.coordinator.recording.script import survey
 
 EVENTS_BEFORE = 8
 """How many earlier requests are shown before a difference."""
@@ -46,7 +48,7 @@ class _Reply(Struct):
     at: tuple[int, int]
 
 
-class Replay:
+class RecordingReplay:
     """One replay of one recording. `settings` override the recorded configuration."""
 
     def __init__(self, path: str | Path, settings: Mapping[str, str] | None = None) -> None:
@@ -97,7 +99,7 @@ class Replay:
         at = (world.instant.monotonic_ms, world.real_ms)
         self._got[request] = _Reply(reply, crc, copies, world.number, at)
 
-    def _expect(self, entry: Entry) -> Iterator[Difference]:
+    def _expect(self, entry: TapeEntry) -> Iterator[Difference]:
         world = self.broker.world
         request = entry.get("to")
         if not isinstance(request, int):
@@ -179,7 +181,7 @@ def replay(path: str | Path, *, config: Mapping[str, object] | None = None) -> D
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in (config or {}).items()
     }
-    return next(Replay(path, settings).differences(), None)
+    return next(RecordingReplay(path, settings).differences(), None)
 
 
 def _compared(recorded: _Reply, got: _Reply) -> Iterator[FieldDifference]:

@@ -18,7 +18,7 @@ from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.listeners import Listener, listener_config
 from groupd.coordinator.security.sasl.client import Login, login, password_exchange
 from groupd.coordinator.security.sasl.jaas import parse_jaas
-from groupd.coordinator.security.sasl.plain import NAME as PLAIN
+from groupd.coordinator.security.sasl.mechanisms import PLAIN
 from groupd.coordinator.security.scram_credentials import MECHANISMS as SCRAM
 from groupd.coordinator.security.tls import ListenerTls
 

@@ -16,8 +16,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.node_settings import plain_address
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.quota_entities import CONNECTION_CREATION_RATE
-from groupd.coordinator.security.quota_rates import Rate, Windows
-from groupd.coordinator.security.quotas import CLIENTS_MAX, IDLE_MS, Quotas
+from groupd.coordinator.security.quotas import CLIENTS_MAX, IDLE_MS, Quotas, Rate, Windows
 from groupd.coordinator.security.recent import Recent
 
 UNLIMITED = 2**31 - 1

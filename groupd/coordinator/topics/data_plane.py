@@ -1,12 +1,8 @@
-"""The data plane: topics, records and their administration on this node, as its parts.
-
-Start: `await start()` reads topics and configs, then requests may come;
-`coordinator.topics.requests` says which part answers which. Stop: `close()` once no more requests
-arrive; appends under way are waited for.
-"""
+"""The data plane: topics, records and their administration on this node, as its parts."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
@@ -21,28 +17,25 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.security.quotas import Mutations, Quotas
-from groupd.coordinator.topics.appends import Appends, Writer
+from groupd.coordinator.topics.appends import Appends, AppendWriter, PartitionHost
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
-from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.configs import Configs, TopicConfigs
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
 from groupd.coordinator.topics.fetch import Fetch
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
 from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
-from groupd.coordinator.topics.log_sizes import LogSizes
-from groupd.coordinator.topics.long_polls import LongPolls, Wait, wait_for_event
+from groupd.coordinator.topics.long_polls import LongPolls, WaitForEvent, wait_for_event
 from groupd.coordinator.topics.markers import TransactionMarkers
 from groupd.coordinator.topics.partition import PartitionLog
-from groupd.coordinator.topics.partition_host import PartitionHost
+from groupd.coordinator.topics.partition_queries import TimeSearch
 from groupd.coordinator.topics.partition_states import P, PartitionStates
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce import Produce
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
 from groupd.coordinator.topics.producer_ids import ProducerIds
-from groupd.coordinator.topics.telemetry import Telemetry
-from groupd.coordinator.topics.time_search import TimeSearch
+from groupd.coordinator.topics.telemetry import ClientMetrics, Telemetry
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
@@ -53,6 +46,44 @@ from groupd.protocol.messages.topics import (
     RESOURCE_TOPIC,
 )
 from groupd.storage.log import Store
+
+
+class LogSizes:
+    """The store goes over all of its rows to tell the sizes, and appends and reads of others need
+    its time, too. So only one question is under way at a time, and requests that wait for their
+    turn share the next answer."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._turns = asyncio.Lock()
+        self._asked = 0
+        self._waiting = 0
+        self._answer: tuple[int, Mapping[str, int]] = (0, {})
+        """The number of the question, and the sizes; empty again when nobody waits."""
+
+    async def of_all(self) -> Mapping[str, int]:
+        """Bytes of the batches by the name of their log, none for an empty one. No answer is older
+        than the call. Raises LogError."""
+        before = self._asked
+        self._waiting += 1
+        try:
+            async with self._turns:
+                number, sizes = self._answer
+                if number <= before:
+                    self._asked += 1
+                    number = self._asked
+                    sizes = await self._store.log_sizes()
+                    self._answer = number, sizes
+                return sizes
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._answer = (0, {})
+
+
+# Start: `await start()` reads topics and configs, then requests may come;
+# `coordinator.topics.requests` says which part answers which. Stop: `close()` once no more requests
+# arrive; appends under way are waited for.
 
 
 class DataPlane:
@@ -79,10 +110,10 @@ class DataPlane:
         nodes: Sequence[Node],
         elapsed: Callable[[], Instant],
         work: LongWork,
-        writer: Writer,
+        writer: AppendWriter,
         views: Mapping[str, CoordinatorLogView],
         offsets_markers: MarkerTarget,
-        wait: Wait = wait_for_event,
+        wait: WaitForEvent = wait_for_event,
         ownership: Ownership | None = None,
         changes: CatalogueChanges | None = None,
         quotas: Quotas | None = None,

@@ -13,7 +13,7 @@ from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core.group_configs import check_altered
 from groupd.coordinator.core.group_types import group_configs
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
-from groupd.coordinator.topics.overrides import Overrides
+from groupd.coordinator.topics.overrides import ConfigOverrides
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import (
     RESOURCE_GROUP,
@@ -24,7 +24,7 @@ from groupd.protocol.messages.topics import (
 from groupd.storage.log import Catalogue
 
 
-class GroupOverrides(Overrides):
+class GroupOverrides(ConfigOverrides):
     """Overrides by group id; the group need not exist."""
 
     def __init__(self, store: Catalogue, changes: CatalogueChanges, broker: BrokerConfigs) -> None:

@@ -25,11 +25,11 @@ from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.checks import may_create
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.names import (
+from groupd.coordinator.topics.topic import (
     CLUSTER_METADATA_TOPIC,
+    Topic,
     check_topic_name,
 )
-from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.cluster import (

@@ -15,7 +15,7 @@ from groupd.coordinator.config.constants import Constants
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.coordinator.lag import watch
 from groupd.coordinator.security import audit, quota_entities
-from groupd.coordinator.security.sasl import oauthbearer, plain, scram
+from groupd.coordinator.security.sasl import mechanisms, oauthbearer, scram
 from groupd.coordinator.server import (
     judge,
     receiving,
@@ -58,7 +58,7 @@ CONSTANTS = {
     ),
     "head of a request to it": f"{http_body.READ_BYTES // 1024} KiB",
     "a message of OAUTHBEARER; of PLAIN and SCRAM": (
-        f"{oauthbearer.MESSAGE_MAX // 1024} KiB; {plain.MESSAGE_MAX // 1024} KiB"
+        f"{oauthbearer.MESSAGE_MAX // 1024} KiB; {mechanisms.PLAIN_MESSAGE_MAX // 1024} KiB"
     ),
     "tokens that wait for the check of their signature": (
         f"{judge.WAITING_BYTES_MAX // 1024**2} MiB"
@@ -139,7 +139,7 @@ def test_other_numbers_of_the_page() -> None:
     failures = [limit.default for limit in table() if "authentication.failures" in limit.name]
     assert len(failures) == 2
     assert all(one.endswith(f" in {recent_failures.WINDOW_S:.0f} s") for one in failures)
-    assert plain.MESSAGE_MAX == scram.MESSAGE_MAX
+    assert mechanisms.PLAIN_MESSAGE_MAX == scram.MESSAGE_MAX
     page = (ROOT / "docs" / "security.md").read_text()
     assert f"would take more than {sasl_gate.SLOWED_MAX_MS // 1000} seconds" in page
     assert (audit.WINDOW_S, audit.LINES_MAX) == (10, 100), "the section on the audit log"

@@ -33,7 +33,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.lag.ends import Bounds
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
-from groupd.coordinator.recording.metrics import RecordingCollector
+from groupd.coordinator.recording.recorder import RecordingCollector
 from groupd.coordinator.recording.tape import Tape
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
@@ -44,8 +44,7 @@ from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.handshakes import Handshakes
-from groupd.coordinator.topics.client_metrics import ClientMetrics
-from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.topics.telemetry import ClientMetrics, Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.protocol.errors import ErrorCode
 from groupd.storage.memory import MemoryStore

@@ -13,7 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("coordinator", "storage", "protocol", "pipeline")
 """What `groupd/` has links to."""
-FILE_LINES_MAX = 400
+FILE_LINES_MAX = 600
+"""`make lint` warns of files above 400 lines; at this many there are two files in one."""
 FUNCTION_LINES_MAX = 60
 SKIPPED = {"node_modules", "target", "__pycache__", "build", "dist"}
 

@@ -10,9 +10,8 @@ import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.settings import ConfigError
-from groupd.coordinator.security.first_users import FILE_BYTES_MAX, first_users
 from groupd.coordinator.security.scram_credentials import MECHANISMS, credential, salted
-from groupd.coordinator.security.users import Users
+from groupd.coordinator.security.users import FILE_BYTES_MAX, Users, first_users
 from groupd.storage.memory import MemoryStore
 
 SHA_256, SHA_512 = MECHANISMS["SCRAM-SHA-256"], MECHANISMS["SCRAM-SHA-512"]

@@ -18,8 +18,8 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.log_reading import read_log
-from groupd.coordinator.topics.long_polls import Watched
+from groupd.coordinator.topics.fetch_reading import read_log
+from groupd.coordinator.topics.long_polls import WatchedPosition
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_states import PartitionState
 from groupd.coordinator.topics.sessions import NEW_SESSION_EPOCH, ReaderSession, Sessions, TargetKey
@@ -170,7 +170,7 @@ class LoanAttempt:
     def __init__(self) -> None:
         self.size = 0
         self.complete = False
-        self.watched: list[Watched] = []
+        self.watched: list[WatchedPosition] = []
         self.found: list[tuple[LoanTarget, Loans, Lent]] = []
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.topics.log_sizes import LogSizes
+from groupd.coordinator.topics.data_plane import LogSizes
 from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore
 

@@ -8,7 +8,7 @@ import pytest
 
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.topic import log_name
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import Node
