@@ -29,13 +29,13 @@ _FIXED = """
     groupd.scram.users.max groupd.acls.max
 """
 REMOVED: Mapping[str, str] = {
-    **dict.fromkeys(_FIXED.split(), "it has one value now"),
-    "group.consumer.assignor.offload.enable": "targets of large groups are always in slices",
-    "groupd.auto.create.topics.at.once": "a topic is always there at once",
+    **dict.fromkeys(_FIXED.split(), "its value is fixed now"),
+    "group.consumer.assignor.offload.enable": "it is always true",
+    "groupd.auto.create.topics.at.once": "it is always true",
     "groupd.cluster.renew.ms": "it is a quarter of groupd.cluster.lease.ms",
-    "groupd.consumer.assignor.order": "free partitions always go to who speaks soonest",
+    "groupd.consumer.assignor.order": "it is always soonest",
     "groupd.otel.service.name": "set OTEL_SERVICE_NAME in the environment",
-    "groupd.telemetry.enable": "clients are told once there is a subscription",
+    "groupd.telemetry.enable": "clients are told as soon as there is a subscription",
 }
 """Keys that used to be settings -> why they are none any more."""
 
