@@ -158,7 +158,7 @@ def compute(
     snapshot: GroupSnapshot,
     assignor: PartitionAssignor | None,
     name: str,
-    next_heartbeat: Callable[[str], int],
+    next_heartbeat: Callable[[str], int] | None,
 ) -> Generator[None, None, dict[str, Assignment]]:
     """Returns the new targets of the members whose target changes, ascending by member id; yields
     between slices. `name`: that of the `assignor`, which is None if it is not configured any more;
