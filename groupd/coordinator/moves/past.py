@@ -9,10 +9,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from groupd.coordinator.core.partitioning import offsets_log_name
-from groupd.coordinator.history.changes import Actor, ChangeKind, CommittedOffset, OffsetChange
+from groupd.coordinator.history.changes import (
+    Actor,
+    ChangeKind,
+    CommittedOffset,
+    OffsetChange,
+    who_moved,
+)
 from groupd.coordinator.history.replay import changes, state_at, survey
 from groupd.coordinator.history.stream import split
-from groupd.coordinator.history.wording import who_moved
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.storage.log import PartitionLogs

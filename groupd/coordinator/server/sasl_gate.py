@@ -32,7 +32,7 @@ from groupd.coordinator.server.byte_budget import Account
 from groupd.coordinator.server.client_session import ClientSession
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
 from groupd.coordinator.server.stored_replies import StoredReplies
-from groupd.protocol.wire.api import sasl_handshake
+from groupd.protocol.wire.api.security import SASL_HANDSHAKE
 
 REAUTHENTICATION_PAUSE_MS = 1000
 """A client that began to authenticate again may do so once more after this time."""
@@ -40,7 +40,7 @@ REAUTHENTICATION_PAUSE_MS = 1000
 SLOWED_MAX_MS = 3000
 """Who guesses passwords waits so long for an answer at most; then it gets none."""
 
-_HANDSHAKE = sasl_handshake.API.key.to_bytes(2, "big")
+_HANDSHAKE = SASL_HANDSHAKE.key.to_bytes(2, "big")
 
 log = structlog.get_logger("groupd.sasl")
 

@@ -18,8 +18,8 @@ import structlog
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.types import Event
-from groupd.coordinator.tracing.folding import Folding
-from groupd.coordinator.tracing.library_log import LibraryLog
+from groupd.coordinator.history.rebalance_fold import FOLDED
+from groupd.coordinator.tracing.traces import Traces
 
 if TYPE_CHECKING:
     from groupd.coordinator.tracing.otlp import OtlpSpans
@@ -45,8 +45,7 @@ class Tracing:
         self._wall_ns = wall_ns
         self._enabled = bool(settings.otel_traces_endpoint) and not _disabled()
         self._spans: OtlpSpans | None = None
-        self._folding: Folding
-        self._log = LibraryLog()
+        self._traces: Traces
         if self._enabled:
             _check_packages()
 
@@ -56,21 +55,20 @@ class Tracing:
             return
         from groupd.coordinator.tracing.otlp import OtlpSpans
 
-        self._log.listen()
         try:
             self._spans = OtlpSpans(self._settings, node_id)
         except Exception as error:  # the library's own settings, in the environment
-            self._log.leave()
             raise ConfigError(f"OpenTelemetry cannot be started: {error}") from error
-        self._folding = Folding(self._spans.ids, TRACES_PER_SECOND)
+        self._traces = Traces(TRACES_PER_SECOND)
         listeners.append(self._on_events)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         # Commits, which are most of all events, end here.
-        if self._spans is None or not any(event.kind in self._folding.steps for event in events):
+        if self._spans is None or not any(event.kind in FOLDED for event in events):
             return
         try:
-            self._spans.send(self._folding.take(events, self._wall_ns()))
+            for ended in self._traces.take(events, self._wall_ns()):
+                self._spans.send(ended, self._traces.left_out())
         except Exception:
             log.exception("a trace failed", shard=partition)
 
@@ -79,7 +77,8 @@ class Tracing:
         spans, self._spans = self._spans, None
         if spans is None:
             return
-        spans.send(self._folding.stop(self._wall_ns()))
+        for ended in self._traces.stop(self._wall_ns()):
+            spans.send(ended, self._traces.left_out())
         sent = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -97,7 +96,7 @@ class Tracing:
             log.warning("traces are lost: the receiver has not taken them in time")
             spans.cut()
         finally:
-            self._log.leave()
+            spans.leave()
 
 
 def _disabled() -> bool:

@@ -32,25 +32,29 @@ class Coordinator:
         for name in ("commit_offsets", "delete_offsets", "fetch_offsets"):
             monkeypatch.setattr(calls, name, getattr(self, name))
 
-    def commit_offsets(self, _: Any, group: str, part: Mapping[Place, Current]) -> dict[Place, int]:
+    def commit_offsets(
+        self, _: Any, group: str, part: Mapping[Place, Current]
+    ) -> dict[Place, ErrorCode]:
         return self._answer(list(part), dict(part))
 
-    def delete_offsets(self, _: Any, group: str, part: Sequence[Place]) -> dict[Place, int]:
+    def delete_offsets(self, _: Any, group: str, part: Sequence[Place]) -> dict[Place, ErrorCode]:
         return self._answer(part, {})
 
     def fetch_offsets(self, _: Any, group: str) -> dict[Place, Current]:
         return self.committed
 
-    def _answer(self, places: Sequence[Place], new: Mapping[Place, Current]) -> dict[Place, int]:
+    def _answer(
+        self, places: Sequence[Place], new: Mapping[Place, Current]
+    ) -> dict[Place, ErrorCode]:
         self.sizes.append(len(places))
         if len(self.sizes) >= self.refuses:
             if self.hangs_up:
                 raise KafkaError("it did not answer")
-            return dict.fromkeys(places, int(self.error))
+            return dict.fromkeys(places, self.error)
         for place in places:
             self.committed.pop(place, None)
         self.committed |= new
-        return dict.fromkeys(places, 0)
+        return dict.fromkeys(places, ErrorCode.NONE)
 
 
 def places(count: int) -> list[Place]:

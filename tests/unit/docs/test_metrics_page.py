@@ -25,8 +25,7 @@ from groupd.coordinator.admin.metrics import make_registry
 from groupd.coordinator.admin.security_metrics import SecurityCollector
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
-from groupd.coordinator.cluster.metrics import MembershipCollector
-from groupd.coordinator.cluster.peer_metrics import PeerCollector
+from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState

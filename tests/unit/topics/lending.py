@@ -26,6 +26,7 @@ from groupd.coordinator.topics.sessions import NEW_SESSION_EPOCH, ReaderSession,
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import parse_header
 from groupd.protocol.wire.registry import api
+from groupd.protocol.wire.schema import struct
 
 LENT_MS = 60_000
 NOT_KNOWN, NOT_YOUR_TURN = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH
@@ -184,12 +185,12 @@ class Desk:
         self.replies: list[Borrowed] = []
         self.api = api(
             999,
-            Borrow,
             "0",
             "none",
-            lambda reader: None,
-            lambda writer, reply: self.replies.append(reply),
+            struct(Borrow, ""),
+            struct(Borrowed, ""),
             lambda request, code, message: Borrowed(code),
+            write=lambda writer, reply: self.replies.append(reply),
         )
         self.route = DataRoute(self.bring_back, self.borrow)
 

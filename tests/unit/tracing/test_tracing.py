@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.tracing import otlp, tracing
-from groupd.coordinator.tracing.library_log import INTERVAL_S, LibraryLog
+from groupd.coordinator.tracing.otlp import LOG_INTERVAL_S, LibraryLog
 from groupd.coordinator.tracing.tracing import Listeners, Tracing
 from tests.unit.tracing.traced import MS, begun, reached
 
@@ -199,7 +199,7 @@ def test_the_library_has_one_line_a_minute() -> None:
         with capture_logs() as lines:
             for _ in range(5):
                 logger.warning("Transient error %s", "refused")
-            now = INTERVAL_S
+            now = LOG_INTERVAL_S
             logger.error("Failed to export")
             logger.info("nothing to say")
     finally:

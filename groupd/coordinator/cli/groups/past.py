@@ -15,8 +15,7 @@ from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.source import GroupLog
 from groupd.coordinator.cli.kafka.connection import KafkaError
 from groupd.coordinator.cli.times import parse_time, show_time
-from groupd.coordinator.history.extent import Extent
-from groupd.coordinator.history.replay import GroupState, state_at, survey
+from groupd.coordinator.history.replay import Extent, GroupState, state_at, survey
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.storage.log import LogError
 

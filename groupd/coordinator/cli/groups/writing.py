@@ -79,14 +79,16 @@ def write_offsets(
         note(f"{counted(len(wanted), 'offset')} written and read back")
 
 
-def _tried(part: Collection[Place], ask: Callable[[], Mapping[Place, int]]) -> dict[Place, str]:
+def _tried(
+    part: Collection[Place], ask: Callable[[], Mapping[Place, ErrorCode]]
+) -> dict[Place, str]:
     """The errors by partition. `ask` sends the part and returns the codes that come back."""
     try:
         answer = ask()
     except KafkaError as error:
         note(str(error))
         return dict.fromkeys(part, ErrorCode.NETWORK_EXCEPTION.name)
-    return {place: calls.error_name(code) for place, code in answer.items() if code}
+    return {place: code.name for place, code in answer.items() if code}
 
 
 def _checked(errors: Mapping[Place, str], written: int, tried: int, count: int) -> int:
