@@ -11,7 +11,11 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, settings_of
+from groupd.coordinator.config.coordinator_config import (
+    CoordinatorConfig,
+    constants_of,
+    settings_of,
+)
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.recording.plain import to_bytes
 from groupd.coordinator.recording.tape import FORMAT, VERSION, CannotRecord, Tape
@@ -160,6 +164,7 @@ async def begin(
             "store": "memory" if in_memory else "outside",
             "cluster": await store.cluster_id(),
             "config": settings_of(config),
+            "constants": constants_of(config),
         }
     ]
     if not in_memory and head.reader is not None:

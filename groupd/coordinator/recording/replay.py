@@ -15,9 +15,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from groupd.coordinator.config.constants import REMOVED
 from groupd.coordinator.config.coordinator_config import (
     ConfigError,
     CoordinatorConfig,
+    with_constants,
     with_settings,
 )
 from groupd.coordinator.logs import log_through_stdlib
@@ -211,7 +213,10 @@ def _config(file: RecordingFile, settings: Mapping[str, str]) -> CoordinatorConf
     recorded = file.header.get("config")
     if not isinstance(recorded, dict):
         raise BadRecording(f"{file.path}: has no configuration in its head")
-    given = {str(key): str(value) for key, value in recorded.items()}
+    # A recording of an older groupd has settings that are none any more.
+    given = {str(key): str(value) for key, value in recorded.items() if key not in REMOVED}
+    constants = file.header.get("constants")
+    base = with_constants(CoordinatorConfig(), constants if isinstance(constants, dict) else {})
     key = "group.consumer.assignors"
     foreign = [name for name in given.get(key, "").split(",") if ":" in name]
     if foreign and key not in settings:
@@ -220,6 +225,6 @@ def _config(file: RecordingFile, settings: Mapping[str, str]) -> CoordinatorConf
             f"--set {key}={given[key]} if you trust them"
         )
     try:
-        return with_settings(CoordinatorConfig(), {**given, **settings})
+        return with_settings(base, {**given, **settings})
     except ConfigError as error:
         raise BadRecording(f"{file.path}: {error}") from None

@@ -177,7 +177,7 @@ class QuotaRequests:
                 room += bool(before) - bool(after)
                 if room < 0 and not before:
                     room += 1
-                    message = f"There are groupd.quotas.max={self._most} entities with quotas."
+                    message = f"There are {self._most} entities with quotas already."
                     raise ApiError(ErrorCode.POLICY_VIOLATION, message)
                 planned[entity] = after
             except ApiError as error:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security.quota_entities import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -30,7 +29,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 
 
 class Windows(Struct, frozen=True):
-    """`count` samples of `size_ms` make up a rate."""
+    """`count` samples of `size_ms` make up a rate. The defaults are Kafka's, for all quotas."""
 
     count: int = 11
     size_ms: int = 1000
@@ -160,7 +159,7 @@ class Quotas:
     `active`: whether there is any quota for users or client ids. It is the only thing that a
     request without quotas looks at."""
 
-    def __init__(self, config: CoordinatorConfig, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
         self.active = False
         self.throttled: Counter[str] = Counter()
         """How often clients were slowed down, by quota."""
@@ -172,14 +171,11 @@ class Quotas:
         self._found: dict[tuple[str, str], ClientQuotas | None] = {}
         self._listeners: list[Callable[[], None]] = []
         self._now_ms = now_ms
-        self._windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
-        self._mutation_windows = Windows(
-            config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
-        )
+        self._windows = Windows()
         self._owed_until_ms: Recent[list[int]] = Recent(lambda: [0], IDLE_MS, CLIENTS_MAX)
         """The time until which clients of a sensor have been told to be quiet."""
         self._rates = Recent(lambda: Rate(self._windows), IDLE_MS, CLIENTS_MAX)
-        self._buckets = Recent(lambda: TokenBucket(self._mutation_windows), IDLE_MS, CLIENTS_MAX)
+        self._buckets = Recent(lambda: TokenBucket(self._windows), IDLE_MS, CLIENTS_MAX)
 
     # What there is ------------------------------------------------------------------------
 

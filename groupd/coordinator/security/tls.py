@@ -185,14 +185,6 @@ class ListenerTls:
     def _read(self) -> _Material:
         """Raises ConfigError."""
         config, stamps = self._config, self._stamps()
-        for kind, key in (
-            (config.ssl_keystore_type, "ssl.keystore.type"),
-            (config.ssl_truststore_type, "ssl.truststore.type"),
-        ):
-            if kind.upper() != "PEM":
-                raise ConfigError(
-                    f"{key}={kind}: only PEM is served; convert the file with keytool and openssl"
-                )
         if config.ssl_keystore_location:
             if config.ssl_keystore_certificate_chain or config.ssl_keystore_key:
                 raise ConfigError(

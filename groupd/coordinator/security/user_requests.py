@@ -173,7 +173,7 @@ class UserRequests:
         if len(new) >= self._users.room:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                "There are as many users as there may be (groupd.scram.users.max).",
+                "There are as many users as there may be.",
             )
 
     async def _make(self, wanted: Mapping[str, ScramChange], work: Work) -> None:

@@ -242,7 +242,7 @@ def first_users(path: Path, users: Users) -> dict[tuple[str, str], ScramCredenti
         except ValueError as error:
             raise _bad(path, f"line {number}: {error}") from None
     if len({user for user, _ in made if not users.credentials(user)}) > users.room:
-        raise _bad(path, "more users than groupd.scram.users.max allows")
+        raise _bad(path, "more users than there may be")
     return made
 
 

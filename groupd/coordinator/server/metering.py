@@ -16,7 +16,6 @@ from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
 from typing import Any
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, SystemClock, TimerHandle, elapsed_ns
 from groupd.coordinator.security.quota_entities import (
     CONSUMER_BYTE_RATE,
@@ -204,5 +203,5 @@ def _nothing() -> None:
     """Does nothing: stands in for `end` once the connection has ended."""
 
 
-UNMETERED = Metering(Quotas(CoordinatorConfig(), lambda: 0), SystemClock(), elapsed_ns)
+UNMETERED = Metering(Quotas(lambda: 0), SystemClock(), elapsed_ns)
 """Counts nothing: there are no quotas."""

@@ -53,6 +53,6 @@ class VersionsAnswer:
             return versions_failure(request, ErrorCode.REBOOTSTRAP_REQUIRED, None)
         # A client that is told of telemetry asks for subscriptions again and again, and librdkafka
         # writes a line to its log: Kafka too hides it as long as nobody wants it.
-        if self._subscriptions() or self._broker.config.telemetry_enable:
+        if self._subscriptions():
             return self._whole
         return self._without_telemetry

@@ -210,8 +210,7 @@ class TopicCatalogue:
         if partitions > most:
             raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"{partitions} partitions exceed the limit of {most} "
-                "(groupd.max.partitions.per.topic).",
+                f"{partitions} partitions exceed the limit of {most}.",
             )
 
     def _check_room(self, added: int) -> None:

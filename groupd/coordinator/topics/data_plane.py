@@ -118,7 +118,7 @@ class DataPlane:
         changes: CatalogueChanges | None = None,
         quotas: Quotas | None = None,
     ) -> None:
-        self.quotas = quotas or Quotas(config, lambda: now().monotonic_ms)
+        self.quotas = quotas or Quotas(lambda: now().monotonic_ms)
         self.config = config
         self.store = store
         self.now = now
@@ -130,7 +130,7 @@ class DataPlane:
         self.catalogue = TopicCatalogue(store, config, new_topic_id, changes, now().wall_ms)
         self.broker_configs = BrokerConfigs(store, changes, config, self.layout)
         self.client_metrics = ClientMetrics(store, changes)
-        self.telemetry = Telemetry(self.client_metrics, config, now, new_topic_id)
+        self.telemetry = Telemetry(self.client_metrics, now, new_topic_id)
         self.group_overrides = GroupOverrides(store, changes, self.broker_configs)
         self.configs = Configs(
             {

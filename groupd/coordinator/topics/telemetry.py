@@ -13,7 +13,6 @@ from zlib import crc32
 from msgspec import Struct
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.keys import ConfigKey, ConfigTable, Wanted, changes_to
 from groupd.coordinator.config.values import (
     INT,
@@ -188,6 +187,9 @@ class ClientMetrics(ConfigOverrides):
 # been silent for three push intervals, or for a minute if that is longer; when there are too many,
 # the one that was silent longest goes.
 
+PUSH_BYTES_MAX = 1_048_576
+"""Largest push of a client, as is Kafka's default (`telemetry.max.bytes`)."""
+
 CLIENTS_MAX = 10_000
 CLIENT_ID_SHOWN = 200
 """Characters of a client id that are kept."""
@@ -229,12 +231,10 @@ class Telemetry:
     def __init__(
         self,
         subscriptions: ClientMetrics,
-        config: CoordinatorConfig,
         now: Callable[[], Instant],
         new_id: Callable[[], bytes],
     ) -> None:
         self._subscriptions = subscriptions
-        self._max_bytes = config.telemetry_max_bytes
         self._now = now
         self._new_id = new_id
         self._clients: OrderedDict[bytes, TelemetryClient] = OrderedDict()
@@ -263,7 +263,7 @@ class Telemetry:
             subscription_id=client.subscription_id,
             compressions=_COMPRESSIONS,
             push_interval_ms=client.interval_ms,
-            max_bytes=self._max_bytes,
+            max_bytes=PUSH_BYTES_MAX,
             delta_temporality=True,
             metrics=client.metrics,
         )
@@ -302,7 +302,7 @@ class Telemetry:
             return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
         if request.compression not in (_UNCOMPRESSED, *_COMPRESSIONS):
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        if len(request.metrics) > self._max_bytes:
+        if len(request.metrics) > PUSH_BYTES_MAX:
             return ErrorCode.TELEMETRY_TOO_LARGE
         return ErrorCode.NONE
 

@@ -22,7 +22,11 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
 
-from groupd.coordinator.config.otel_settings import FROM_ENVIRONMENT, OtelSettings, parse_headers
+from groupd.coordinator.config.admin_settings import (
+    FROM_ENVIRONMENT,
+    AdminSettings,
+    parse_headers,
+)
 from groupd.coordinator.core.types import Event as CoreEvent
 from groupd.coordinator.history.rebalance import GroupRebalance, RebalancePart
 from groupd.coordinator.history.rebalance_text import cause_text
@@ -126,7 +130,7 @@ class OtlpSpans:
     """Call `stop` in the end, from a thread: it takes its time. `cut` ends it early; `leave` comes
     last. The settings in the environment may make the library raise any exception."""
 
-    def __init__(self, settings: OtelSettings, node_id: int) -> None:
+    def __init__(self, settings: AdminSettings, node_id: int) -> None:
         endpoint = settings.otel_traces_endpoint
         self._log = LibraryLog()
         self._log.listen()
@@ -136,7 +140,7 @@ class OtlpSpans:
                 headers=dict(parse_headers(settings.otel_traces_headers)) or None,
             )
             self._processor = BatchSpanProcessor(self._exporter)
-            resource = _resource(settings.otel_service_name, node_id)
+            resource = _resource(node_id)
         except Exception:
             self._log.leave()
             raise
@@ -210,8 +214,7 @@ def _bounded(attributes: Attributes) -> BoundedAttributes:
     return BoundedAttributes(attributes=dict(attributes), max_value_len=TEXT_MAX)
 
 
-def _resource(service: str, node_id: int) -> Resource:
+def _resource(node_id: int) -> Resource:
     own = Resource.create({"groupd.node.id": node_id})
-    if not service and str(own.attributes[SERVICE_NAME]).startswith(_UNKNOWN):
-        service = DEFAULT_SERVICE
-    return own.merge(Resource({SERVICE_NAME: service})) if service else own
+    named = not str(own.attributes[SERVICE_NAME]).startswith(_UNKNOWN)
+    return own if named else own.merge(Resource({SERVICE_NAME: DEFAULT_SERVICE}))

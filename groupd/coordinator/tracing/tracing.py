@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from groupd.coordinator.config.otel_settings import OtelSettings
+from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.types import Event
 from groupd.coordinator.history.rebalance_fold import FOLDED
@@ -29,6 +29,10 @@ log = structlog.get_logger("groupd.tracing")
 FLUSH_S = 2.0
 """How long the end of a process waits for traces to go out."""
 
+TRACES_PER_SECOND = 10
+"""Most rebalances of a process that begin a trace in one second: after a restart all groups have
+one, and a receiver should not drown. The next trace says how many were left out."""
+
 Listeners = list[Callable[[int, Sequence[Event]], None]]
 
 
@@ -36,7 +40,7 @@ class Tracing:
     """Does nothing if the settings name no endpoint. Raises ConfigError if the packages that it
     takes are not installed. `wall_ns`: a clock, in nanoseconds since the epoch."""
 
-    def __init__(self, settings: OtelSettings, wall_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, settings: AdminSettings, wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = settings
         self._wall_ns = wall_ns
         self._enabled = bool(settings.otel_traces_endpoint) and not _disabled()
@@ -55,7 +59,7 @@ class Tracing:
             self._spans = OtlpSpans(self._settings, node_id)
         except Exception as error:  # the library's own settings, in the environment
             raise ConfigError(f"OpenTelemetry cannot be started: {error}") from error
-        self._traces = Traces(self._settings.otel_traces_per_second)
+        self._traces = Traces(TRACES_PER_SECOND)
         listeners.append(self._on_events)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:

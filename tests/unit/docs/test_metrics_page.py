@@ -85,10 +85,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
     topic_cleaner = TopicCleaner(cast(Any, Mock()), MemoryStore(), config, broker.clock)
     telemetry = Telemetry(
-        ClientMetrics(MemoryStore(), CatalogueChanges()),
-        config,
-        broker.clock.now,
-        lambda: bytes(16),
+        ClientMetrics(MemoryStore(), CatalogueChanges()), broker.clock.now, lambda: bytes(16)
     )
     security = Security(config, MemoryStore(), broker.work.turn, broker.clock.monotonic_ms)
     peers = Peers(config, broker.clock, {}.get)

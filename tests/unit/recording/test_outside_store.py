@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.recording.head import Head
@@ -21,10 +21,7 @@ from groupd.storage.log import Append, LogUnavailable
 from groupd.storage.memory import MemoryStore
 from tests.support.wire_client import WireClient
 
-CONFIG = with_settings(
-    CoordinatorConfig(),
-    {"offsets.topic.num.partitions": "3", "groupd.steady.replies.enable": "true"},
-)
+CONFIG = CoordinatorConfig(offsets_topic_num_partitions=3)
 
 
 class SlowStore:

@@ -6,7 +6,6 @@ import tracemalloc
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security import quotas as module
 from groupd.coordinator.security.quota_entities import (
     CLIENT_ID,
@@ -52,7 +51,7 @@ def time() -> Time:
 
 @pytest.fixture
 def quotas(time: Time) -> Quotas:
-    return Quotas(CoordinatorConfig(), time)
+    return Quotas(time)
 
 
 def produce_limit(quotas: Quotas, user: str = "alice", client_id: str = "a") -> Limit:

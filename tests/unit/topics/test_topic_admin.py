@@ -89,7 +89,7 @@ async def test_a_topic_larger_than_our_own_limit(make_cluster):
     refused = await create(cluster, NewTopic("t", 5, 1))
     assert (refused.error, refused.error_message) == (
         ErrorCode.INVALID_PARTITIONS,
-        "5 partitions exceed the limit of 4 (groupd.max.partitions.per.topic).",
+        "5 partitions exceed the limit of 4.",
     )
     await cluster.stop()
 

@@ -143,17 +143,13 @@ def _oauthbearer(
             f"OAUTHBEARER needs the package {error.name}: pip install 'groupd[oauthbearer]'"
         ) from error
     keys = jwks.signing_keys(
-        config.oauthbearer_jwks_endpoint_url,
-        config.oauthbearer_jwks_endpoint_refresh_ms,
-        config.oauthbearer_jwks_endpoint_retry_backoff_ms,
-        config.oauthbearer_jwks_endpoint_retry_backoff_max_ms,
+        config.oauthbearer_jwks_endpoint_url, config.oauthbearer_jwks_endpoint_refresh_ms
     )
     rules = tokens.TokenRules(
         config.oauthbearer_expected_audience,
         config.oauthbearer_expected_issuer,
         config.oauthbearer_clock_skew_seconds,
         config.oauthbearer_sub_claim_name,
-        config.oauthbearer_scope_claim_name,
     )
     judge = tokens.TokenJudge(rules, keys, wall_ms)
     return oauthbearer.OAuthBearerMechanism(judge.judge), keys.close
