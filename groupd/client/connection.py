@@ -139,8 +139,8 @@ class KafkaConnection(asyncio.Protocol):
         theirs = self._offered.get(api.key, _NO_VERSION)
         version = min(api.max_version, theirs.max_version) if wanted is None else wanted
         if not max(api.min_version, theirs.min_version) <= version <= theirs.max_version:
-            lacking = api.max_version if wanted is None else wanted
-            raise NotOffered(f"{self.where} does not offer {api.name} v{lacking}")
+            ours = f"{api.min_version}-{api.max_version}" if wanted is None else wanted
+            raise NotOffered(f"{self.where} does not offer {api.name} v{ours}")
         return version
 
     async def call(self, request: Any, version: int | None = None) -> Any:
@@ -234,18 +234,18 @@ class KafkaConnection(asyncio.Protocol):
             self._opening = None
 
     async def _open(self, host: str, port: int) -> None:
+        tls = None if self._security.tls is None else self._security.tls()
         try:
             connected = await connected_socket(host, port)
         except OSError as error:
-            raise CallFailed(f"no Kafka broker at {self.where}: {reason(error)}") from error
-        tls = None if self._security.tls is None else self._security.tls()
+            raise CallFailed(f"no Kafka broker at {self.where}: {reason(error)}") from None
         try:
             await asyncio.get_running_loop().create_connection(
                 lambda: self, sock=connected, ssl=tls, server_hostname=host if tls else None
             )
         except OSError as error:  # among them ssl.SSLError
             why = f"{reason(error)}{_tls_hint(error)}"
-            raise CallFailed(f"no TLS with {self.where}: {why}") from error
+            raise CallFailed(f"no TLS with {self.where}: {why}") from None
         versions: ApiVersionsReply = await self.call(ApiVersionsRequest(), 0)
         self._offered = {one.api_key: one for one in versions.api_keys}
         if self._security.login is not None:

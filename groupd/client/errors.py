@@ -11,7 +11,8 @@ FAILED, TIMEOUT, REFUSED = "failed", "timeout", "refused"
 class CallFailed(Exception):
     """A call has no reply, and nobody knows whether the broker has done it. `str()`: one line with
     the broker's name. `outcome`: FAILED (no connection, or it was lost), TIMEOUT, or REFUSED: too
-    much is under way to that broker, so nothing was sent."""
+    much is under way to that broker, so nothing was sent. `__cause__`: the error that has ended an
+    open connection, if any."""
 
     def __init__(self, text: str, outcome: str = FAILED) -> None:
         super().__init__(text)

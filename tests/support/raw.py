@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from ssl import SSLContext
 from types import TracebackType
 from typing import Self
 
@@ -54,14 +55,26 @@ def close_with_reset(connection: socket.socket) -> None:
     connection.close()
 
 
-class RawConnection:
-    """One TCP connection. Reads have a deadline. `source`: the address that it comes from."""
+class FrameSocket:
+    """A connection that reads frames, with a deadline. `source`: the address that it comes from."""
 
-    def __init__(self, port: int, *, timeout_s: float = 10.0, source: str = "") -> None:
+    def __init__(
+        self,
+        port: int,
+        host: str = "127.0.0.1",
+        *,
+        timeout_s: float = 10.0,
+        source: str = "",
+        tls: SSLContext | None = None,
+    ) -> None:
+        self.host, self.port = host, port
         self.socket = socket.create_connection(
-            ("127.0.0.1", port), timeout_s, (source, 0) if source else None
+            (host, port), timeout_s, (source, 0) if source else None
         )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
+        self._read_so_far = bytearray()
 
     def __enter__(self) -> Self:
         return self
@@ -77,22 +90,28 @@ class RawConnection:
     def close(self) -> None:
         self.socket.close()
 
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
     def _read(self, count: int) -> bytes:
-        data = b""
+        """The next bytes. After a TimeoutError it may be called again."""
+        data = self._read_so_far
         while len(data) < count:
-            more = self.socket.recv(count - len(data))
+            more = self.socket.recv(min(count - len(data), 65536))
             if not more:
                 raise ConnectionError(f"closed after {len(data)} of {count} bytes")
             data += more
-        return data
+        self._read_so_far = bytearray()
+        return bytes(data)
 
     def frame(self) -> bytes:
         """The next frame, without its length."""
         (length,) = struct.unpack(">i", self._read(4))
         return self._read(length)
+
+
+class RawConnection(FrameSocket):
+    """Sends any bytes."""
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
 
     def reply(self) -> tuple[int, bytes]:
         """(correlation id, what follows it) of the next reply."""

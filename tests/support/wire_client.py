@@ -7,12 +7,10 @@ server answers one connection in order.
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections import deque
 from collections.abc import Iterable, Mapping
 from ssl import SSLContext
-from types import TracebackType
 from typing import Any
 
 from tests.support.kio_entities import (
@@ -23,6 +21,8 @@ from tests.support.kio_entities import (
     request_bytes,
     to_bytes,
 )
+from tests.support.raw import FrameSocket
+from tests.support.raw import frame as framed
 
 TIMEOUT_S = 20.0
 API_VERSIONS = "ApiVersions"
@@ -36,32 +36,16 @@ class NoReply(AssertionError):
     """Nothing came in time, or the server closed the connection."""
 
 
-class WireClient:
+class WireClient(FrameSocket):
     """One connection. Not for several threads."""
 
     def __init__(
         self, host: str, port: int, client_id: str = "wire", *, tls: SSLContext | None = None
     ) -> None:
+        super().__init__(port, host, timeout_s=TIMEOUT_S, tls=tls)
         self.client_id = client_id
-        self.host, self.port = host, port
-        self._socket = socket.create_connection((host, port), TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if tls is not None:
-            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
-        self._buffer = bytearray()
         self._correlation = 0
         self._waiting: deque[tuple[int, str, int]] = deque()
-
-    def __enter__(self) -> WireClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def unanswered(self) -> int:
@@ -69,7 +53,7 @@ class WireClient:
 
     def send(self, api: str, version: int, fields: Mapping[str, Any]) -> None:
         """Sends one request; `fields` are plain data as in `kio_entities`."""
-        self._socket.sendall(self._frame(api, version, fields))
+        self.socket.sendall(self._frame(api, version, fields))
 
     def pipeline(self, requests: Iterable[Request]) -> list[Plain]:
         """Send all of them in one go, then read their replies; {} for a Produce without one."""
@@ -79,7 +63,7 @@ class WireClient:
             answered.append(not (api == PRODUCE and fields["acks"] == 0))
             if not answered[-1]:
                 self._waiting.pop()
-        self._socket.sendall(data)
+        self.socket.sendall(data)
         return [self.receive() if one else {} for one in answered]
 
     def _frame(self, api: str, version: int, fields: Mapping[str, Any]) -> bytes:
@@ -97,13 +81,19 @@ class WireClient:
         )
         frame = to_bytes(header) + request_bytes(api, version, fields)
         self._waiting.append((self._correlation, api, version))
-        return struct.pack(">i", len(frame)) + frame
+        return framed(frame)
 
     def receive(self, timeout_s: float = TIMEOUT_S) -> Plain:
         """The reply to the oldest unanswered request. Raises NoReply."""
         if not self._waiting:
             raise NoReply("no request is waiting for a reply")
-        frame = self._read_frame(timeout_s)
+        self.socket.settimeout(timeout_s)
+        try:
+            frame = self.frame()
+        except TimeoutError:
+            raise NoReply(f"no reply within {timeout_s} s") from None
+        except ConnectionError as error:
+            raise NoReply(f"the server closed the connection: {error}") from None
         correlation, api, version = self._waiting.popleft()
         assert struct.unpack_from(">i", frame)[0] == correlation, "replies out of order"
         tagged = message_class(api, version, "response").__flexible__ and api != API_VERSIONS
@@ -113,28 +103,6 @@ class WireClient:
         """`send`, then `receive`."""
         self.send(api, version, fields)
         return self.receive()
-
-    def _read_frame(self, timeout_s: float) -> bytes:
-        self._fill(4, timeout_s)
-        size: int = struct.unpack_from(">i", self._buffer)[0]
-        self._fill(4 + size, TIMEOUT_S)
-        frame = bytes(self._buffer[4 : 4 + size])
-        del self._buffer[: 4 + size]
-        return frame
-
-    def _fill(self, size: int, timeout_s: float) -> None:
-        self._socket.settimeout(timeout_s)
-        while len(self._buffer) < size:
-            try:
-                data = self._socket.recv(65536)
-            except TimeoutError:
-                raise NoReply(f"no reply within {timeout_s} s") from None
-            if not data:
-                raise NoReply("the server closed the connection")
-            self._buffer += data
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 def new_producer(address: tuple[str, int], transactional_id: str | None = None) -> tuple[int, int]:

@@ -31,9 +31,7 @@ class Client(RawConnection):
     """A client that asks as soon as it is connected."""
 
     def __init__(self, port: int, context: ssl.SSLContext | None = None) -> None:
-        super().__init__(port, timeout_s=TIMEOUT_S)
-        if context is not None:
-            self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
+        super().__init__(port, timeout_s=TIMEOUT_S, tls=context)
         self.send(api_versions(1))
 
     def is_served(self) -> bool:

@@ -125,7 +125,7 @@ class Peers:
         for node_id, peer in list(self._peers.items()):
             if self._address_of(node_id) != peer.address:
                 del self._peers[node_id]
-                peer.close("has left the cluster or was started again")
+                peer.close("it has left the cluster or was started again")
 
     def close(self) -> None:
         """Close everything; calls fail from now on."""
@@ -140,7 +140,7 @@ class Peers:
             raise CallFailed(f"node {node_id} is not a member of the cluster")
         peer = self._peers.get(node_id)
         if peer is not None and peer.address != address:
-            peer.close("was started again")
+            peer.close("it was started again")
             peer = None
         if peer is None:
             peer = self._peers[node_id] = _Peer(

@@ -1,1 +1,1 @@
-"""A small blocking Kafka client for the command line, on the codecs of `protocol.wire`."""
+"""How commands ask a Kafka cluster: they wait for each reply of `groupd.client`."""
