@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 ARGS ?=
 SEEDS ?= 1000
-ROUNDS ?= 1000
+ROUNDS ?= $(if $(filter mutate,$(MAKECMDGOALS)),20,1000)
 UNIT ?= tests/unit
 SECONDS ?= 120
 REPORT_LOG := build/demo-log
@@ -52,7 +52,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint con
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: no-console help run test check lint lint-format lint-style lint-types lint-imports lint-web collected unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo screenshots report oracle
-.PHONY: test-lowest dist
+.PHONY: test-lowest dist nightly nightly-tests mutate
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
@@ -71,7 +71,9 @@ no-console:
 test: test-setup ## Run all tests; ARGS are pytest's
 	$(BIN)/python -m pytest -p no:cacheprovider -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
-check: lint unit ## Format, lint, types, imports, unit tests: about a minute
+# Without the slow ones, and with a fifth of the random examples.
+check: QUICK := -m "not slow and not nightly" --hypothesis-profile=check
+check: lint unit ## Format, lint, types, imports, unit tests: under a minute
 
 lint: lint-format lint-style lint-types lint-imports lint-web ## Format, lint, types, imports
 
@@ -93,7 +95,21 @@ collected: $(STAMPS)/test
 	$(BIN)/python -m pytest -p no:cacheprovider --collect-only -qq | tail -n 30; exit $${PIPESTATUS[0]}
 
 unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only, or the places in UNIT; ARGS are pytest's
-	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 $(UNIT) $(ARGS)
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --max-worker-restart 0 $(UNIT) $(QUICK) $(ARGS)
+
+# What takes long and rarely fails. `make test` has a small round of each. A part that fails does not keep the others.
+NIGHTLY := nightly-tests "sim SEEDS=10000" "sim-cluster SEEDS=5000" "crash ROUNDS=500" "chaos SECONDS=600" \
+	"chaos-cluster SECONDS=1800" attack "fuzz SECONDS=1800" bench-quick mutate
+nightly: test-setup ## Long random rounds, all benchmarks in short, mutations: hours
+	@failed=; for part in $(NIGHTLY); do $(MAKE) $$part || failed="$$failed $$part;"; done; \
+	test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
+
+nightly-tests:
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --dist loadfile --max-worker-restart 0 --timeout 1200 \
+		-m "nightly or hypothesis" --hypothesis-profile=nightly $(ARGS)
+
+mutate: $(STAMPS)/test $(STAMPS)/console ## Change operators of the core and see which change no test notices; ROUNDS=20 SEED=1
+	$(BIN)/python scripts/mutate.py --rounds $(ROUNDS) --seed $(or $(SEED),$(shell date +%j)) $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.metadata_image import TopicDeletion
 from groupd.coordinator.core.offset_metadata_manager import FORGET_DEADLINE, SWEEP_DEADLINE
@@ -170,6 +172,7 @@ def slices(shard: Shard) -> list[Outcome]:
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_over_100000_offsets_comes_in_slices(shard: Shard) -> None:
     many(shard, 100, 1000)
     quiet = slices(shard)
@@ -235,6 +238,7 @@ def wide(shard: Shard, partitions: int, topic_id: bytes = OLD_ID, group: str = "
         replay(shard, (group, "t1", partition), value, partition)
 
 
+@pytest.mark.slow
 def test_a_topic_of_100000_offsets_is_forgotten_in_slices_without_time_passing(
     shard: Shard,
 ) -> None:
