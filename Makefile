@@ -6,7 +6,8 @@ SHELL := /bin/bash
 
 ARGS ?=
 SEEDS ?= 1000
-ROUNDS ?= $(if $(filter mutate,$(MAKECMDGOALS)),20,1000)
+ROUNDS ?= 1000
+SEED ?= 1
 UNIT ?= tests/unit
 SECONDS ?= 120
 REPORT_LOG := build/demo-log
@@ -99,7 +100,7 @@ unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only, or the places in UNIT
 
 # What takes long and rarely fails. `make test` has a small round of each. A part that fails does not keep the others.
 NIGHTLY := nightly-tests "sim SEEDS=10000" "sim-cluster SEEDS=5000" "crash ROUNDS=500" "chaos SECONDS=600" \
-	"chaos-cluster SECONDS=1800" attack "fuzz SECONDS=1800" bench-quick mutate
+	"chaos-cluster SECONDS=1800" attack "fuzz SECONDS=1800" bench-quick "mutate SEED=$(shell date +%j)"
 nightly: test-setup ## Long random rounds, all benchmarks in short, mutations: hours
 	@failed=; for part in $(NIGHTLY); do $(MAKE) $$part || failed="$$failed $$part;"; done; \
 	test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
@@ -108,8 +109,9 @@ nightly-tests:
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --dist loadfile --max-worker-restart 0 --timeout 1200 \
 		-m "nightly or hypothesis" --hypothesis-profile=nightly $(ARGS)
 
-mutate: $(STAMPS)/test $(STAMPS)/console ## Change operators of the core and see which change no test notices; ROUNDS=20 SEED=1
-	$(BIN)/python scripts/mutate.py --rounds $(ROUNDS) --seed $(or $(SEED),$(shell date +%j)) $(ARGS)
+mutate: ROUNDS = 20
+mutate: $(STAMPS)/test $(STAMPS)/console ## Which changed operators of the core does no test notice? ROUNDS=20 SEED=1
+	$(BIN)/python scripts/mutate.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)
