@@ -99,8 +99,9 @@ unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only, or the places in UNIT
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --max-worker-restart 0 $(UNIT) $(QUICK) $(ARGS)
 
 # What takes long and rarely fails. `make test` has a small round of each. A part that fails does not keep the others.
-NIGHTLY := nightly-tests "sim SEEDS=10000" "sim-cluster SEEDS=5000" "crash ROUNDS=500" "chaos SECONDS=600" \
-	"chaos-cluster SECONDS=1800" attack "fuzz SECONDS=1800" bench-quick "mutate SEED=$(shell date +%j)"
+NIGHTLY := nightly-tests "sim SEEDS=10000" "sim-cluster SEEDS=5000" "crash ROUNDS=500" \
+	"crash ROUNDS=500 ARGS=--store=postgres" "chaos SECONDS=600" "chaos-cluster SECONDS=1800" attack \
+	"attack ARGS=--nodes=3" "fuzz SECONDS=1800" bench-quick "mutate SEED=$(shell date +%j)"
 nightly: test-setup ## Long random rounds, all benchmarks in short, mutations: hours
 	@failed=; for part in $(NIGHTLY); do $(MAKE) $$part || failed="$$failed $$part;"; done; \
 	test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
