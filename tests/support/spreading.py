@@ -12,8 +12,8 @@ LONG = (
     SPARK,
     "tests/clients/test_exactly_once.py",
     "tests/chaos/test_cluster_chaos.py",
-    "tests/clients/test_cluster.py",
     "tests/crash/test_crash.py",
+    "tests/clients/test_cluster.py",
     "tests/fuzz/test_fuzz.py",
     "tests/attack/",
     "tests/chaos/test_chaos.py",
@@ -22,7 +22,8 @@ LONG = (
     "tests/soak/",
 )
 """What one process does for minutes begins first: it would end long after the others if it came
-last."""
+last. The fifth comes after the third, in the same process: each has three nodes of a cluster and
+their clients, which is much to do at the same time."""
 SHORT = "tests/unit/"
 """Files of some seconds come last, so that all processes end at about the same time."""
 
