@@ -67,10 +67,11 @@ no-console:
 
 # A worker that ends is not replaced. If it is, pytest-xdist 3.8 waits for ever, because it hands out again the files
 # that the old worker had finished. The other workers do the rest, and the run fails.
-# In their order: the files of few and long tests would otherwise come last, the longest of them alone. Four at a
-# time: tests of real processes wait for much, and three left the processors idle for a part of the time.
+# In their order: the files of few and long tests would otherwise come last, the longest of them alone. Five at a
+# time: tests of real processes mostly wait (those of clients need a fifth of the time that they take), and four left
+# the two processors idle for a part of the time.
 test: test-setup ## Run all tests; ARGS are pytest's
-	$(BIN)/python -m pytest -p no:cacheprovider -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
+	$(BIN)/python -m pytest -p no:cacheprovider -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 # Without the slow ones, and with a fifth of the random examples.
 check: QUICK := -m "not slow and not nightly" --hypothesis-profile=check

@@ -24,17 +24,27 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CORE = Path("groupd/coordinator/core")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", "node_modules", "__pycache__")
-UNIT = "tests/unit"
-NEAR = [f"{UNIT}/{name}" for name in ("classic_group", "consumer_group", "interop", "offsets")]
-FAR = [UNIT, f"--ignore={UNIT}/docs", *(f"--ignore={path}" for path in NEAR)]
+NEAR = ("classic_group", "consumer_group", "interop", "offsets", "assignors", "core")
+FAR = (
+    "runtime",
+    "moves",
+    "logtools",
+    "recording",
+    "history",
+    "lag",
+    "admin",
+    "tracing",
+    "security",
+)
 STAGES = {
     "scenarios": ["tests/scenarios/test_scenarios.py"],
-    "unit tests of the core": NEAR,
+    "unit tests of the core": [f"tests/unit/{name}" for name in NEAR],
     "simulator": ["tests/simulator/test_seeds.py"],
-    "other unit tests": ["-n", "2", *FAR],
+    "unit tests of its users": ["-n", "2", *(f"tests/unit/{name}" for name in FAR)],
 }
 """Who is asked in turn whether there is something wrong: the quick ones first."""
 ENV = {**os.environ, "GROUPD_SCENARIO_BACKENDS": "core"}
+OPTIONS = ("-qx", "-p", "no:cacheprovider", "-m", "not slow and not nightly")
 CAPTURED: Any = {"capture_output": True, "text": True}
 TIMEOUT_S = 900
 """A change may make a loop endless. That is noticed, too."""
@@ -105,7 +115,7 @@ def changed(node: ast.AST) -> str | None:
 def noticed_by(tree: Path) -> str | None:
     """The first of STAGES in which a test fails."""
     for name, places in STAGES.items():
-        command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", *places]
+        command = [sys.executable, "-m", "pytest", *OPTIONS, *places]
         try:
             done = subprocess.run(command, cwd=tree, env=ENV, timeout=TIMEOUT_S, **CAPTURED)
         except subprocess.TimeoutExpired:
