@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = Path("groupd/coordinator/core")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", "node_modules", "__pycache__")
 NEAR = ("classic_group", "consumer_group", "interop", "offsets", "assignors", "core")
-FAR = "runtime moves logtools recording history lag admin tracing security".split()
+FAR = ("runtime", "moves", "logtools", "recording", "history", "lag", "admin", "security")
 STAGES = {
     "scenarios": ["tests/scenarios/test_scenarios.py"],
     "unit tests of the core": [f"tests/unit/{name}" for name in NEAR],

@@ -37,6 +37,13 @@ def test_marker_of_an_unknown_producer_changes_nothing(shard: Shard) -> None:
     assert shard.offset() == 5
 
 
+def test_the_first_producer_of_all_has_the_id_0(shard: Shard) -> None:
+    shard.txn_commit(topic(p0=9), producer=0)
+    assert shard.offset() is None
+    shard.marker(0, commit=True)
+    assert shard.offset() == 9
+
+
 def test_tombstone_takes_the_pending_of_all_producers(shard: Shard) -> None:
     for producer in (1, 2):
         shard.txn_commit(topic(p0=producer, p1=producer), producer=producer)
