@@ -130,3 +130,13 @@ def test_equals_the_plain_form(
         assert its is members[name].assigned or list(its) == sorted(its)
         if members[name].assigned == expected[name]:
             assert its is members[name].assigned
+
+
+def test_a_slice_has_a_limit_in_partitions() -> None:
+    image = image_of([32])
+    names = [f"m{number}" for number in range(8)]
+    members = {name: MemberSpec(frozenset(image.by_id), {}) for name in names}
+    spec = AssignmentSpec(members, HOMOGENEOUS)
+    with patch.object(uniform_homogeneous, "SLICE_PARTITIONS", 8):
+        steps = uniform_homogeneous.homogeneous_steps(spec, ImageDescriber(image), CANONICAL)
+        assert sum(1 for _ in steps) >= 2 * len(names)  # what is kept and what is handed out
