@@ -7,6 +7,7 @@ SHELL := /bin/bash
 ARGS ?=
 SEEDS ?= 1000
 ROUNDS ?= 1000
+SEED ?= 1
 UNIT ?= tests/unit
 SECONDS ?= 120
 REPORT_LOG := build/demo-log
@@ -52,7 +53,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint con
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: no-console help run test check lint lint-format lint-style lint-types lint-imports lint-web collected unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo screenshots report oracle
-.PHONY: test-lowest dist
+.PHONY: test-lowest dist nightly nightly-tests mutate
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
@@ -66,12 +67,15 @@ no-console:
 
 # A worker that ends is not replaced. If it is, pytest-xdist 3.8 waits for ever, because it hands out again the files
 # that the old worker had finished. The other workers do the rest, and the run fails.
-# In their order: the files of few and long tests would otherwise come last, the longest of them alone. Four at a
-# time: tests of real processes wait for much, and three left the processors idle for a part of the time.
+# In their order: the files of few and long tests would otherwise come last, the longest of them alone. Five at a
+# time: tests of real processes mostly wait (those of clients need a fifth of the time that they take), and four left
+# the two processors idle for a part of the time.
 test: test-setup ## Run all tests; ARGS are pytest's
-	$(BIN)/python -m pytest -p no:cacheprovider -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
+	$(BIN)/python -m pytest -p no:cacheprovider -n 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
-check: lint unit ## Format, lint, types, imports, unit tests: about a minute
+# Without the slow ones, and with a fifth of the random examples.
+check: QUICK := -m "not slow and not nightly" --hypothesis-profile=check
+check: lint unit ## Format, lint, types, imports, unit tests: under a minute
 
 lint: lint-format lint-style lint-types lint-imports lint-web ## Format, lint, types, imports
 
@@ -94,7 +98,23 @@ collected: $(STAMPS)/test
 	$(BIN)/python -m pytest -p no:cacheprovider --collect-only -qq | tail -n 30; exit $${PIPESTATUS[0]}
 
 unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only, or the places in UNIT; ARGS are pytest's
-	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 $(UNIT) $(ARGS)
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --max-worker-restart 0 $(UNIT) $(QUICK) $(ARGS)
+
+# What takes long and rarely fails. `make test` has a small round of each. A part that fails does not keep the others.
+NIGHTLY := nightly-tests "sim SEEDS=10000" "sim-cluster SEEDS=5000" "crash ROUNDS=500" \
+	"crash ROUNDS=500 ARGS=--store=postgres" "chaos SECONDS=600" "chaos-cluster SECONDS=1800" attack \
+	"attack ARGS=--nodes=3" "fuzz SECONDS=1800" bench-quick "mutate SEED=$(shell date +%j)"
+nightly: test-setup ## Long random rounds, all benchmarks in short, mutations: hours
+	@failed=; for part in $(NIGHTLY); do $(MAKE) $$part || failed="$$failed $$part;"; done; \
+	test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
+
+nightly-tests:
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --dist loadfile --max-worker-restart 0 --timeout 1200 \
+		-m "nightly or hypothesis" --hypothesis-profile=nightly $(ARGS)
+
+mutate: ROUNDS = 20
+mutate: $(STAMPS)/test $(STAMPS)/console ## Which changed operators of the core does no test notice? ROUNDS=20 SEED=1
+	$(BIN)/python scripts/mutate.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)

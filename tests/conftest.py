@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import structlog
-from hypothesis import settings
 
 from groupd.testing import pytest_plugin
-from tests.support import hangs, kafka_python, spreading
+from tests.support import examples, hangs, kafka_python, spreading
 from tests.support.postgres import PostgresServer, running_postgres
 
 pytest_plugins = ["pytester"]
@@ -22,9 +21,7 @@ pytest_plugins = ["pytester"]
 for folder in ("coordinator", "pipeline", "protocol", "storage"):
     sys.modules[folder] = None  # type: ignore[assignment]
 
-# How long one example takes says more about what else the machine does than about groupd.
-settings.register_profile("groupd", deadline=None)
-settings.load_profile("groupd")
+examples.register_profiles()
 
 
 def pytest_configure(config: pytest.Config) -> None:

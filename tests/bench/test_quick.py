@@ -1,4 +1,5 @@
-"""The benchmark suite works: every part with groupd, and one part with every peer.
+"""The benchmark suite works: two parts with groupd, and the page that is made of them; every part
+with groupd, and one part with every peer, in `make nightly`.
 
 No figure is judged. `make bench-quick` has every peer do every part, which takes thrice as long.
 """
@@ -14,10 +15,11 @@ import pytest
 from tests.bench import results
 from tests.bench.__main__ import PEERS
 from tests.bench.page import BEGIN, END, LEFT_OUT, write_page
-from tests.bench.parts import PARTS
+from tests.bench.parts import PARTS, chosen
 from tests.support.toolchain import ROOT
 
 TIMEOUT_S = 600
+EVERY_PART = ",".join(part.letters[0] for part in PARTS)
 
 
 def measured(kept: Path, *arguments: str) -> results.Results:
@@ -38,9 +40,10 @@ def measured(kept: Path, *arguments: str) -> results.Results:
 
 
 @pytest.mark.timeout(TIMEOUT_S + 20)
-def test_groupd_does_every_part_and_the_page_shows_all_of_it(tmp_path: Path) -> None:
-    found = measured(tmp_path / "kept.json", "--peers", "groupd")
-    assert {one.part for one in found.measured} == {part.letters for part in PARTS}
+@pytest.mark.parametrize("parts", ["a,c", pytest.param(EVERY_PART, marks=pytest.mark.nightly)])
+def test_groupd_does_these_parts_and_the_page_shows_all_of_it(tmp_path: Path, parts: str) -> None:
+    found = measured(tmp_path / "kept.json", "--peers", "groupd", "--only", parts)
+    assert {one.part for one in found.measured} == {part.letters for part in chosen(parts)}
     (tmp_path / "benchmarks.md").write_text(f"{BEGIN}\n{END}\n")
     write_page(found, tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
@@ -63,6 +66,7 @@ def test_groupd_alone() -> None:
         assert workload in done.stdout, done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(TIMEOUT_S + 20)
 def test_every_peer_answers_heartbeats_or_says_why_not(tmp_path: Path) -> None:
     found = measured(tmp_path / "kept.json", "--only", "a")

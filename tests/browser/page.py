@@ -151,8 +151,8 @@ class Console:
         own = (self.daemon.admin_url + "/", "data:", "about:blank")
         others = [url for url in self.browser.requests() if not url.startswith(own)]
         wrong = self._not_allowed(self.browser.messages())
-        assert others == [], "requests to others"
-        assert wrong == [], "errors on the console"
+        assert others == [], f"requests to others: {others}"
+        assert wrong == [], f"errors on the console: {wrong}"
 
     def _not_allowed(self, messages: Sequence[str]) -> list[str]:
         return [one for one in messages if not any(re.search(p, one) for p in self.allowed)]

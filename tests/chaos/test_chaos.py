@@ -1,11 +1,7 @@
-"""Exactly once under chaos, a short version; `make chaos` makes two minutes of it.
-
-GROUPD_CHAOS_SECONDS sets the time here.
-"""
+"""Exactly once under chaos, a short version; `make chaos` makes two minutes of it."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -15,7 +11,7 @@ from tests.clients.exactly_once import CLIENTS
 
 pytestmark = pytest.mark.crash
 
-SECONDS = float(os.environ.get("GROUPD_CHAOS_SECONDS", "25"))
+SECONDS = 10.0
 
 
 @pytest.mark.timeout(SECONDS + 900)

@@ -1,11 +1,7 @@
-"""Chaos with a cluster, a short version; `make chaos-cluster SECONDS=1800` is the long one.
-
-GROUPD_CLUSTER_CHAOS_SECONDS sets the time here.
-"""
+"""Chaos with a cluster: each event once; `make chaos-cluster SECONDS=1800` is the long one."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -15,14 +11,12 @@ from tests.chaos.cluster.events import KINDS
 
 pytestmark = pytest.mark.crash
 
-SECONDS = float(os.environ.get("GROUPD_CLUSTER_CHAOS_SECONDS", "120"))
 
-
-@pytest.mark.timeout(SECONDS + 600)
+@pytest.mark.timeout(600)
 def test_nothing_acknowledged_is_lost_whatever_happens_to_the_nodes(tmp_path: Path) -> None:
     chaos = ClusterChaos(tmp_path, 11, ("confluent", "franz"))
     try:
-        chaos.run(SECONDS)
+        chaos.run(0)
     except AssertionError as error:
         error.add_note(chaos.logs())
         raise
@@ -30,6 +24,6 @@ def test_nothing_acknowledged_is_lost_whatever_happens_to_the_nodes(tmp_path: Pa
         chaos.close()
     # Otherwise it has shown little.
     assert set(chaos.happened) == set(KINDS)
-    assert len(chaos.ledger.commits) > 500
-    assert chaos.ledger.fetches > 500
-    assert chaos.given > SECONDS * RECORDS_PER_S / 10
+    assert len(chaos.ledger.commits) > 250
+    assert chaos.ledger.fetches > 250
+    assert chaos.given > 4 * RECORDS_PER_S

@@ -21,11 +21,11 @@ from tests.clients.group import BY_NAME, SETTLE_S, Flavour
 from tests.clients.kafka_tool_calls import Run, rendered, shows
 from tests.clients.tools import Said
 from tests.support.admin import broker_ids, committed, produce
-from tests.support.peer import Peer
+from tests.support.peer import SESSION_TIMEOUT_MS, Peer
 from tests.support.process import wait_until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
-IDLE_MS = "5000"
+IDLE_MS = "3000"
 """kafka-console-consumer ends after so long without a record; the first one takes a while, too."""
 LIVE = [BY_NAME["confluent-consumer-uniform"], BY_NAME["confluent-classic-range"]]
 live = pytest.mark.parametrize("flavour", LIVE, ids=lambda flavour: flavour.protocol)
@@ -511,7 +511,7 @@ def test_configs_of_the_broker(run: Run, peer: Peer) -> None:
     one = ["--entity-type", "brokers", "--entity-name", str(node)]
     every = ["--entity-type", "brokers", "--entity-default"]
     said = run("kafka-configs", *one, "--describe", "--all").out
-    assert "group.consumer.session.timeout.ms=6000" in said
+    assert f"group.consumer.session.timeout.ms={SESSION_TIMEOUT_MS}" in said
     assert "advertised.listeners=PLAINTEXT://" in said
 
     key = "message.max.bytes"

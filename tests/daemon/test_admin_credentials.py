@@ -54,7 +54,8 @@ class Secured(Daemon):
             with urllib.request.urlopen(asked, timeout=10, context=self.trust) as reply:
                 return reply.status, reply.read().decode()
         except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+            with error:
+                return error.code, error.read().decode()
 
 
 def groupd(

@@ -50,7 +50,8 @@ def get(daemon: Daemon, path: str, host: str = "localhost") -> int:
             answer.read()
             return int(answer.status)
     except urllib.error.HTTPError as error:
-        return error.code
+        with error:
+            return error.code
 
 
 def groupd(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -67,7 +67,8 @@ def post(daemon: Daemon, path: str) -> tuple[int, str]:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 def other_consoles(daemon: Daemon) -> dict[int, str]:

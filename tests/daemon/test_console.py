@@ -168,7 +168,8 @@ def status(daemon: Daemon, path: str, **headers: str) -> int:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
-        return error.code
+        with error:
+            return error.code
 
 
 def test_streams_of_what_is_not_there(daemon: Daemon) -> None:

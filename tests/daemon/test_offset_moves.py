@@ -84,7 +84,8 @@ def order(daemon: Daemon, path: str, body: Any, **headers: str) -> tuple[int, An
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode().strip()
+        with error:
+            return error.code, error.read().decode().strip()
 
 
 def reset(daemon: Daemon, group: str, to: str, value: Any = None, **more: Any) -> tuple[int, Any]:

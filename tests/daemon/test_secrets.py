@@ -176,8 +176,9 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes],
             "command": Path(f"/proc/{daemon.pid}/cmdline").read_bytes(),
         }
         found["pages"] = "".join(daemon.page(path, ADMIN_TOKEN) for path in PAGES).encode()
-        with pytest.raises(urllib.error.HTTPError):
+        with pytest.raises(urllib.error.HTTPError) as refused:
             daemon.page("/config", f"{ADMIN_TOKEN}-wrong")
+        refused.value.close()
     found["log"] = (daemon.directory / "groupd.log").read_bytes()
     found["store"] = b"".join(
         path.read_bytes() for path in daemon.data_dir.rglob("*") if path.is_file()

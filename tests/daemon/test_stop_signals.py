@@ -23,8 +23,10 @@ from tests.support.wire_requests import commit, fetch_offset, fetched
 
 STOP_S = 10.0
 START_S = 60.0
-DISTANCES_MS = [0, 0.2, 1, 3, 8, 21]
-FEW_MS = [0, 5]
+DISTANCES_MS, FEW_DISTANCES_MS = [0, 0.2, 1, 3, 8, 21], [0, 3]
+MOMENTS_MS = [0, 30, 80, 130, 180, 230, 280, 330, 400, 500, 700]
+FEW_MOMENTS_MS = [0, 130, 280, 500]
+NIGHTLY = pytest.mark.nightly
 KINDS: dict[str, list[str]] = {
     "plain": [],
     "control": ["--control"],
@@ -111,11 +113,18 @@ def close(process: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
+@pytest.mark.parametrize(
+    "distances_ms",
+    [FEW_DISTANCES_MS, pytest.param(DISTANCES_MS, marks=NIGHTLY)],
+    ids=["few", "many"],
+)
 @pytest.mark.parametrize("way", list(WAYS))
-def test_two_requests_at_any_distance_are_one(tmp_path: Path, kind: str, way: str) -> None:
+def test_two_requests_at_any_distance_are_one(
+    tmp_path: Path, kind: str, way: str, distances_ms: Sequence[float]
+) -> None:
     """What was acknowledged just before is there at the next start."""
     offset = 0
-    for number, after_ms in enumerate(DISTANCES_MS if kind == "plain" else FEW_MS):
+    for number, after_ms in enumerate(distances_ms):
         durable = kind != "control"
         directory = tmp_path if durable and kind != "record" else tmp_path / str(number)
         directory.mkdir(exist_ok=True)
@@ -152,9 +161,12 @@ def catches_signals(process: subprocess.Popen[str]) -> bool:
     return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def test_at_any_moment_of_the_start(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    "moments_ms", [FEW_MOMENTS_MS, pytest.param(MOMENTS_MS, marks=NIGHTLY)], ids=["few", "many"]
+)
+def test_at_any_moment_of_the_start(tmp_path: Path, kind: str, moments_ms: Sequence[float]) -> None:
     ways = itertools.cycle(WAYS.values())
-    for number, started_ms in enumerate([0, 30, 80, 130, 180, 230, 280, 330, 400, 500, 700]):
+    for number, started_ms in enumerate(moments_ms):
         directory = tmp_path / str(number)
         directory.mkdir()
         process = launch(directory, KINDS[kind])

@@ -1,12 +1,10 @@
-"""The campaign in short: 80 s with its start, and the kept streams.
-GROUPD_FUZZ_SECONDS sets the time.
+"""The campaign in short, and the kept streams; `make fuzz` takes as long as one likes.
 
 What the honest client waits is printed, not asserted: this machine may have other things to do.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from tests.fuzz.figures import figures
 
 pytestmark = pytest.mark.crash
 
-SECONDS = float(os.environ.get("GROUPD_FUZZ_SECONDS", "80"))
+SECONDS = 40.0
 GUIDED = 0.25
 GROWTH_BYTES = 64 << 20
 """How much memory groupd may take beyond what it has when the storm begins: the limits are low

@@ -46,12 +46,14 @@ STARTED: Mapping[str, tuple[str, ...]] = {
     "chaos-cluster": ("ARGS=--help",),
     "attack": ("ARGS=--list",),
     "fuzz": ("ARGS=--help",),
+    "mutate": ("ARGS=--help",),
 }
 """Targets that are started here, each at its smallest size: the variables of make."""
 
 OTHERS = {
     "help": "test_every_target_has_a_row runs it",
     "check": "lint and unit",
+    "nightly": "its parts are targets with rows of their own, and tests",
     "oracle": "pytest with other variables, against what `make test` fetches, too",
     "clean": "test_clean_leaves_nothing_behind runs it",
     "distclean": "test_clean_leaves_nothing_behind runs it",

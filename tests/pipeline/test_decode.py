@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH, UNTOLD, EntryRows, record_batches
@@ -54,7 +54,6 @@ def row_of(key: bytes | None, value: bytes | None, time_ms: int = TIME_MS) -> di
     return found
 
 
-@settings(deadline=None)
 @given(records(_TIMES), st.booleans())
 def test_typed_columns_encode_to_the_same_bytes(
     pair: tuple[RecordKey, RecordValue], dropped: bool
@@ -71,7 +70,6 @@ def test_typed_columns_encode_to_the_same_bytes(
     assert used == ({VALUE_COLUMNS[row["record_type_id"]]} if holds else set())
 
 
-@settings(deadline=None)
 @given(records())
 def test_what_no_column_can_hold_keeps_its_bytes_and_says_so(
     pair: tuple[RecordKey, RecordValue],
@@ -86,7 +84,6 @@ def test_what_no_column_can_hold_keeps_its_bytes_and_says_so(
         assert all(row[name] is None for name in VALUE_COLUMNS.values())
 
 
-@settings(deadline=None)
 @given(st.integers(-2, 30), st.integers(-1, 6), st.binary(max_size=40), st.booleans())
 def test_any_bytes_are_a_row(number: int, version: int, rest: bytes, null: bool) -> None:
     key = number.to_bytes(2, "big", signed=True) + rest

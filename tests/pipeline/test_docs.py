@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,15 @@ def comparable(output: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def test_snippets_print_what_the_pages_show(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "pages", [PAGES[:1], pytest.param(PAGES, marks=pytest.mark.nightly)], ids=["first", "all"]
+)
+def test_snippets_print_what_the_pages_show(
+    spark: SparkSession, tmp_path: Path, pages: Sequence[str]
+) -> None:
     """All pages in one: what one writes the next one reads."""
     wrong, names = [], {"__name__": "snippet"}
-    for snippet in (one for page in PAGES for one in snippets(page)):
+    for snippet in (one for page in pages for one in snippets(page)):
         if snippet.language not in ("console", "python"):
             continue
         if snippet.language == "console" and any(part in snippet.code for part in ELSEWHERE):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.classic_group.subscription import parse_assignment
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.pipeline.values import topic_id_text
 from tests.pipeline.group_logs import entry_of, facts_of
+from tests.support.examples import examples
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.test_downgrade import mixed
 from tests.unit.interop.test_machine import Migration
@@ -66,11 +67,8 @@ class FoldedMigration(Migration):
 
 
 TestFoldedMigration = FoldedMigration.TestCase
-TestFoldedMigration.settings = settings(
-    max_examples=60,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+TestFoldedMigration.settings = examples(
+    60, stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from groupd.pipeline.fold.state import AWAY
 from groupd.pipeline.values import topic_id_text
 from groupd.protocol.errors import ApiError
 from tests.pipeline.group_logs import TimedShard, facts_of
+from tests.support.examples import examples
 from tests.unit.consumer_group.harness import BAR, FOO, topic
 
 DYNAMIC, STATIC = ("a", "b", "c", "d"), ("i", "j")
@@ -82,7 +83,7 @@ class Story:
             self.world.told.pop(member, None)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(150, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_the_fold_ends_where_the_core_ends(plan: list[tuple[str, Any, Any]]) -> None:
     story = Story()

@@ -27,7 +27,6 @@ from tests.support.pipeline_logs import AWAY, LOGS, ROWS, fill_store
 from tests.support.stream_to_parquet import copying
 from tests.unit.logtools.harness import HOME, PARTITIONS, TIME_MS, G, batch, commit
 
-KILLS = int(os.environ.get("GROUPD_STREAM_KILLS", "2"))
 EMPTY = [number for number in range(PARTITIONS) if number not in (HOME, AWAY)]
 
 
@@ -237,9 +236,10 @@ class Writer(threading.Thread):
         self.join(30)
 
 
-@pytest.mark.timeout(300 + 150 * KILLS)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.nightly)])
 def test_killed_and_restarted_at_random_every_record_is_there_once(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, kills: int
 ) -> None:
     fill_store(url_of(tmp_path), {})
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
@@ -249,7 +249,7 @@ def test_killed_and_restarted_at_random_every_record_is_there_once(
     writer = Writer(tmp_path)
     writer.start()
     try:
-        for _ in range(KILLS):
+        for _ in range(kills):
             with (tmp_path / "stream.log").open("wb") as log:
                 process = subprocess.Popen(
                     command,

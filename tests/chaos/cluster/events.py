@@ -149,9 +149,10 @@ class Events:
             with urllib.request.urlopen(request, timeout=10) as answer:
                 answer.read()
         except urllib.error.HTTPError as error:
-            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
-                raise
-            return False
+            with error:
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                    raise
+                return False
         return True
 
     # The database -------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.clients.drivers.driver import set_at_sigterm
+from tests.clients.drivers.driver import stop_at_sigterm_or_after
 
 CALL_S = 10.0
 """How long one call may take, before it is asked again."""
@@ -257,15 +257,8 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    stopping = threading.Event()
-    set_at_sigterm(stopping)
     options = parse()
-
-    def wait_for_the_end() -> None:
-        sys.stdin.read()
-        stopping.set()
-
-    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    stopping = stop_at_sigterm_or_after(sys.stdin.read)
     while not stopping.is_set():
         try:
             Worker(options).run(stopping)

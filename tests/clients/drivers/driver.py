@@ -241,20 +241,27 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
     return Options(**found), members, first
 
 
-def set_at_sigterm(stopping: threading.Event) -> None:
-    """Sets `stopping` at SIGTERM, in a thread.
+def stop_at_sigterm_or_after(read: Callable[[], object]) -> threading.Event:
+    """An event that is set at SIGTERM, or when `read` has come to the end of stdin.
 
-    The handler runs in the main thread, which may be inside of `stopping.wait()` and hold the lock
-    that `stopping.set()` needs: then the process would hang. SimpleQueue.put may be called there.
+    One thread sets it. The handler of a signal runs in the main thread, which may be inside of the
+    event's `wait` and hold the lock that `set` needs: then the process would hang.
     """
-    signals: SimpleQueue[int] = SimpleQueue()
-    signal.signal(signal.SIGTERM, lambda number, _: signals.put(number))
+    stopping = threading.Event()
+    ends: SimpleQueue[str] = SimpleQueue()
+    signal.signal(signal.SIGTERM, lambda *_: ends.put("SIGTERM"))
 
-    def wait_for_the_signal() -> None:
-        signals.get()
+    def until_stdin_ends() -> None:
+        read()
+        ends.put("stdin")
+
+    def until_it_ends() -> None:
+        ends.get()
         stopping.set()
 
-    threading.Thread(target=wait_for_the_signal, daemon=True).start()
+    for target in (until_stdin_ends, until_it_ends):
+        threading.Thread(target=target, daemon=True).start()
+    return stopping
 
 
 def main(factory: MemberFactory, *, quiet_s: float = 0.0) -> None:
@@ -264,14 +271,12 @@ def main(factory: MemberFactory, *, quiet_s: float = 0.0) -> None:
     partitions for that long.
     """
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    everything_stops = threading.Event()
-    set_at_sigterm(everything_stops)
     options, members, first = parse()
     loops = {
         number: Loop(factory, replace(options, member=number))
         for number in range(first, first + members)
     }
-    threading.Thread(target=_commands, args=(loops, everything_stops), daemon=True).start()
+    everything_stops = stop_at_sigterm_or_after(lambda: _commands(loops))
     for number in loops:
         before = range(first, number)
         while not all(loops[one].quiet_since(quiet_s) for one in before):
@@ -298,7 +303,8 @@ def _replace_stuck(loops: dict[int, Loop]) -> None:
             successor.start()
 
 
-def _commands(loops: dict[int, Loop], everything_stops: threading.Event) -> None:
+def _commands(loops: dict[int, Loop]) -> None:
+    """Carries out what stdin says, until `stop` or its end."""
     for line in sys.stdin:
         verb, *arguments = line.split()
         if verb == "stop":
@@ -310,4 +316,3 @@ def _commands(loops: dict[int, Loop], everything_stops: threading.Event) -> None
             loop.restart(*arguments[1:])
         elif verb == "subscribe":
             loop.subscription = arguments[1].split(",")
-    everything_stops.set()

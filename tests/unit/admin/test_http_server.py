@@ -149,6 +149,7 @@ async def test_a_head_that_comes_byte_by_byte_has_an_end(
     await until(lambda: len(port.server._unasked) == 0)
 
 
+@pytest.mark.slow
 async def test_pages_that_nobody_reads_keep_nobody_out(port: Port) -> None:
     for _ in range(64):
         await port.dial(get("/unread"))

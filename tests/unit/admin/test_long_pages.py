@@ -220,6 +220,7 @@ def classic_group(pages: Pages, members: int, topics: int, partitions: int) -> C
     return group
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("members", "partitions"), [(10_000, 10_000), (10, 20_000)])
 async def test_what_if_a_large_classic_group_had_an_assignor(
     pages: Pages, members: int, partitions: int
@@ -232,6 +233,7 @@ async def test_what_if_a_large_classic_group_had_an_assignor(
     assert 0 < pages.work.most <= TRIAL_CALLS_MAX
 
 
+@pytest.mark.slow
 async def test_what_if_all_partitions_of_a_large_group_moved(pages: Pages) -> None:
     """The members have them the other way round."""
     group = classic_group(pages, LISTED_MAX, 2, LISTED_MAX)
@@ -245,6 +247,7 @@ async def test_what_if_all_partitions_of_a_large_group_moved(pages: Pages) -> No
     assert 0 < pages.work.most <= TRIAL_CALLS_MAX
 
 
+@pytest.mark.slow
 async def test_what_if_a_large_consumer_group_had_another_assignor(pages: Pages) -> None:
     group = consumer_group(pages, LISTED_MAX, 2, LISTED_MAX)
     for member in group.members.values():

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.core.assignors import uniform_homogeneous
@@ -15,6 +15,7 @@ from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, Order
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from tests.support.examples import examples
 
 Members = dict[str, MemberSpec]
 Item = tuple[bytes, int]
@@ -110,7 +111,7 @@ def settled(assignments: Mapping[str, Assignment]) -> dict[str, Assignment]:
     return {name: assignment_of(items_of(its)) for name, its in assignments.items()}
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(group=groups(), order=st.sampled_from([CANONICAL, KAFKA]), size=st.sampled_from([1, 2, 99]))
 def test_equals_the_plain_form(
     group: tuple[Members, MetadataImage], order: Order, size: int
@@ -129,3 +130,13 @@ def test_equals_the_plain_form(
         assert its is members[name].assigned or list(its) == sorted(its)
         if members[name].assigned == expected[name]:
             assert its is members[name].assigned
+
+
+def test_a_slice_has_a_limit_in_partitions() -> None:
+    image = image_of([32])
+    names = [f"m{number}" for number in range(8)]
+    members = {name: MemberSpec(frozenset(image.by_id), {}) for name in names}
+    spec = AssignmentSpec(members, HOMOGENEOUS)
+    with patch.object(uniform_homogeneous, "SLICE_PARTITIONS", 8):
+        steps = uniform_homogeneous.homogeneous_steps(spec, ImageDescriber(image), CANONICAL)
+        assert sum(1 for _ in steps) >= 2 * len(names)  # what is kept and what is handed out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -17,10 +17,11 @@ from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescribe
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from tests.support.assignment_checks import check_result
+from tests.support.examples import examples
 
 HOMOGENEOUS, HETEROGENEOUS = SubscriptionType.HOMOGENEOUS, SubscriptionType.HETEROGENEOUS
 Case = tuple[dict[str, MemberSpec], MetadataImage, SubscriptionType]
-quick = settings(max_examples=120, deadline=None)
+quick = examples(120)
 
 
 @st.composite
@@ -141,7 +142,7 @@ def test_uniform_homogeneous_moves_the_least(case: Case) -> None:
         assert all(again[key] is fed[key].assigned for key in fed)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(case=cases(HOMOGENEOUS), data=st.data())
 def test_uniform_knowing_who_speaks_soonest_is_as_good_as_without(
     case: Case, data: st.DataObject
@@ -216,13 +217,13 @@ def test_uniform_heterogeneous_is_balanced_per_topic(case: Case) -> None:
     assert all(again[key] is result[key] for key in result)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(case=cases(HETEROGENEOUS))
 def test_uniform_heterogeneous_equals_the_plain_scan(case: Case) -> None:
     assert assign("uniform", case) == plain_uniform(case)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(case=cases(HETEROGENEOUS), data=st.data())
 def test_uniform_heterogeneous_equals_the_plain_scan_when_few_change(
     case: Case, data: st.DataObject

@@ -274,6 +274,7 @@ CASES = [
     ),
     ("AS-49", RR, "T1=3", "A *@z; B *; C *@a", "C T1[0]; A T1[1]; B T1[2]"),
     ("AS-50-hetero", RR, "T1=2 T2=3", "A *; B T2", "A T1[0,1] T2[1]; B T2[0,2]"),
+    ("skips-forward", RR, "T1=2 T2=1", "A T1; B T2; C T1", "A T1[0]; B T2[0]; C T1[1]"),
     ("AS-50-few", RR, "T1=2", "A *; B *; C *", "A T1[0]; B T1[1]; C -"),
     (
         "AS-51",

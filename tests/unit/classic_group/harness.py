@@ -4,7 +4,7 @@ the test scripts. It applies an Outcome exactly as `coordinator.core.types.Outco
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from struct import pack
 from typing import Any
@@ -258,9 +258,6 @@ class Bench:
     def session_due_in(self, member_id: str, group: str = "g") -> int | None:
         due = self.state.deadlines.due(("classic-session", group, member_id))
         return None if due is None else due - self.now_ms
-
-    def set_config(self, **config: Any) -> None:
-        self.state.config = replace(self.state.config, **config)
 
     # Roads to a state
 

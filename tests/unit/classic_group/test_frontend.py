@@ -1,4 +1,4 @@
-"""The checks before the shard (CL-05, CL-29, CL-36, CL-64, CL-74) and replies to their errors."""
+"""The order of the checks before the shard, and replies to their errors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from groupd.coordinator.core.frontend import groups as front
 from groupd.coordinator.core.types import RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import (
-    HeartbeatReply,
     HeartbeatRequest,
     JoinGroupReply,
     JoinGroupRequest,
-    LeaveGroupReply,
     LeaveGroupRequest,
     LeavingMember,
-    SyncGroupReply,
     SyncGroupRequest,
 )
 from tests.support.access import ByRule, allow_all
@@ -59,7 +56,7 @@ def code_of(check, request, *, version: int = 5, allows=allow_all, started=True)
 
 
 @pytest.mark.parametrize("index", range(4), ids=["join", "sync", "heartbeat", "leave"])
-def test_cl_74_and_cl_05_the_order_of_the_checks(index):
+def test_the_order_of_the_checks(index):
     check, empty = requests("")[index]
     _, named = requests("g")[index]
     assert code_of(check, empty, allows=deny, started=False) is DENIED
@@ -68,20 +65,7 @@ def test_cl_74_and_cl_05_the_order_of_the_checks(index):
     assert code_of(check, named) is ErrorCode.NONE
 
 
-@pytest.mark.parametrize(
-    ("session", "code"),
-    [
-        (5999, ErrorCode.INVALID_SESSION_TIMEOUT),
-        (6000, ErrorCode.NONE),
-        (1_800_000, ErrorCode.NONE),
-        (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
-    ],
-)
-def test_cl_05_session_timeout_bounds(session, code):
-    assert code_of(front.check_join, join_request(session=session)) is code
-
-
-def test_cl_29_v5_must_name_the_protocol_before_anything_else():
+def test_v5_must_name_the_protocol_before_anything_else():
     request = sync_request("", name=None)
     refused = code_of(front.check_sync, request, version=5, allows=deny)
     assert refused is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -109,28 +93,3 @@ def test_a_check_that_refuses_a_join_echoes_the_member_id_unless_it_was_denied(c
 )
 def test_any_other_failed_join_has_no_member_id(code):
     assert answers.join_failure(join_request(), ApiError(code)) == JoinGroupReply(code)
-
-
-def test_cl_64_while_loading():
-    error = ApiError(LOADING)
-    beat, leave = HeartbeatRequest("g", 1, "m"), LeaveGroupRequest("g", ())
-    assert answers.join_failure(join_request(), error).error is LOADING
-    assert answers.sync_failure(sync_request(), error) == SyncGroupReply(
-        ErrorCode.REBALANCE_IN_PROGRESS
-    )
-    assert answers.heartbeat_failure(beat, error) == HeartbeatReply()
-    assert answers.leave_failure(leave, error) == LeaveGroupReply(LOADING)
-
-
-def test_cl_64_not_owned():
-    error = ApiError(NOT_COORDINATOR)
-    beat, leave = HeartbeatRequest("g", 1, "m"), LeaveGroupRequest("g", ())
-    assert answers.sync_failure(sync_request(), error).error is NOT_COORDINATOR
-    assert answers.heartbeat_failure(beat, error) == HeartbeatReply(NOT_COORDINATOR)
-    assert answers.leave_failure(leave, error) == LeaveGroupReply(NOT_COORDINATOR)
-
-
-def test_cl_74_describe_is_denied_per_group():
-    group = front.check_describe(RequestContext(1, 6, access=ByRule(deny)), "g")
-    assert group is not None
-    assert (group.error, group.state, group.protocol_type, group.members) == (DENIED, "", "", ())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace as changed
@@ -19,6 +18,7 @@ from groupd.coordinator.core.classic_group.replay import group_record
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupReply
 from tests.support.blocked import check_blocked
+from tests.support.examples import examples
 from tests.unit.classic_group.harness import Bench
 
 CLIENTS = 4
@@ -359,4 +359,4 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
 
 TestClassicGroupMachine = ClassicGroupMachine.TestCase
-TestClassicGroupMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestClassicGroupMachine.settings = examples(80, stateful_step_count=40)

@@ -48,6 +48,7 @@ async def test_a_large_batch_is_in_memory_once(bench, name, codec):
     assert memory.traced < 3 * MB
 
 
+@pytest.mark.slow
 async def test_many_records_leave_a_byte_each(bench):
     """All but one go, so that the batch is written anew."""
     await bench.create("t", 1, **COMPACT)

@@ -155,6 +155,7 @@ async def test_the_active_segment_has_no_more_than_segment_bytes(bench):
     assert [offset for offset, *_ in await bench.everything("u")] == [6, 7, 8, 9]
 
 
+@pytest.mark.slow
 async def test_min_compaction_lag_wins_over_the_size(bench):
     await bench.create(
         "t",
@@ -343,6 +344,7 @@ async def test_records_that_are_deleted_in_the_middle_of_a_row(bench):
     ]
 
 
+@pytest.mark.slow
 async def test_records_that_are_deleted_meanwhile_stop_the_compaction_quietly(bench):
     await bench.create("t", **{**COMPACT, "cleanup_policy": "compact,delete"})
     for number in range(2000):
@@ -455,6 +457,7 @@ async def wild(bench, count, random, epoch=0):
     return expected
 
 
+@pytest.mark.slow
 async def test_readers_see_the_same_while_it_is_compacted(bench):
     await bench.create("t", **COMPACT, delete_retention_ms="0")
     wanted = {}

@@ -51,6 +51,7 @@ def offered(directory: Path, *lines: list[str]) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_commands_words_and_groups(admin: FakeAdmin, tmp_path: Path) -> None:
     assert offered(
         tmp_path,

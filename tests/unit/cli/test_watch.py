@@ -160,6 +160,7 @@ class Screen:
         os.close(self._ours)
 
 
+@pytest.mark.slow
 def test_live_until_q_ends_it(admin: FakeAdmin) -> None:
     screen = Screen("--admin", admin.address)
     try:
@@ -173,6 +174,7 @@ def test_live_until_q_ends_it(admin: FakeAdmin) -> None:
         screen.close()
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_an_end_like_any_other(admin: FakeAdmin) -> None:
     screen = Screen("billing", "--admin", admin.address)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
@@ -14,6 +14,7 @@ from groupd.coordinator.core.consumer_group import target_limits
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS, STALE_MS
 from groupd.coordinator.core.types import EventKind, Outcome, RequestToken
 from groupd.protocol.errors import ApiError, ErrorCode
+from tests.support.examples import examples
 from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import (
     BAR,
@@ -252,9 +253,8 @@ class DeferringMachine(ConsumerGroupMachine):
 
 
 TestDeferredTargets = DeferringMachine.TestCase
-TestDeferredTargets.settings = settings(
-    max_examples=80,
+TestDeferredTargets.settings = examples(
+    80,
     stateful_step_count=30,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -1,4 +1,5 @@
-"""What a group offers to offsets and administration (CG-69, CG-70, CG-85 to CG-89)."""
+"""What a group offers to offsets and administration, beside the scenarios of `consumer_offsets` and
+`consumer_admin`."""
 
 from __future__ import annotations
 
@@ -7,18 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from groupd.coordinator.core.admin import list_groups
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group import describe
 from groupd.coordinator.core.consumer_group.member import MemberState
-from groupd.coordinator.core.queries import ListSomeGroups
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.consumer_group import DescribedConsumerGroup, NamedTopicPartitions
-from groupd.protocol.messages.groups import ListedGroup
 from groupd.protocol.messages.lazily import Lazily
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic
-from groupd.protocol.records.schema import ClassicMemberMetadata
 from tests.support.access import ByRule, allow_all
 from tests.unit.consumer_group.harness import BAR, FOO, GROUP, Shard, shape, topic
 
@@ -41,20 +38,17 @@ def commit(
     shard: Shard,
     epoch: int,
     *partitions: int,
-    member: str = "m1",
-    version: int = 9,
-    transactional: bool = False,
     skip: int = -1,
 ) -> ErrorCode:
     topics = [CommitTopic("foo", tuple(CommitPartition(p, 1) for p in partitions), FOO)]
     try:
         shard.group.check_offset_commit(
-            member,
+            "m1",
             None,
             epoch,
             topics,
-            api_version=version,
-            transactional=transactional,
+            api_version=9,
+            transactional=False,
             skip_partition=lambda name, partition: partition == skip,
         )
     except ApiError as error:
@@ -62,53 +56,28 @@ def commit(
     return ErrorCode.NONE
 
 
-def test_cg_69_commit_at_an_older_epoch() -> None:
+def test_a_commit_at_an_older_epoch_leaves_refused_partitions_out() -> None:
     shard = shard_at_10()
-    stale = ErrorCode.STALE_MEMBER_EPOCH
-    assert commit(shard, 10, 5) is ErrorCode.NONE
-    assert commit(shard, 9, 0, 2) is ErrorCode.NONE
-    assert commit(shard, 8, 0) is ErrorCode.NONE
-    assert commit(shard, 7, 0) is stale
-    assert commit(shard, 9, 0, 1) is stale
+    assert commit(shard, 9, 0, 1) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit(shard, 9, 0, 1, skip=1) is ErrorCode.NONE
-    assert commit(shard, 9, 5) is stale
-    assert commit(shard, 11, 0) is stale
-    assert commit(shard, 10, 0, version=8) is ErrorCode.UNSUPPORTED_VERSION
-    assert commit(shard, 10, 0, version=5, transactional=True) is ErrorCode.NONE
 
 
-def test_cg_69_classic_member() -> None:
-    shard = shard_at_10(classic=ClassicMemberMetadata(10_000))
-    assert commit(shard, 10, 0, version=8) is ErrorCode.NONE
-    assert commit(shard, 11, 0, version=8) is ErrorCode.ILLEGAL_GENERATION
-    assert commit(shard, 9, 1) is ErrorCode.ILLEGAL_GENERATION
-
-
-def test_cg_70_commit_without_an_epoch() -> None:
+def test_partitions_that_are_to_be_revoked_may_be_committed_at_an_older_epoch() -> None:
     shard = shard_at_10()
-    assert commit(shard, -1, 0, member="") is ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit(shard, -1, 0, member="", transactional=True) is ErrorCode.NONE
-    shard.beat(-1)
-    assert commit(shard, -1, 0, member="") is ErrorCode.NONE
-    assert commit(shard, 10, 0) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(shard, 9, 0, 2) is ErrorCode.NONE
+    assert commit(shard, 8, 2) is ErrorCode.NONE
+    assert commit(shard, 7, 2) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 @pytest.mark.parametrize(
     ("member", "epoch", "code"),
-    [
-        (None, -1, ErrorCode.NONE),
-        (None, 0, ErrorCode.UNKNOWN_SERVER_ERROR),
-        ("m1", 10, ErrorCode.NONE),
-        ("m1", 9, ErrorCode.STALE_MEMBER_EPOCH),
-        ("m1", 11, ErrorCode.STALE_MEMBER_EPOCH),
-        ("", 10, ErrorCode.UNKNOWN_MEMBER_ID),
-    ],
+    [(None, 0, ErrorCode.UNKNOWN_SERVER_ERROR), ("", 10, ErrorCode.UNKNOWN_MEMBER_ID)],
 )
-def test_cg_70_fetch(member: str | None, epoch: int, code: ErrorCode) -> None:
+def test_a_fetch_without_a_member_names_no_epoch(
+    member: str | None, epoch: int, code: ErrorCode
+) -> None:
     group = shard_at_10().group
-    if code is ErrorCode.NONE:
-        group.check_offset_fetch(member, epoch)
-        return
+    group.check_offset_fetch(None, -1)
     with pytest.raises(ApiError) as refused:
         group.check_offset_fetch(member, epoch)
     assert refused.value.code is code
@@ -167,58 +136,13 @@ def test_cg_85_describe_errors() -> None:
     assert (hidden.error, hidden.members) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ())
 
 
-def test_cg_86_describe_a_revoking_member() -> None:
-    shard = shard_at_10(rack_id="r", subscribed_topic_names=("foo", "zoo"))
+def test_a_description_has_operations_and_only_topics_that_exist() -> None:
+    shard = shard_at_10(subscribed_topic_names=("foo", "zoo"))
     answer = described(shard)
-    assert (answer.error, answer.state) == (ErrorCode.NONE, "Reconciling")
-    assert (answer.group_epoch, answer.assignment_epoch) == (10, 10)
-    assert answer.assignor_name == "uniform"
     assert answer.authorized_operations == sum(1 << code for code in (3, 6, 8, 10, 11))
-    (member,) = answer.members
-    assert (member.member_id, member.member_epoch, member.member_type) == ("m1", 10, 1)
-    assert (member.rack_id, member.subscribed_topic_regex) == ("r", "")
-    assert member.subscribed_topic_names == ("foo", "zoo")
-    assert [(one.topic_name, one.partitions) for one in member.assignment] == [("foo", (0, 1, 2))]
-    assert [one.partitions for one in member.target_assignment] == [(0, 1)]
+    assert answer.members[0].subscribed_topic_names == ("foo", "zoo")
     shard.topics(topic("bar", BAR))
     assert described(shard).members[0].assignment == ()
-    classic = shard_at_10(classic=ClassicMemberMetadata(10_000))
-    assert described(classic).members[0].member_type == 0
-
-
-def test_cg_87_what_is_not_applied_is_not_described() -> None:
-    shard = shard_at_10()
-    shard.handle(10, names=["foo", "bar"])
-    assert described(shard).group_epoch == 10
-    assert shard.group.state_name() == "Reconciling"
-
-
-def listed(shard: Shard) -> ListedGroup:
-    outcome = list_groups(
-        shard.state, RequestContext(1, 5), ListSomeGroups(tuple(shard.state.groups)), shard.now
-    )
-    (group,) = outcome.replies[0][1].groups
-    return group
-
-
-def test_cg_88_listed() -> None:
-    shard = Shard(topic("foo", FOO))
-    shard.beat(0)
-    assert listed(shard) == ListedGroup(GROUP, "consumer", "Stable", "consumer")
-
-
-def test_cg_89_deletion() -> None:
-    shard = shard_at_10()
-    with pytest.raises(ApiError) as refused:
-        shard.group.check_delete()
-    assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
-    shard.beat(-1)
-    shard.group.check_delete()
-    tombstones = shard.group.tombstones()
-    assert shape(tombstones) == ["T6", "T4", "T3"]
-    for record in tombstones:
-        shard.replay(record)
-    assert shard.state.groups == {}
 
 
 def test_tombstones_of_a_group_with_members_and_expressions() -> None:

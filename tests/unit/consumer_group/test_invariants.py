@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from groupd.protocol.errors import ApiError, ErrorCode
 from tests.support.blocked import check_blocked
+from tests.support.examples import examples
 from tests.unit.consumer_group.harness import (
     BAR,
     FOO,
@@ -166,9 +167,6 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
 
 TestConsumerGroup = ConsumerGroupMachine.TestCase
-TestConsumerGroup.settings = settings(
-    max_examples=150,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
+TestConsumerGroup.settings = examples(
+    150, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
 )

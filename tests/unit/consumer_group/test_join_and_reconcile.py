@@ -1,4 +1,5 @@
-"""docs/spec/consumer-group.md#11 "Joining and reconciliation" (CG-14 to CG-28)."""
+"""Joining and reconciliation: what the scenarios of `consumer_join` and `consumer_epochs` do not
+show."""
 
 from __future__ import annotations
 
@@ -16,18 +17,12 @@ from tests.unit.consumer_group.harness import (
     Scripted,
     Shard,
     parts,
-    replayed,
     snapshot,
     topic,
 )
 
 INTERVAL_MS = 5_000
 """The time between heartbeats, as members are told."""
-STABLE, UNREVOKED, UNRELEASED = (
-    MemberState.STABLE,
-    MemberState.UNREVOKED_PARTITIONS,
-    MemberState.UNRELEASED_PARTITIONS,
-)
 
 
 def at(epoch: int, *partitions: int) -> dict[int, int]:
@@ -41,18 +36,6 @@ def foo(**settings: Any) -> Shard:
 
 def scripted(**targets: dict[bytes, Any]) -> Scripted:
     return Scripted(target=targets)
-
-
-def test_cg_14_assignor_raises() -> None:
-    shard = foo(assignor=Scripted("mine", fails=ValueError("boom")))
-    reply = shard.beat(0, assignor="mine")
-    assert (reply.error, reply.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    assert shard.outcome.records == []
-    assert GROUP not in shard.state.groups
-    (event,) = shard.events(EventKind.ASSIGNOR_FAILED)
-    assert event.cause == "ValueError: boom"
-    assert event.details["assignor"] == "mine"
-    assert len(shard.state.deadlines) == 0
 
 
 @pytest.mark.parametrize(
@@ -84,39 +67,25 @@ def test_partition_given_to_two_members_is_refused() -> None:
     assert "R6" not in shard.shape()
 
 
+def test_owned_partitions_that_are_to_be_revoked_do_not_count() -> None:
+    shard = foo()
+    shard.put_member(
+        "m1",
+        previous_member_epoch=9,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        assigned={FOO: at(10, 1)},
+        pending_revocation={FOO: at(10, 2)},
+    )
+    shard.settle(m1={FOO: (1,)})
+    assert shard.refused(9, owned={FOO: [1, 2]}) is ErrorCode.FENCED_MEMBER_EPOCH
+
+
 def test_preferred_assignor_no_longer_configured() -> None:
     shard = foo()
     shard.put_member("m1", server_assignor="gone")
     shard.put_member("m2", server_assignor="gone")
     shard.settle()
     assert shard.beat(10, "m1", names=["foo", "x"]).error is ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def test_cg_15_first_member_joins() -> None:
-    shard = foo()
-    reply = shard.beat(0)
-    assert shard.shape() == ["R5", "R3", "R7", "R6", "R8"]
-    assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("m1", 2, 5000)
-    assert parts(reply.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
-    member = shard.member()
-    assert (member.state, member.member_epoch, member.previous_member_epoch) == (STABLE, 2, 0)
-    assert member.assigned == {FOO: at(2, *range(6))}
-    group = shard.group
-    assert (group.group_epoch, group.assignment_epoch) == (2, 2)
-    assert group.assignment_timestamp_ms == shard.now.wall_ms
-    assert group.metadata_hash != 0
-    assert group.state_name() == "Stable"
-    assert shard.outcome.gate == GROUP
-    assert shard.due("session") == 45_000
-    assert snapshot(replayed(shard)) == snapshot(shard.state)
-    assert [event.kind for event in shard.outcome.events] == [
-        EventKind.GROUP_CREATED,
-        EventKind.MEMBER_JOINED,
-        EventKind.GROUP_EPOCH_BUMPED,
-        EventKind.TARGET_INSTALLED,
-        EventKind.MEMBER_EPOCH_ADVANCED,
-        EventKind.PARTITIONS_ASSIGNED,
-    ]
 
 
 def test_handler_alone_changes_no_hard_state() -> None:
@@ -128,32 +97,6 @@ def test_handler_alone_changes_no_hard_state() -> None:
     assert snapshot(shard.state) == before
 
 
-def test_cg_16_topic_appears_later() -> None:
-    shard = Shard()
-    reply = shard.beat(0)
-    assert (reply.member_epoch, reply.assignment) == (2, ())
-    assert shard.group.metadata_hash == 0
-    shard.topics(topic("foo", FOO, 3))
-    reply = shard.beat(2)
-    assert (reply.member_epoch, parts(reply.assignment)) == (3, {FOO: [0, 1, 2]})
-    (bump,) = shard.events(EventKind.GROUP_EPOCH_BUMPED)
-    assert "metadata" in bump.cause
-
-
-def test_cg_17_member_without_topics() -> None:
-    shard = foo()
-    reply = shard.beat(0, names=[])
-    assert (reply.member_epoch, reply.assignment) == (1, ())
-    assert shard.shape() == ["R5", "R8"]
-    assert shard.group.state_name() == "Stable"
-
-
-def test_cg_18_member_without_topics_prefers_another_assignor() -> None:
-    shard = foo()
-    reply = shard.beat(0, names=[], assignor="range")
-    assert (reply.member_epoch, shard.group.group_epoch) == (2, 2)
-
-
 def two_members(**settings: Any) -> Shard:
     """G@10: m1 owns foo 0-2, m2 owns foo 3-5."""
     shard = foo(**settings)
@@ -163,114 +106,13 @@ def two_members(**settings: Any) -> Shard:
     return shard
 
 
-def test_cg_19_third_member_joins_a_full_house() -> None:
-    shard = two_members(assignor=scripted(m1={FOO: (0, 1)}, m2={FOO: (3, 4, 5)}, m3={FOO: (2,)}))
-    reply = shard.beat(0, "m3")
-    assert (reply.member_epoch, reply.assignment) == (11, ())
-    assert shard.shape() == ["R5", "R3", "R7", "R7", "R6", "R8"]
-    targeted = [one.key.member_id for one in shard.outcome.records[2:4]]
-    assert targeted == ["m1", "m3"]
-    assert shard.member("m3").state is UNRELEASED
-    assert shard.group.state_name() == "Reconciling"
-
-
 def three_members() -> Shard:
-    """The members after CG-19 and CG-20: m1 is to revoke foo-2, which m3 waits for."""
+    """m1 is to revoke foo-2, which m3 waits for."""
     shard = two_members(assignor=scripted(m1={FOO: (0, 1)}, m2={FOO: (3, 4, 5)}, m3={FOO: (2,)}))
     shard.beat(0, "m3")
     reply = shard.beat(10, owned={FOO: [0, 1, 2]})
     assert (reply.member_epoch, parts(reply.assignment)) == (10, {FOO: [0, 1]})
     return shard
-
-
-def test_cg_20_revocation_is_asked_for() -> None:
-    shard = three_members()
-    assert shard.shape() == ["R8"]
-    member = shard.member()
-    assert (member.state, member.previous_member_epoch) == (UNREVOKED, 10)
-    assert member.assigned == {FOO: at(10, 0, 1)}
-    assert member.pending_revocation == {FOO: at(10, 2)}
-    assert shard.due("rebalance") == 60_000
-    (event,) = shard.events(EventKind.PARTITIONS_REVOKING)
-    assert event.details["partitions"] == {"foo": [2]}
-
-
-def test_cg_21_waiting_for_the_acknowledgement() -> None:
-    shard = three_members()
-    reply = shard.beat(10)
-    assert (reply.member_epoch, reply.assignment, shard.shape()) == (10, None, [])
-
-
-def test_cg_22_acknowledged() -> None:
-    shard = three_members()
-    reply = shard.beat(10, owned={FOO: [0, 1]})
-    assert (reply.member_epoch, reply.assignment) == (11, None)
-    member = shard.member()
-    assert (member.state, member.assigned) == (STABLE, {FOO: at(10, 0, 1)})
-    assert shard.due("rebalance") is None
-
-
-def test_cg_23_released_partition_reaches_its_new_owner() -> None:
-    shard = three_members()
-    shard.beat(10, owned={FOO: [0, 1]})
-    reply = shard.beat(11, "m3")
-    assert parts(reply.assignment) == {FOO: [2]}
-    assert shard.member("m3").assigned == {FOO: at(11, 2)}
-    assert shard.member("m3").state is STABLE
-    shard.beat(10, "m2")
-    assert shard.group.state_name() == "Stable"
-    assert snapshot(replayed(shard)) == snapshot(shard.state)
-
-
-def test_cg_24_blocked_member_writes_one_more_record() -> None:
-    shard = three_members()
-    reply = shard.beat(11, "m3")
-    assert (shard.shape(), reply.assignment) == (["R8"], None)
-    assert shard.member("m3").previous_member_epoch == 11
-    shard.beat(11, "m3")
-    assert shard.shape() == []
-
-
-def test_cg_25_already_revoked_by_the_client() -> None:
-    shard = foo(assignor=scripted(m1={FOO: (0, 1)}))
-    shard.put_member("m1", assigned={FOO: at(10, 0, 1, 2)})
-    shard.settle(11, m1={FOO: (0, 1)})
-    reply = shard.beat(10, owned={FOO: [0, 1]})
-    assert (reply.member_epoch, parts(reply.assignment)) == (11, {FOO: [0, 1]})
-    assert shard.member().state is STABLE
-    assert shard.due("rebalance") is None
-
-
-def test_cg_26_pending_partition_comes_back() -> None:
-    shard = foo()
-    shard.put_member(
-        "m1", state=UNREVOKED, assigned={FOO: at(10, 0)}, pending_revocation={FOO: at(10, 1)}
-    )
-    shard.settle(12, m1={FOO: (0, 1)})
-    reply = shard.beat(10, owned={FOO: [0]})
-    assert (reply.member_epoch, parts(reply.assignment)) == (12, {FOO: [0, 1]})
-    assert shard.member().assigned == {FOO: {0: 10, 1: 12}}
-    assert shard.member().state is STABLE
-
-
-def test_cg_27_unreleased_member_loses_a_partition() -> None:
-    shard = foo()
-    shard.put_member("m1", member_epoch=11, state=UNRELEASED, assigned={FOO: at(11, 0, 1)})
-    shard.settle(12, m1={FOO: (0,)})
-    reply = shard.beat(11)
-    assert (reply.member_epoch, shard.member().state) == (11, UNREVOKED)
-    assert shard.member().pending_revocation == {FOO: at(11, 1)}
-
-
-def test_cg_28_unknown_state() -> None:
-    shard = foo()
-    shard.put_member("m1", state=99, assigned={FOO: at(10, 0)})
-    shard.settle(12, m1={FOO: (0, 1)})
-    assert shard.member().state is MemberState.UNKNOWN
-    assert shard.refused(10) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert shard.refused(10, owned={FOO: [0]}) is ErrorCode.FENCED_MEMBER_EPOCH
-    reply = shard.beat(0)
-    assert (reply.member_epoch, parts(reply.assignment)) == (12, {FOO: [0, 1]})
 
 
 def test_an_assignment_that_nobody_acknowledges_is_told_again() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from groupd.coordinator.admin.long_json import json_steps
 from groupd.coordinator.core.inspection import (
     inspect_group,
@@ -50,6 +52,7 @@ def test_members_that_wait_for_nothing_are_looked_at_with_stops() -> None:
     assert len(blocked) >= 4
 
 
+@pytest.mark.slow
 def test_whoever_holds_what_others_want_is_looked_up_with_stops() -> None:
     shard = Shard(topic("foo", FOO, 6))
     shard.put_member("m0", assigned={FOO: {0: 10, 1: 10}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.core.consumer_group import partition_epochs as epochs_module
@@ -33,7 +33,6 @@ of_topics = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(of_topics, st.booleans())
 def test_what_a_record_says_is_what_the_member_holds(
     said: dict[bytes, list[int]], since: bool
@@ -97,7 +96,6 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps)
 def test_the_epochs_of_partitions_are_those_of_a_dictionary(
     moves: list[tuple[int, tuple[int, dict[bytes, dict[int, int]]] | None]],

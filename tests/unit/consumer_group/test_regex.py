@@ -1,4 +1,4 @@
-"""docs/spec/consumer-group.md#11 "Regex" (CG-45 to CG-53)."""
+"""Regular expressions: what the scenarios of `consumer_regex` do not show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from groupd.coordinator.core.consumer_group.regex import check_compiles
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.core.types import EventKind, Operation, Resource
+from groupd.coordinator.core.types import EventKind
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.schema import ConsumerGroupRegexKey, ConsumerGroupRegexValue
 from tests.unit.consumer_group.harness import (
@@ -20,7 +20,6 @@ from tests.unit.consumer_group.harness import (
     FOO,
     GROUP,
     Shard,
-    parts,
     replayed,
     snapshot,
     topic,
@@ -36,17 +35,12 @@ def resolved(shard: Shard, pattern: str) -> ConsumerGroupRegexValue:
 
 
 def subscribed() -> Shard:
-    """The shard after CG-46: m1 with foo*, resolved."""
+    """m1 with foo*, resolved."""
     shard = Shard(FOO_TOPIC, BAR_TOPIC)
     shard.beat(0, regex="foo*")
     shard.finish_task()
     shard.beat(1)
     return shard
-
-
-def test_cg_45_invalid_expression() -> None:
-    shard = Shard(FOO_TOPIC)
-    assert shard.refused(0, regex="[") is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_without_the_library_an_expression_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,82 +51,29 @@ def test_without_the_library_an_expression_is_refused(monkeypatch: pytest.Monkey
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_cg_46_first_expression() -> None:
+def test_an_expression_is_resolved_once_and_written_behind_the_join() -> None:
     shard = Shard(FOO_TOPIC, BAR_TOPIC)
-    reply = shard.beat(0, regex="foo*")
-    assert (reply.member_epoch, reply.assignment) == (1, ())
-    assert shard.shape() == ["R5", "R8"]
+    shard.beat(0, regex="foo*")
     asked = shard.outcome
     shard.beat(1)
     assert shard.outcome.tasks == []
     shard.outcome = asked
     shard.finish_task()
-    assert shard.shape() == ["R16", "R3"]
     assert shard.outcome.gate == GROUP
-    assert shard.group.group_epoch == 2
-    assert resolved(shard, "foo*").topics == ("foo",)
     assert shard.group.is_subscribed_to("foo")
-    reply = shard.beat(1)
-    assert (reply.member_epoch, parts(reply.assignment)) == (2, {FOO: list(range(6))})
+    shard.beat(1)
     assert shard.outcome.tasks == []
     assert snapshot(replayed(shard)) == snapshot(shard.state)
 
 
-def test_cg_47_expression_that_is_resolved() -> None:
+def test_nothing_holds_back_the_resolution_of_another_expression() -> None:
     shard = subscribed()
-    before = shard.group.group_epoch
-    assert shard.beat(0, "m2", regex="foo*").member_epoch == before + 1
-    assert shard.outcome.tasks == []
-
-
-def test_cg_48_another_expression() -> None:
-    shard = subscribed()
-    reply = shard.beat(2, regex="bar*", owned={})
-    assert shard.shape() == ["R5", "T16", "R8"]
-    assert (reply.member_epoch, reply.assignment) == (2, ())
+    shard.beat(2, regex="bar*", owned={})
     assert not shard.group.is_subscribed_to("foo")
     # The last resolution is recent; with its expression gone, nothing holds the next one back.
     assert shard.outcome.tasks == []
     shard.beat(2)
     assert len(shard.outcome.tasks) == 1
-
-
-def test_cg_49_expression_cleared() -> None:
-    shard = subscribed()
-    reply = shard.beat(2, regex="", owned={})
-    assert shard.shape() == ["R5", "T16", "R3", "R7", "R6", "R8"]
-    assert (reply.member_epoch, shard.group.group_epoch) == (3, 3)
-    assert shard.group.metadata_hash == 0
-
-
-def test_cg_50_changed_during_resolution() -> None:
-    shard = Shard(FOO_TOPIC, BAR_TOPIC)
-    shard.beat(0, regex="foo*")
-    asked = shard.outcome
-    shard.beat(1, regex="bar*")
-    assert shard.outcome.tasks == []
-    shard.outcome = asked
-    assert shard.finish_task().records == []
-    shard.beat(1)
-    assert len(shard.outcome.tasks) == 1
-    shard.finish_task()
-    assert resolved(shard, "bar*").topics == ("bar",)
-
-
-def test_cg_51_new_topic_matches() -> None:
-    shard = Shard(FOO_TOPIC)
-    shard.beat(0, regex="foo.*")
-    shard.finish_task()
-    shard.beat(1)
-    shard.topics(FOO_TOPIC, topic("foobar", BAZ, 1))
-    shard.advance(10_000)
-    shard.beat(2)
-    assert shard.outcome.tasks == []
-    shard.advance(1)
-    shard.beat(2)
-    shard.finish_task()
-    assert shard.shape() == ["R16", "R3"]
-    assert resolved(shard, "foo.*").topics == ("foo", "foobar")
 
 
 def test_versions_that_were_counted_otherwise_say_nothing() -> None:
@@ -157,33 +98,6 @@ def test_versions_that_were_counted_otherwise_say_nothing() -> None:
     shard.state.image = by_clock
     shard.beat(2)
     assert len(shard.outcome.tasks) == 1
-
-
-def test_cg_52_periodic_refresh() -> None:
-    shard = subscribed()
-    shard.advance(600_000)
-    shard.beat(2)
-    assert shard.outcome.tasks == []
-    shard.advance(1)
-    shard.beat(2)
-    shard.finish_task()
-    assert shard.shape() == ["R16"]
-    assert resolved(shard, "foo*").timestamp_ms == shard.now.wall_ms
-
-
-def test_cg_53_only_topics_the_caller_may_describe() -> None:
-    shard = Shard(FOO_TOPIC, BAR_TOPIC)
-    shard.allows = lambda operation, resource, name: (
-        (operation, resource, name)
-        != (
-            Operation.DESCRIBE,
-            Resource.TOPIC,
-            "bar",
-        )
-    )
-    shard.beat(0, regex="foo*|bar*")
-    shard.finish_task()
-    assert resolved(shard, "foo*|bar*").topics == ("foo",)
 
 
 def test_match_is_whole_name_case_sensitive_and_sees_internal_topics() -> None:

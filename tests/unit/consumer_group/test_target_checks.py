@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.core.assignors.api import AssignorError, MemberSpec, SubscriptionType
@@ -15,6 +15,7 @@ from groupd.coordinator.core.consumer_group.target_checks import check_steps
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
 from groupd.protocol.messages import TopicId
+from tests.support.examples import examples
 
 ALPHA, BETA, GAMMA = (bytes([number]) * 16 for number in range(3))
 TOPICS = ImageDescriber(
@@ -62,7 +63,7 @@ def is_right(members: dict[str, MemberSpec], result: dict[str, Any]) -> bool:
     )
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(groups, st.booleans())
 def test_what_is_accepted_is_right_and_nothing_else(
     group: list[tuple[frozenset[TopicId], Any]], kept: bool

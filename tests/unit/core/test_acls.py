@@ -6,7 +6,7 @@ import random
 from ipaddress import ip_address, ip_network
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.core import acls as module
@@ -22,6 +22,7 @@ from groupd.coordinator.core.types import Operation, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 from tests.support.acls import acl
+from tests.support.examples import examples
 
 PREFIXED = PatternType.PREFIXED
 ASKED = tuple(operation for operation in Operation if operation > Operation.ALL)
@@ -118,7 +119,7 @@ def ask(
     ).allowed
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(bindings, max_size=12),
     st.lists(st.integers(0, 11), max_size=6),
@@ -165,7 +166,7 @@ def any_plainly(acls: list[AclBinding], principal: str, host: str, operation: Op
     return False
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(bindings, max_size=12), questions)
 def test_any_topic_as_a_plain_reading_does(
     acls: list[AclBinding], asked: tuple[str, str, Operation, Resource, str]

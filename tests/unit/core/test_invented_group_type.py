@@ -376,6 +376,7 @@ async def test_an_outcome_of_a_load_may_have_records_calls_tasks_and_events() ->
     await bench.broker.close()
 
 
+@pytest.mark.slow
 async def test_a_load_whose_records_are_lost_each_time_is_not_repeated_without_a_pause() -> None:
     def at_load(state: ShardState, now: Instant) -> Outcome:
         return Outcome(records=[Record(RaffleKey("r"), RaffleValue(5))])
@@ -776,6 +777,7 @@ async def test_one_without_tickets_goes_at_once_and_one_with_members_is_not_aske
     await bench.broker.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "code"),
     [

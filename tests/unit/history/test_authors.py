@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
@@ -19,6 +19,7 @@ from groupd.protocol.records.schema import (
     OwnedTopic,
     Record,
 )
+from tests.support.examples import examples
 from tests.unit.history.harness import T_ID, LoggedShard
 
 PARTITIONS = range(4)
@@ -63,7 +64,7 @@ def owner(group: ConsumerGroup | None, partition: int) -> str:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(STEPS, max_size=30))
 def test_the_index_is_what_a_look_at_all_members_would_give(
     steps: list[tuple[object, ...]],

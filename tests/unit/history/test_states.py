@@ -6,13 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.history import replay as history
 from groupd.coordinator.history.stream import UnreadableLog, split
 from groupd.protocol.records.batch import DELETE_HORIZON, iter_records
 from groupd.protocol.records.batch_builder import encode_batch
+from tests.support.examples import examples
 from tests.unit.history.harness import (
     START_MS,
     LoggedShard,
@@ -60,7 +61,7 @@ def run(log: LoggedShard, step: str, *args: Any) -> None:
             log.delete_group(group)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(steps=st.lists(STEPS, max_size=25))
 def test_state_at_every_point_is_what_was_answered_then(steps: list[tuple[Any, ...]]) -> None:
     log = LoggedShard()
@@ -78,7 +79,7 @@ def test_state_at_every_point_is_what_was_answered_then(steps: list[tuple[Any, .
     asyncio.run(check())
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(steps=st.lists(STEPS, max_size=25), share=st.floats(0, 1), drop=st.booleans())
 def test_compaction_takes_nothing_from_what_can_still_be_answered(
     steps: list[tuple[Any, ...]], share: float, drop: bool

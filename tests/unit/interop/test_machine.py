@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from tests.support.blocked import check_blocked
+from tests.support.examples import examples
 from tests.unit.interop.clients import PARTITIONS, ClassicClient, Client, ConsumerClient
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.values import GROUP, hard_state
@@ -237,10 +238,9 @@ class Migration(RuleBasedStateMachine):
         return f"{state} {[(name, vars(one)) for name, one in sorted(self.clients.items())]}"
 
 
-Migration.TestCase.settings = settings(
-    max_examples=100,
+Migration.TestCase.settings = examples(
+    100,
     stateful_step_count=30,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestMigration = Migration.TestCase

@@ -1,7 +1,10 @@
-"""Retention and topic deletion: scenarios OF-55..OF-62."""
+"""Retention and topic deletion, in slices (OF-57, OF-60)."""
 
 from __future__ import annotations
 
+import pytest
+
+from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.metadata_image import TopicDeletion
 from groupd.coordinator.core.offset_metadata_manager import FORGET_DEADLINE, SWEEP_DEADLINE
 from groupd.coordinator.core.offsets.sliced import (
@@ -36,7 +39,7 @@ def groups_gone(outcome: Outcome) -> list[str]:
     ]
 
 
-def test_of_55_empty_classic_group_goes_with_its_offsets(shard: Shard) -> None:
+def test_an_empty_classic_group_expires_from_the_moment_it_became_empty(shard: Shard) -> None:
     shard.commit(topic(p1=1, p0=1))
     emptied_ms = shard.now.wall_ms + 1000
     shard.group(protocol_type="consumer", base=lambda commit_ms: emptied_ms)
@@ -49,20 +52,6 @@ def test_of_55_empty_classic_group_goes_with_its_offsets(shard: Shard) -> None:
     assert places(outcome) == [("t1", 0), ("t1", 1), ("t1", 2)]
     assert outcome.records[-1] == Record(GroupMetadataKey("g"))
     assert shard.state.groups == {}
-    kinds = [(event.kind, event.group_id, event.details.get("count")) for event in outcome.events]
-    assert kinds == [
-        (EventKind.OFFSETS_EXPIRED, "g", 3),
-        (EventKind.GROUP_DELETED, "g", None),
-    ]
-
-
-def test_of_56_subscribed_topic_is_kept(shard: Shard) -> None:
-    shard.commit(topic(p0=1), topic("t2", p0=1))
-    shard.group(protocol_type="consumer", state="Stable", subscribed=frozenset({"t1"}))
-    later(shard, 7 * DAY_MS)
-    outcome = sweep(shard)
-    assert places(outcome) == [("t2", 0)]
-    assert groups_gone(outcome) == []
 
 
 def test_of_57_no_base_time_nothing_expires(shard: Shard) -> None:
@@ -73,20 +62,7 @@ def test_of_57_no_base_time_nothing_expires(shard: Shard) -> None:
     assert sweep(shard).records == []
 
 
-def test_of_58_simple_group_expires_by_commit_time(shard: Shard) -> None:
-    shard.commit(topic(p0=1))
-    later(shard, DAY_MS)
-    shard.commit(topic(p1=1))
-    later(shard, 6 * DAY_MS)
-    outcome = sweep(shard)
-    assert places(outcome) == [("t1", 0)]
-    assert groups_gone(outcome) == []
-    later(shard, DAY_MS)
-    outcome = sweep(shard)
-    assert (places(outcome), groups_gone(outcome)) == ([("t1", 1)], ["g"])
-
-
-def test_of_59_expire_timestamp(shard: Shard) -> None:
+def test_a_time_of_its_own_does_not_end_an_offset_of_a_subscribed_topic(shard: Shard) -> None:
     shard.commit(topic(p0=1), topic("t2", p0=1), version=3, retention_time_ms=60000)
     shard.group(protocol_type="consumer", state="Stable", subscribed=frozenset({"t1"}))
     later(shard, 59999)
@@ -118,13 +94,13 @@ def test_of_60_pending_only_keeps_the_group(shard: Shard) -> None:
     assert sweep(shard).records == []
 
 
-def test_of_61_empty_group_without_offsets(shard: Shard) -> None:
-    for group_id in ("b", "a"):
-        shard.group(group_id)
-    shard.group("busy", state="Stable")
-    shard.group("share", type_name="share")
-    assert groups_gone(sweep(shard)) == ["a", "b"]
-    assert sorted(shard.state.groups) == ["busy", "share"]
+def test_a_group_that_somebody_is_about_to_join_outlives_the_sweep(shard: Shard) -> None:
+    """Its member was told to come again with an id (KIP-394)."""
+    group = shard.state.groups["g"] = ClassicGroup("g", protocol_type="consumer")
+    group.pending_members["asked"] = None
+    assert sweep(shard).records == []
+    group.pending_members.clear()
+    assert groups_gone(sweep(shard)) == ["g"]
 
 
 def test_sweep_interval(shard: Shard) -> None:
@@ -157,7 +133,7 @@ def delete_topic(shard: Shard, name: str = "t1", topic_id: bytes = OLD_ID) -> Ou
     return shard.apply(shard.offsets.on_topics_deleted(deleted, shard.now))
 
 
-def test_of_62_topic_deleted(shard: Shard) -> None:
+def test_pending_offsets_of_a_deleted_topic(shard: Shard) -> None:
     for partition, topic_id in enumerate((OLD_ID, bytes(16), T1_ID)):
         stored(shard, partition, topic_id)
     stored(shard, 3, OLD_ID, producer=1)
@@ -196,6 +172,7 @@ def slices(shard: Shard) -> list[Outcome]:
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_over_100000_offsets_comes_in_slices(shard: Shard) -> None:
     many(shard, 100, 1000)
     quiet = slices(shard)
@@ -261,6 +238,7 @@ def wide(shard: Shard, partitions: int, topic_id: bytes = OLD_ID, group: str = "
         replay(shard, (group, "t1", partition), value, partition)
 
 
+@pytest.mark.slow
 def test_a_topic_of_100000_offsets_is_forgotten_in_slices_without_time_passing(
     shard: Shard,
 ) -> None:

@@ -3,12 +3,13 @@ counter and its index of pending partitions agree with what it holds."""
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.core.offsets.replay import apply_marker
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.protocol.records.schema import OffsetCommitValue
+from tests.support.examples import examples
 
 PLACES = st.tuples(st.sampled_from(["g", "h"]), st.sampled_from(["t", "u"]), st.integers(0, 1))
 PRODUCERS = st.integers(1, 3)
@@ -20,7 +21,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps=st.lists(STEPS, max_size=30))
 def test_store_agrees_with_a_model(steps: list[tuple]) -> None:
     store = OffsetStore()

@@ -1,5 +1,4 @@
-"""TxnOffsetCommit and markers: scenarios OF-44..OF-53 (OF-46 with its producer, OF-54 is the
-transaction coordinator's)."""
+"""TxnOffsetCommit and markers: what the scenarios of `transactions` do not show (OF-53)."""
 
 from __future__ import annotations
 
@@ -11,28 +10,19 @@ from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.types import EventKind, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import FetchTopic, TxnOffsetCommitRequest
-from tests.unit.offsets.harness import T1_ID, Shard, codes, places, topic
+from tests.unit.offsets.harness import T1_ID, Shard, codes, topic
 
 P0 = FetchTopic("t1", (0,))
 
 
-def test_of_44_delete_pending_only_then_commit(shard: Shard) -> None:
-    shard.txn_commit(topic(p0=9))
-    assert codes(shard.delete(P0)) == {("t1", 0): 0}
-    assert places(shard.outcome) == [("t1", 0)]
-    shard.marker(commit=True)
-    assert shard.offset() is None
-    assert not shard.offsets.store.is_pending("g", "t1", 0)
-
-
-@pytest.mark.parametrize("name", ["OF-46", "OF-49"])
-def test_of_46_of_49_accepted_commit_belongs_to_the_producer(shard: Shard, name: str) -> None:
+def test_a_transactional_commit_belongs_to_its_producer_and_restarts_no_session(
+    shard: Shard,
+) -> None:
     group = shard.group()
     assert codes(shard.txn_commit(topic(p0=9), version=0, producer=77)) == {("t1", 0): 0}
     assert shard.outcome.transaction == (77, 0)
     assert shard.outcome.records[0].value.topic_id == T1_ID
     assert group.commit_checks[0]["transactional"] is True
-    # A transactional commit does not restart the session.
     assert group.session_restarts == []
     (event,) = shard.outcome.events
     assert (event.kind, event.details) == (
@@ -41,57 +31,17 @@ def test_of_46_of_49_accepted_commit_belongs_to_the_producer(shard: Shard, name:
     )
 
 
-@pytest.mark.parametrize(("version", "code"), [(5, 22), (6, 69)])
-def test_of_47_unknown_group_with_generation(shard: Shard, version: int, code: int) -> None:
-    reply = shard.txn_commit(topic("t1", T1_ID, p0=1), version=version, generation_or_epoch=3)
-    assert codes(reply) == {("t1", 0): code}
-    assert shard.state.groups == {}
-
-
-@pytest.mark.parametrize(("version", "code"), [(5, 22), (6, 113)])
-def test_of_48_stale_epoch(shard: Shard, version: int, code: int) -> None:
-    shard.group(commit_error=ErrorCode.STALE_MEMBER_EPOCH)
-    reply = shard.txn_commit(topic("t1", T1_ID, p0=1), version=version)
-    assert codes(reply) == {("t1", 0): code}
-    assert shard.outcome.records == []
-
-
-@pytest.mark.parametrize(("commit", "expected"), [(True, 9), (False, 5)])
-def test_of_50_commit_and_abort(shard: Shard, commit: bool, expected: int) -> None:
-    shard.commit(topic(p0=5))
-    shard.txn_commit(topic(p0=9))
-    assert shard.offset() == 5
-    shard.marker(commit=commit)
-    assert shard.offset() == expected
-    assert shard.offsets.store.count == 1
-    assert not shard.offsets.store.pending("g")
-
-
-def test_of_51_later_plain_commit_stays(shard: Shard) -> None:
-    shard.end = 10
-    shard.txn_commit(topic(p0=1, p1=1))
-    shard.end = 20
-    shard.commit(topic(p0=2))
-    shard.end = 30
-    shard.marker(commit=True)
-    assert (shard.offset(0), shard.offset(1)) == (2, 1)
-
-
-def test_of_52_two_producers_pending(shard: Shard) -> None:
-    shard.txn_commit(topic(p0=1), producer=1)
-    shard.txn_commit(topic(p0=2), producer=2)
-    shard.marker(1, commit=True)
-    assert shard.offset() == 1
-    assert codes(shard.fetch(P0, require_stable=True)) == {("t1", 0): 88}
-    shard.marker(2, commit=True)
-    assert codes(shard.fetch(P0, require_stable=True)) == {("t1", 0): 0}
-    assert shard.offset() == 2
-
-
 def test_marker_of_an_unknown_producer_changes_nothing(shard: Shard) -> None:
     shard.commit(topic(p0=5))
     shard.marker(99, commit=True)
     assert shard.offset() == 5
+
+
+def test_the_first_producer_of_all_has_the_id_0(shard: Shard) -> None:
+    shard.txn_commit(topic(p0=9), producer=0)
+    assert shard.offset() is None
+    shard.marker(0, commit=True)
+    assert shard.offset() == 9
 
 
 def test_tombstone_takes_the_pending_of_all_producers(shard: Shard) -> None:

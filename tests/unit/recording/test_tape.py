@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from groupd.coordinator.recording import tape as tape_module
@@ -26,6 +26,7 @@ from groupd.coordinator.recording.tape import (
     CannotRecord,
     Tape,
 )
+from tests.support.examples import examples
 
 HEAD = {FORMAT: VERSION, "version": "1"}
 ENTRIES = st.lists(
@@ -38,9 +39,7 @@ ENTRIES = st.lists(
     ),
     max_size=8,
 )  # fmt: skip
-EVERY_FILE = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+EVERY_FILE = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def written(path: Path, entries: list[dict[str, Any]]) -> bytes:

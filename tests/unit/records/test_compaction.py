@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
@@ -42,6 +42,7 @@ from groupd.protocol.records.compaction import (
 )
 from groupd.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, Plain, compress
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from tests.support.examples import examples
 
 T = TypeVar("T")
 
@@ -417,7 +418,7 @@ def assert_faithful(before: Sequence[bytes], after: Sequence[bytes]) -> None:
         assert all(original[record.offset] == record for record in iter_records(batch))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(logs(), st.data())
 def test_cleaning_changes_no_state_whereever_it_stops(batches: list[bytes], data: Any) -> None:
     upto = data.draw(st.integers(0, len(batches)), label="asked for")
@@ -431,7 +432,7 @@ def test_cleaning_changes_no_state_whereever_it_stops(batches: list[bytes], data
     assert_faithful(batches, [batch for batch in each if batch is not None])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(logs(), st.data())
 def test_cleaning_again_and_again_keeps_the_state_and_loses_the_tombstones(
     batches: list[bytes], data: Any
@@ -454,7 +455,7 @@ def test_cleaning_again_and_again_keeps_the_state_and_loses_the_tombstones(
         now_ms += data.draw(st.sampled_from([0, RETENTION_MS, PRODUCER_EXPIRATION_MS]))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(logs())
 def test_a_fully_cleaned_log_has_one_record_per_key(batches: list[bytes]) -> None:
     upto = cleanable(batches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groupd.coordinator.topics.batch_checks import TURN_RECORDS, ProducedRecords, survey_produced
@@ -65,7 +65,6 @@ def surveyed(header: BatchHeader, payload: bytes) -> tuple[ProducedRecords | Non
         return None, turns
 
 
-@settings(deadline=None)
 @given(st.lists(_FIELDS, min_size=1, max_size=5))
 def test_any_records(fields: list[tuple[int, bytes | None, bytes | None, int]]) -> None:
     body = b"".join(
@@ -78,7 +77,6 @@ def test_any_records(fields: list[tuple[int, bytes | None, bytes | None, int]]) 
     assert surveyed(header, payload) == (expected, 0)
 
 
-@settings(deadline=None)
 @given(st.lists(_FIELDS, min_size=1, max_size=5), st.data())
 def test_damaged_records(
     fields: list[tuple[int, bytes | None, bytes | None, int]], data: st.DataObject
@@ -94,7 +92,6 @@ def test_damaged_records(
     assert surveyed(header, payload)[0] == by_records(header, payload)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60), st.integers(1, 3))
 @example(zigzag(6) + b"\x00\x00\x00" + b"\x7f\x01\x00", 1)
 @example(zigzag(6) + b"\x00\x00\x00" + b"\x01\x03\x00", 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groupd.protocol.primitives import uvarint
@@ -118,7 +118,6 @@ def batch_of(records: bytes, count: int) -> tuple[BatchHeader, bytes]:
     return parse_header(payload), payload
 
 
-@settings(deadline=None)
 @given(_RECORDS, st.booleans())
 def test_any_records(records: list[bytes], append_time: bool) -> None:
     header, payload = batch_of(b"".join(records), len(records))
@@ -130,7 +129,6 @@ def test_any_records(records: list[bytes], append_time: bool) -> None:
     assert found(header, payload) == expected
 
 
-@settings(deadline=None)
 @given(_RECORDS)
 def test_a_record_is_told_where_it_lies(records: list[bytes]) -> None:
     data = b"".join(records)
@@ -144,7 +142,6 @@ def test_a_record_is_told_where_it_lies(records: list[bytes]) -> None:
         at = end
 
 
-@settings(deadline=None)
 @given(_RECORDS, st.data())
 def test_damaged_records(records: list[bytes], data: st.DataObject) -> None:
     body = bytearray(b"".join(records))
@@ -155,7 +152,6 @@ def test_damaged_records(records: list[bytes], data: st.DataObject) -> None:
     assert found(header, payload) == slowly(header, payload[HEADER_BYTES:])
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60), st.integers(1, 3))
 @example(zigzag(9) + b"\x00\x00\x00" + b"\x80\x80\x00" + zigzag(0) + b"\x00\x00", 1)
 @example(zigzag(6) + b"\x00\x00\x00" + uvarint(0x7F) + b"\x01\x00", 1)

@@ -324,6 +324,7 @@ class Deadline:
         self.rang.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("how", ["rings", "is set again and rings", "is cancelled"])
 def test_nothing_is_left_of_a_timer(

@@ -107,6 +107,7 @@ class AtHand:
     """Stands for what steps work on, which may be large."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [0, 3])
 async def test_an_error_does_not_keep_what_the_steps_had_at_hand(stops: int) -> None:
     """Python looks for cycles now and then only; unpacked batches cannot wait for that."""

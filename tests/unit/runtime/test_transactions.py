@@ -18,7 +18,6 @@ from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     FetchTopic,
-    OffsetDeleteRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
@@ -124,43 +123,8 @@ async def tx() -> Transactions:
 # Commits and markers ------------------------------------------------------------------------
 
 
-async def test_of_33_of_50_a_commit_is_pending_until_its_marker(tx: Transactions) -> None:
-    await tx.bench.answer(commit("g", 5))
-    assert await tx.commit(9) == [OK]
-    assert committed(await tx.bench.answer(fetch("g"))) == [5]
-    assert await tx.stable() == UNSTABLE
-    assert await tx.end(commit=True) == OK
-    assert await tx.stable() == (9, OK)
-    await tx.commit(11)
-    assert await tx.end(commit=False) == OK
-    assert await tx.stable() == (9, OK)
-
-
-async def test_of_44_a_deleted_pending_offset_stays_deleted(tx: Transactions) -> None:
-    await tx.commit(9)
-    reply = await tx.bench.answer(OffsetDeleteRequest("g", (FetchTopic("t", (0,)),)))
-    assert reply.error == OK
-    await tx.end(commit=True)
-    assert await tx.stable() == (-1, OK)
-
-
-async def test_of_51_a_later_plain_commit_stays(tx: Transactions) -> None:
-    await tx.commit(1)
-    await tx.bench.answer(commit("g", 2))
-    await tx.end(commit=True)
-    assert await tx.stable() == (2, OK)
-
-
-async def test_of_52_a_second_producer_is_still_pending(tx: Transactions) -> None:
-    await tx.commit(1, producer=1)
-    await tx.commit(2, producer=2)
-    await tx.end(commit=True, producer=1)
-    assert await tx.stable() == UNSTABLE
-    assert committed(await tx.bench.answer(fetch("g"))) == [1]
-
-
 @pytest.mark.parametrize("commit_it", [True, False])
-async def test_lg_07_an_open_transaction_over_a_restart(tx: Transactions, commit_it: bool) -> None:
+async def test_an_open_transaction_over_a_restart(tx: Transactions, commit_it: bool) -> None:
     await tx.bench.answer(commit("g", 5))
     await tx.commit(9)
     tx.use(await tx.bench.restart())
@@ -200,13 +164,6 @@ async def test_lg_23_a_transactional_write_is_a_batch_of_its_own(tx: Transaction
     ]
 
 
-async def test_lg_31_the_marker_of_an_unknown_producer(tx: Transactions) -> None:
-    await tx.bench.answer(commit("g", 5))
-    assert await tx.end(commit=True, producer=99) == OK
-    assert [h.is_control for h in await tx.headers()] == [False, True]
-    assert await tx.stable() == (5, OK)
-
-
 async def test_lg_32_a_version_2_marker_at_the_epoch_of_an_open_transaction(
     tx: Transactions,
 ) -> None:
@@ -235,7 +192,7 @@ async def test_a_fenced_coordinator_writes_no_marker(tx: Transactions) -> None:
         (CoordinatorState.FAILED, ErrorCode.NOT_COORDINATOR),
     ],
 )
-async def test_lg_33_a_marker_for_a_shard_that_does_not_serve(
+async def test_a_marker_for_a_shard_that_does_not_serve(
     tx: Transactions, state: CoordinatorState, code: ErrorCode
 ) -> None:
     tx.bench.shard.state = state
@@ -317,9 +274,7 @@ async def test_the_view_knows_the_transactions_of_the_log(tx: Transactions) -> N
 
 
 @pytest.mark.parametrize(("version", "add"), [(0, False), (4, False), (5, True)])
-async def test_of_54_the_coordinator_is_asked_once(
-    tx: Transactions, version: int, add: bool
-) -> None:
+async def test_the_coordinator_is_asked_once(tx: Transactions, version: int, add: bool) -> None:
     assert await tx.commit(9, version) == [OK]
     assert await tx.commit(10, version) == [OK]
     assert tx.verifier.asked == [("tx", 7, 0, (PLACE,), add)]
@@ -341,7 +296,7 @@ async def test_of_54_the_coordinator_is_asked_once(
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, 5, ErrorCode.NOT_COORDINATOR),
     ],
 )
-async def test_of_54_refusals_of_the_coordinator(
+async def test_refusals_of_the_coordinator(
     tx: Transactions, answer: ErrorCode, version: int, shown: ErrorCode
 ) -> None:
     tx.verifier.codes = [answer]

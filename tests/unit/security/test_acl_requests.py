@@ -237,6 +237,7 @@ async def test_acls_in_all() -> None:
     assert await broker.create(some[4]) == [0]
 
 
+@pytest.mark.slow
 async def test_changes_of_one_request() -> None:
     broker = await a_broker()
     many = [acl("ALLOW x READ topic x", name=f"t{n}") for n in range(CHANGES_MAX + 1)]

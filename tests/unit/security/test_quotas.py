@@ -176,6 +176,7 @@ def test_without_a_quota_everything_may_be_created(quotas: Quotas) -> None:
     assert mutations.throttle_ms == 0
 
 
+@pytest.mark.slow
 def test_what_clients_used_is_forgotten(
     quotas: Quotas, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # SE-90

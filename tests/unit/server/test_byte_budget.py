@@ -236,6 +236,7 @@ async def test_a_long_request_is_decoded_when_there_is_room_for_what_it_may_hold
     assert client.fairness.budget.used == 0
 
 
+@pytest.mark.slow
 async def test_what_a_client_leaves_behind_counts_until_it_is_done() -> None:
     client = a_client()
     budget = client.fairness.budget

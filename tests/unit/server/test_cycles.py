@@ -38,6 +38,7 @@ def connections() -> int:
     return sum(isinstance(one, Connection) for one in gc.get_objects())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", REQUESTS)
 @pytest.mark.usefixtures("without_collector")
 async def test_nothing_is_left_of_a_connection(tmp_path: Path, what: str) -> None:

@@ -193,6 +193,7 @@ async def test_idle_connections_are_closed_and_busy_ones_stay() -> None:
 # Clients that go ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parked", [join(1), fetch(1, "t", 0, 0, 600_000)], ids=["join", "fetch"])
 async def test_a_client_that_goes_while_its_request_waits_leaves_nothing(parked: bytes) -> None:
     async with Running() as running:

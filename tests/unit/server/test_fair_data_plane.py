@@ -7,6 +7,8 @@ import asyncio
 import struct
 from typing import Any
 
+import pytest
+
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
@@ -58,6 +60,7 @@ def run(work: Any) -> Any:
         return runner.run(work)
 
 
+@pytest.mark.slow
 def test_a_member_is_heard_between_requests_for_all_topics() -> None:
     async def beside() -> None:
         parts = await served()

@@ -145,6 +145,7 @@ def lines(clock: Clock) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_an_event_has_so_many_lines_and_then_one_with_their_number(
     clock: Clock, lines: list[dict[str, Any]]
 ) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
@@ -21,6 +21,7 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.slot import WatchedLease
 from groupd.coordinator.server.stored_replies import ENTRIES_MAX, StoredReplies
 from tests.bench.frames import consumer_heartbeat
+from tests.support.examples import examples
 
 TOPIC = "orders"
 MEMBERS = ("m0", "m1", "m2")
@@ -143,9 +144,7 @@ ACTIONS = ("join", "beat", "beat", "beat", "own", "own", "leave")
 steps = st.tuples(st.sampled_from(MEMBERS), st.sampled_from(ACTIONS))
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=st.lists(steps, min_size=5, max_size=60))
 def test_replies_are_the_same_bytes_with_and_without_stored_ones(
     tmp_path: Path, script: list[tuple[str, str]]

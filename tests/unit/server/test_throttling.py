@@ -254,6 +254,7 @@ def only_limit(server: Server) -> Any:
     return limits.produce
 
 
+@pytest.mark.slow
 async def test_who_connects_again_and_again_has_no_more_than_the_quota(server: Server) -> None:
     await server.quota(producer_byte_rate=20_000)
     clients, sent = [Client(server) for _ in range(8)], 0

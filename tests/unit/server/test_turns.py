@@ -92,6 +92,7 @@ async def test_when_a_turn_is_old_each_connection_starts_its_share_in_each_turn(
     assert greedy.transport.reading
 
 
+@pytest.mark.slow
 async def test_a_thousand_greedy_connections_take_no_longer_of_a_turn_than_one() -> None:
     loop = Loop()
     crowd = [client_of(loop) for _ in range(1000)]

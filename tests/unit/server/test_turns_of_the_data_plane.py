@@ -322,18 +322,21 @@ def check(broker: Served, request: Any, version: int) -> None:
     assert turns.most <= CALLS, str(turns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS)
 def test_a_long_request_leaves_the_loop_to_others(broker: Served, row: str) -> None:
     request = ROWS[row]()
     check(broker, request, 5 if row == "AddPartitionsToTxn.transactions" else version_of(request))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", STATE)
 def test_a_request_about_much_leaves_the_loop_to_others(broker: Served, row: str) -> None:
     request = STATE[row]()
     check(broker, request, version_of(request))
 
 
+@pytest.mark.slow
 def test_many_acls_leave_the_loop_to_others(broker: Served) -> None:
     _, parts = broker
     acls = tuple(AclBinding(2, one, 3, "User:a", "*", 3, 3) for one in IDS)

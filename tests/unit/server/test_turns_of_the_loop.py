@@ -211,6 +211,7 @@ VERSIONS: Mapping[str, int] = {
 """The last versions that name topics."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row, make in ROWS.items() if make is not None])
 async def test_a_long_request_leaves_the_loop_to_others(row: str) -> None:
     make = ROWS[row]
@@ -219,6 +220,7 @@ async def test_a_long_request_leaves_the_loop_to_others(row: str) -> None:
     assert turns.most <= CALLS, str(turns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", STATE)
 async def test_a_request_about_much_leaves_the_loop_to_others(row: str) -> None:
     version = 9 if "topic" in row and "delete" not in row else None

@@ -40,6 +40,7 @@ def batch_with_key(cluster):
     return cluster.batch(key=b"k")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("name", bombs.BOMBS)
 async def test_a_bomb_of_any_codec(small_cluster, name, codec):
@@ -87,6 +88,7 @@ async def test_one_large_batch_is_unpacked_at_a_time(small_cluster):
     assert memory.traced < 4 * MB
 
 
+@pytest.mark.slow
 async def test_small_batches_that_wait_hold_nothing_unpacked(small_cluster):
     """Thirty batches of nearly a megabyte each, with too many records to be checked at once."""
     count = TURN_RECORDS + 1
@@ -155,6 +157,7 @@ async def listed(cluster, timestamp_ms, partition=0):
     return reply.topics[0].partitions[0]
 
 
+@pytest.mark.slow
 async def test_a_record_is_searched_in_a_large_batch_in_turns(make_cluster):
     readings = iter(range(0, 2**62, SLICE_NS // 2))  # so that a slice is one step
     cluster = make_cluster(MemoryStore(), produce_unpacked_max_bytes=LIMIT)

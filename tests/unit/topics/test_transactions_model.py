@@ -12,13 +12,14 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import READ_COMMITTED
 from groupd.protocol.records.batch import decode_marker, iter_records
 from groupd.storage.memory import MemoryStore
+from tests.support.examples import examples
 from tests.support.fetched import whole_batches
 
 PRODUCERS = (1, 2, 3)
@@ -146,7 +147,7 @@ async def play(cluster: Any, steps: list[tuple[str, int, int]], reader: int) -> 
     await cluster.stop()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @example(  # the older of two transactions is aborted last
     steps=[("write", 1, 1), ("write", 2, 1), ("abort", 2, 1), ("abort", 1, 1)], reader=0
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -30,6 +29,7 @@ from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
+from tests.support.examples import examples
 from tests.unit.transactions.harness import write
 
 BEFORE = {
@@ -209,4 +209,4 @@ KNOWN_CODES = {
 }
 
 TestTransactionalId = TransactionalId.TestCase
-TestTransactionalId.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTransactionalId.settings = examples(60, stateful_step_count=40)

@@ -7,7 +7,7 @@ import tracemalloc
 from struct import pack
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.protocol.wire.framing import (
@@ -17,6 +17,7 @@ from groupd.protocol.wire.framing import (
     FrameTooLarge,
     MalformedFrame,
 )
+from tests.support.examples import examples
 
 
 def framed(*frames: bytes) -> bytes:
@@ -51,7 +52,7 @@ def test_byte_by_byte() -> None:
     ]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@examples(25, derandomize=True, database=None)
 @given(st.lists(st.binary(max_size=40), max_size=8), st.data())
 def test_any_cut_gives_the_same_frames(frames: list[bytes], data: st.DataObject) -> None:
     stream = framed(*frames)

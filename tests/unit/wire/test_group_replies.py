@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,6 +52,7 @@ from groupd.protocol.messages.offsets import (
 )
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.registry import Api
+from tests.support.examples import examples
 from tests.unit.wire.kio_oracle import NEWER_THAN_KIO, assert_matches, read_response
 
 Plain = dict[str, Any]
@@ -295,7 +296,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("api", "version"), CASES)
-@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@examples(12, derandomize=True, database=None)
 @given(data=st.data())
 def test_kio_reads_what_we_encode(api: Api, version: int, data: st.DataObject) -> None:
     reply = data.draw(replies(api, version))

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.registry import Api
+from tests.support.examples import examples
 from tests.unit.wire.kio_oracle import (
     NEWER_THAN_KIO,
     assert_matches,
@@ -242,7 +243,7 @@ def defaults_of(api: Api, version: int) -> Plain:
 
 
 @pytest.mark.parametrize(("api", "version"), CASES)
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@examples(15, derandomize=True, database=None)
 @given(data=st.data())
 def test_request_decodes_to_what_kio_wrote(api: Api, version: int, data: st.DataObject) -> None:
     entity = data.draw(request_entities(api.name, version))

@@ -11,7 +11,7 @@ from struct import pack
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.server.decoding import AT_ONCE
@@ -19,6 +19,7 @@ from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import parse_request_header
 from groupd.protocol.wire.registry import LongRequest, MalformedRequest
+from tests.support.examples import examples
 from tests.unit.wire.kio_oracle import request_entities, to_bytes
 from tests.unit.wire.test_group_requests import CASES
 
@@ -223,7 +224,7 @@ def test_settled_heartbeat_equals_the_long_way() -> None:
 
 
 @pytest.mark.parametrize(("api", "version"), CASES)
-@settings(max_examples=4, deadline=None, derandomize=True, database=None)
+@examples(4, derandomize=True, database=None)
 @given(data=st.data())
 def test_every_shortened_request_is_refused(api: Any, version: int, data: st.DataObject) -> None:
     body = to_bytes(data.draw(request_entities(api.name, version)))

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from queue import SimpleQueue
 
 from billing.ledger import Ledger
 from billing.orders import Order
@@ -17,12 +18,26 @@ def charge(order: Order) -> None:
     print(f"charged {order.cents} cents for {order.order_id}", flush=True)
 
 
+def stop_at(*numbers: signal.Signals) -> threading.Event:
+    """An event that is set at one of the signals. A thread sets it: their handler runs in the main
+    thread, which may hold the lock that the event needs."""
+    stop = threading.Event()
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in numbers:
+        signal.signal(number, lambda number, _: signals.put(number))
+
+    def wait() -> None:
+        signals.get()
+        stop.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return stop
+
+
 def main() -> None:
     servers, database = sys.argv[1:]
     logging.basicConfig(level=logging.INFO)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_at(signal.SIGTERM, signal.SIGINT)
     with Ledger(Path(database)) as ledger:
         Processor(servers, ledger, charge).run(stop)
 

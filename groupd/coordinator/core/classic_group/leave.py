@@ -54,8 +54,6 @@ def _leave(op: GroupOperation, context: RequestContext, entry: LeavingMember) ->
     if member_id == "":
         # An administrator removes a static member by its instance id alone.
         member_id = group.static_members.get(entry.group_instance_id or "", "")
-        if entry.group_instance_id is None or member_id == "":
-            return ErrorCode.UNKNOWN_MEMBER_ID
     elif member_id in group.pending_members:
         op.forget_pending(member_id)
         return ErrorCode.NONE
