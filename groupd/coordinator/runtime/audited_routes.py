@@ -4,7 +4,7 @@ by clients that are no members, in a transaction or not (docs/spec/security.md#7
 A line is written when the reply says that it happened, before the reply is sent. A client that
 hangs up early changes nothing about that. Without an authorizer no client is audited, and the plain
 routes (`groupd.coordinator.runtime.routes`) serve. An operator at the console has lines in either
-case, from who makes these requests (`groupd.coordinator.moves.writer`).
+case, from who makes these requests (`groupd.coordinator.moves.own_broker`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.history.restore import Current, Place
+from groupd.coordinator.core.offsets.store import TopicPartition as Place
+from groupd.coordinator.moves.plan import Current
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.reader import Reader

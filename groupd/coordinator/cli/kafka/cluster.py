@@ -14,7 +14,7 @@ from groupd.coordinator.cli.kafka.connection import (
     KafkaError,
     first_that_answers,
 )
-from groupd.coordinator.history.restore import Place
+from groupd.coordinator.core.offsets.store import TopicPartition as Place
 
 USED = (
     calls.METADATA,
