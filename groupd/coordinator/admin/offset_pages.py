@@ -12,7 +12,7 @@ from msgspec import DecodeError, Struct, json
 from groupd.coordinator.admin.groups import NotServed, plain, served_shard
 from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
 from groupd.coordinator.core.offsets.store import TopicPartition
-from groupd.coordinator.core.slices import Steps, Work, mapped_in_steps
+from groupd.coordinator.core.slices import Pace, Steps, mapped_in_steps
 from groupd.coordinator.history.replay import BeforeHistory
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.moves.mover import (
@@ -164,11 +164,11 @@ def _written(shown: Shown) -> HttpReply:
 
 def _shown(rows: ShownRows) -> Steps[Shown]:
     """Raises BadOrder."""
-    work = Work()
+    pace = Pace()
     shown: dict[TopicPartition, tuple[int | None, int | None]] = {}
     for topic, some in rows.items():
         for partition, before, after in some:
-            if work.enough():
+            if pace.due():
                 yield
             if (topic, partition) in shown:
                 raise BadOrder(f"{topic}-{partition} stands twice in apply")

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from groupd.coordinator.core.slices import Steps, Work, run_through
+from groupd.coordinator.core.slices import Pace, Steps, run_through
 from groupd.coordinator.core.types import CLASSIC, EventKind
 from groupd.coordinator.history.rebalance_story import (
     NO_CLIENTS,
@@ -61,11 +61,11 @@ def rebalance_steps(
     alone know), `sentence`, and `steps`: `timestamp_ms`, `kind`, `member_id`, `client_id`, `text`.
     """
     fold = _Fold(MemberNames(events, clients))
-    work = Work()
+    pace = Pace()
     for event in events:
         if event["event"] not in _NO_PART:
             fold.add(event)
-        if work.enough(1 + _size(event)):
+        if pace.due(1 + _size(event)):
             yield
     fold.finish(state)
     return [one.shown() for one in reversed(fold.done)]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from groupd.coordinator.core.offsets.store import StoredOffset, TopicPartition
-from groupd.coordinator.core.slices import LISTED_MAX, Steps, Work, dict_in_steps
+from groupd.coordinator.core.slices import LISTED_MAX, Pace, Steps, dict_in_steps
 from groupd.coordinator.core.types import Access, RequestContext
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.history.stream import UnreadableLog
@@ -140,9 +140,9 @@ class OwnGroup:
         return await self.run(self._committed(every))
 
     def _committed(self, places: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, Current]]:
-        work, found = Work(), {}
+        pace, found = Pace(), {}
         for place in places:
-            if work.enough():
+            if pace.due():
                 yield
             stored = self._shard.shard.offsets.store.get(self.group_id, *place)
             if stored is not None:
@@ -230,12 +230,12 @@ class OwnGroup:
         self, part: Mapping[TopicPartition, Current | None], errors: Errors
     ) -> Steps[Errors]:
         """Writes to the audit log what one request has done, or may have done."""
-        work, audit = Work(), self._own.audit
+        pace, audit = Pace(), self._own.audit
         unsure = [place for place, error in errors.items() if may_be_written(error)]
         done = (place for place in part if place not in errors)
         for places, known in ((done, True), (unsure, False)):
             for topic, numbers in _by_topic(places).items():
-                if work.enough(LINE_WEIGHT):
+                if pace.due(LINE_WEIGHT):
                     yield
                 offsets = {
                     number: one.offset

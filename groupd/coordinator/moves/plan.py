@@ -18,7 +18,7 @@ from enum import Enum
 from msgspec import Struct
 
 from groupd.coordinator.core.offsets.store import TopicPartition
-from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
@@ -115,9 +115,9 @@ def plan_reset(
 ) -> Steps[list[MoveStep]]:
     """A step for each of `places`. `at_time`: for TIME, the first offset of that time or later; a
     partition that has none is absent."""
-    work, planned = Work(), []
+    pace, planned = Pace(), []
     for place in places:
-        if work.enough(4):
+        if pace.due(4):
             yield
         current, exact = now.get(place), at_time.get(place)
         before = None if current is None else current.offset
@@ -172,9 +172,9 @@ def plan_restore(
 ) -> Steps[list[MoveStep]]:
     """A step for each partition that had or has an offset, by topic and partition."""
     wanted = {offset.place: offset for offset in then}
-    work, planned = Work(), []
+    pace, planned = Pace(), []
     for place in sorted(wanted.keys() | now.keys()):
-        if work.enough(4):
+        if pace.due(4):
             yield
         current = now.get(place)
         if place in wanted:

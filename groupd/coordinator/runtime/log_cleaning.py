@@ -8,11 +8,11 @@ it hides is left.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
-from typing import Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec import Struct
 
+from groupd.coordinator.core.slices import Pace, Steps, T
 from groupd.coordinator.runtime.shard_log import OwnedLog
 from groupd.coordinator.runtime.swap import Swap
 from groupd.coordinator.runtime.unpacking import unpacked
@@ -21,7 +21,7 @@ from groupd.protocol.records.compaction import Compaction, Identity, Rules, Surv
 from groupd.protocol.records.compression import Plain, UnpacksTooLarge
 from groupd.storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
 
-T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
 
 READ_BYTES = 64 * 1024
 KEYS_BYTES_MAX = 50 * 1024 * 1024
@@ -36,14 +36,24 @@ class Cleaned(Struct, frozen=True):
     kept: int
 
 
-class Pauses(Protocol):
-    """How a cleaning lets others have their turn."""
+class Rests(Pace):
+    """How a cleaning lets others have their turn. What is replayed under `--record` has to make the
+    same number of rests, however fast the machine is."""
 
-    async def pause(self) -> None: ...
-
-    async def run(self, steps: Generator[None, None, T]) -> T:
-        """Drives `steps` to its end, with pauses in between."""
-        ...
+    async def run(self, steps: Steps[T]) -> T:
+        """Runs `steps` to the end. Each step counts, the last one too; one is some hundred records
+        at most."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                result: T = ended.value
+                break
+            if self.due():
+                await self.turn()
+        if self.due():
+            await self.turn()
+        return result
 
 
 class LogCleaning:
@@ -55,7 +65,7 @@ class LogCleaning:
         logs: PartitionLogs,
         history: OwnedLog,
         target: OwnedLog,
-        turns: Pauses,
+        rests: Rests,
         identity: Identity,
         unpacked_max_bytes: int,
         keys_bytes_max: int = KEYS_BYTES_MAX,
@@ -63,7 +73,7 @@ class LogCleaning:
         self._logs = logs
         self._history = history
         self._target = target
-        self._turns = turns
+        self._rests = rests
         self._identity = identity
         self._unpacked_max_bytes = unpacked_max_bytes
         self._keys_bytes_max = keys_bytes_max
@@ -92,7 +102,7 @@ class LogCleaning:
         survey, reached = Survey(self._identity), start
         async for row in self._rows(self._history.name, start, end):
             for batch in iter_batches(row.payload):
-                await self._turns.run(survey.add(batch, await self._unpacked(batch)))
+                await self._rests.run(survey.add(batch, await self._unpacked(batch)))
             reached = row.last_offset + 1
             if survey.size >= self._keys_bytes_max:
                 break
@@ -105,7 +115,7 @@ class LogCleaning:
         async for row in self._rows(source.name, start, end):
             parts, max_timestamp_ms = [], -1
             for batch in iter_batches(row.payload):
-                left = await self._turns.run(compaction.clean(batch, await self._unpacked(batch)))
+                left = await self._rests.run(compaction.clean(batch, await self._unpacked(batch)))
                 if left is not None:
                     parts.append(left)
                     max_timestamp_ms = max(max_timestamp_ms, parse_header(left).max_timestamp_ms)
@@ -144,14 +154,14 @@ class LogCleaning:
                 )
             )
             target.clean_offset = clean_offset
-            await self._turns.pause()
+            await self._rests.turn()
         return Swap(swap.end)
 
     async def _rows(self, name: str, start: int, end: int) -> AsyncIterator[StoredBatch]:
         """Whole rows of the range. Raises LogCorrupt if `end` cuts one or rows are missing."""
         while start < end:
             rows = await self._logs.read(name, start, READ_BYTES)
-            await self._turns.pause()
+            await self._rests.turn()
             if not rows:
                 raise LogCorrupt(f"{name}: nothing at offset {start}")
             for row in rows:

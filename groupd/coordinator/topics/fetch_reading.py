@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.current_leaders import CurrentLeaders
 from groupd.coordinator.topics.fetch_sessions import Answer, FetchTarget
 from groupd.coordinator.topics.log_reading import read_log

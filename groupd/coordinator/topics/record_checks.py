@@ -5,11 +5,10 @@ A batch with a record that may not is refused as a whole, and the answer names e
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from msgspec import Struct
 
 from groupd.coordinator.config.values import split_list
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import RecordError
@@ -50,7 +49,7 @@ class ProducedRecords(Struct, frozen=True):
     keyless: bool
 
 
-def survey_produced(header: BatchHeader, records: Plain) -> Generator[None, None, ProducedRecords]:
+def survey_produced(header: BatchHeader, records: Plain) -> Steps[ProducedRecords]:
     """Check that the uncompressed `records` are as many whole records as the header says (one at
     least), at the offsets 0, 1, 2 ... from the first one, and nothing else. A generator that
     yields now and then so that others can have a turn, but not for short batches. Raises
@@ -168,7 +167,7 @@ def check_records(
     settings: TopicSettings,
     place: str,
     now_ms: int,
-) -> Generator[None, None, None]:
+) -> Steps[None]:
     """`records`: uncompressed, in which `found` was found. A generator that yields when
     others should have a turn. Raises BadRecords INVALID_RECORD or, if one of the timestamps is
     wrong, INVALID_TIMESTAMP."""

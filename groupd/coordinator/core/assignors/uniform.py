@@ -3,7 +3,7 @@ docs/spec/assignors.md#5)."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -14,7 +14,7 @@ from groupd.coordinator.core.assignors.api import (
 from groupd.coordinator.core.assignors.order import CANONICAL, Order
 from groupd.coordinator.core.assignors.uniform_heterogeneous import heterogeneous_steps
 from groupd.coordinator.core.assignors.uniform_homogeneous import homogeneous_steps
-from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.core.slices import Steps, run_through
 
 
 class UniformAssignor:
@@ -32,7 +32,7 @@ class UniformAssignor:
 
     def assign_steps(
         self, spec: GroupSpec, topics: TopicDescriber
-    ) -> Generator[None, None, Mapping[str, Assignment]]:
+    ) -> Steps[Mapping[str, Assignment]]:
         """`assign` in slices."""
         if not spec.members:
             return {}

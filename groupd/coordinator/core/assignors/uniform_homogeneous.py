@@ -13,13 +13,13 @@ say that there are some.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain, compress
 
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from groupd.coordinator.core.assignors.order import CANONICAL, Order
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
-from groupd.coordinator.core.slices import spans
+from groupd.coordinator.core.slices import Steps, spans
 from groupd.protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
@@ -34,7 +34,7 @@ Run = tuple[TopicId, tuple[int, ...]]
 
 def homogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: Order
-) -> Generator[None, None, Mapping[str, Assignment]]:
+) -> Steps[Mapping[str, Assignment]]:
     """Returns the assignment, yields between slices. Without any subscribed topic there is no entry
     at all, so every target becomes empty."""
     members = spec.members
@@ -197,7 +197,7 @@ class _Free:
 
 def _choose_for_extras(
     member_ids: list[str], count: int, spec: GroupSpec, order: Order
-) -> Generator[None, None, frozenset[str]]:
+) -> Steps[frozenset[str]]:
     """`count` of these members: those whose next heartbeat is expected first, if that is known, and
     among equals the last ones in the order."""
     next_heartbeat = spec.next_heartbeat if isinstance(spec, AssignmentSpec) else None
@@ -218,7 +218,7 @@ def _hand_out(
     sizes: list[int],
     runs: Iterator[Run],
     slice_members: int,
-) -> Generator[None, None, None]:
+) -> Steps[None]:
     """Each receiver takes as many partitions as its size, from the front of the runs."""
     topic_id, run = next(runs, (b"", ()))
     start = 0
