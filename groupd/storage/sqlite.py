@@ -96,14 +96,7 @@ class SqliteBackend(DatabaseBackend):
             os.close(directory)
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        writer = self._writers
-        if writer is None:
-            raise LogUnavailable(f"{self._where}: not open")
-        # Without the turns of `write`: every commit of every client waits for this.
-        try:
-            await writer.run(lambda connection: append_rows(connection, advances, rows))
-        except self._errors.failures as error:
-            raise self._errors.log_error(error) from error
+        await self._run(self._writers, lambda connection: append_rows(connection, advances, rows))
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)
