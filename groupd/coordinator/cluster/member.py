@@ -1,6 +1,6 @@
 """This process as a node of a cluster: its id, what it serves, where the others are.
 
-Order of a start: `connect` (the id), `make_node` with the catalogue, hosts for the units, `start`
+Order of a start: `connect` (the id), `make_node` with the catalogue, servers of the units, `start`
 once the ports are open. What lies between a store and its sockets (`coordinator.daemon.parts`)
 only asks `node`, which is its `Ownership`.
 """
@@ -25,7 +25,7 @@ from groupd.coordinator.cluster.renewals import FollowedCatalogue
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, SystemClock
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES, GROUP_COORDINATOR
-from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.coordinator.runtime.ownership import UnitServer
 from groupd.coordinator.security.inter_broker import UNPROTECTED, PeerSecurity
 from groupd.coordinator.topics.names import PARTITION_UNITS
 from groupd.protocol.messages.cluster import Node
@@ -64,7 +64,7 @@ class ClusterMember:
         version: str = "",
     ) -> None:
         self.node_id = config.node_id
-        self.hosts: dict[str, UnitHost] = {}
+        self.unit_servers: dict[str, UnitServer] = {}
         """By kind of unit; to be filled before `start`."""
         self.nodes: list[Node] = []
         """All members, this node too, by id."""
@@ -119,7 +119,7 @@ class ClusterMember:
             catalogue,
             self._clock,
             NodeLease(config.cluster_lease_ms),
-            self.hosts,
+            self.unit_servers,
             self._counts,
             config.cluster_renew_ms,
             self._seen,

@@ -21,7 +21,7 @@ from groupd.coordinator.cluster.told import Told
 from groupd.coordinator.cluster.units import HeldUnits
 from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView
 from groupd.coordinator.runtime.clock import Alarm, Clock, pause
-from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.coordinator.runtime.ownership import UnitServer
 from groupd.storage.cluster import (
     ClusterState,
     LeaseLost,
@@ -49,7 +49,7 @@ still is renewed: by another process."""
 
 
 class ClusterNode:
-    """The `Ownership` of this node. `hosts` by kind of unit may be filled until `start`; `counts`:
+    """The `Ownership` of this node. `servers` by kind of unit may be filled until `start`; `counts`:
     how many units of each kind there are. `seen()` is called when members or units have
     changed."""
 
@@ -60,7 +60,7 @@ class ClusterNode:
         catalogue: FollowedCatalogue,
         clock: Clock,
         lease: NodeLease,
-        hosts: Mapping[str, UnitHost],
+        servers: Mapping[str, UnitServer],
         counts: Mapping[str, int],
         renew_ms: int,
         seen: Callable[[], None] = lambda: None,
@@ -72,7 +72,7 @@ class ClusterNode:
         """How long the last renewal took."""
         self.renewals = self.failures = self.fenced = 0
         """Since the start: renewals, those that failed, and how often the lease was lost."""
-        self.held = HeldUnits(hosts, clock, self._wake_up)
+        self.held = HeldUnits(servers, clock, self._wake_up)
         self._membership = membership
         self._catalogue = catalogue
         self._renewals = Renewals(lease.lease_ms, catalogue, self._renewed, self._wake_up)

@@ -189,8 +189,8 @@ class DaemonParts:
         """The units that the cluster gives this node are served by its coordinators and its data
         plane."""
         for kind, coordinator in self.coordinators.items():
-            member.hosts[kind] = coordinator.served
-        member.hosts[PARTITIONS] = self.data_plane.host
+            member.unit_servers[kind] = coordinator.served
+        member.unit_servers[PARTITIONS] = self.data_plane.unit_server
         member.on_change(lambda: self._show_nodes(member.nodes))
         self.broker.find_node = member.find_node
 

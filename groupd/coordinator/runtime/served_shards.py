@@ -16,7 +16,7 @@ S = TypeVar("S", bound=LogShard[Any])
 
 
 class ServedShards(Generic[S]):
-    """The `UnitHost` of a coordinator's units (`runtime.ownership`), and the `CoordinatorLogView`
+    """The `UnitServer` of a coordinator's units (`runtime.ownership`), and the `CoordinatorLogView`
     of its topic (`topics.coordinator_logs`).
 
     `name`: of such shards, in messages. `make(number, owned)`: a shard that is not loaded yet;

@@ -1,6 +1,6 @@
 """How requests write into partitions: in the order of their arrival, and all batches of a request
 in one call. An append that fails drops its partitions: their next user reads the store. An append
-goes on when its client hangs up.
+goes on when its client hangs up. `PartitionServer` waits for them before partitions are given up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import Append, LogError, LogFenced, LogUncertain
+from groupd.storage.units import Unit
 
 Writer = Callable[[Sequence[Append]], Awaitable[None]]
 """`PartitionLogs.append`, possibly with group commit behind it. Calls must be served in order."""
@@ -121,3 +122,24 @@ class ArrivalOrder:
 
     def enter(self, keys: Iterable[str]) -> Ticket:
         return Ticket(self._last, keys)
+
+
+class PartitionServer:
+    """Leads the partitions of topics in the buckets that this node owns: see
+    `runtime.ownership.UnitServer`."""
+
+    def __init__(self, partitions: Partitions, appends: Appends) -> None:
+        self._partitions = partitions
+        self._appends = appends
+
+    async def serve(self, unit: Unit, epoch: int) -> None:
+        """Nothing is read: a partition is opened when it is used for the first time."""
+
+    async def give_up(self, unit: Unit) -> None:
+        """What was accepted becomes durable and is answered; readers that wait are told to look for
+        the leader."""
+        await self._appends.settled()
+        await self._partitions.forget(unit)
+
+    def drop(self, unit: Unit) -> None:
+        self._partitions.drop_unit(unit)

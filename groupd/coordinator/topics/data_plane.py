@@ -21,7 +21,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.security.quotas import Mutations, Quotas
-from groupd.coordinator.topics.appends import Appends, Writer
+from groupd.coordinator.topics.appends import Appends, PartitionServer, Writer
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.client_metrics import ClientMetrics
@@ -35,7 +35,6 @@ from groupd.coordinator.topics.log_sizes import LogSizes
 from groupd.coordinator.topics.long_polls import LongPolls, Wait, wait_for_event
 from groupd.coordinator.topics.markers import TransactionMarkers
 from groupd.coordinator.topics.partition import PartitionLog
-from groupd.coordinator.topics.partition_host import PartitionHost
 from groupd.coordinator.topics.partition_states import P, PartitionStates
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce import Produce
@@ -112,7 +111,7 @@ class DataPlane:
         )
         self.partitions = Partitions(self.catalogue, store, views, ownership)
         self._appends = Appends(self.partitions, writer)
-        self.host = PartitionHost(self.partitions, self._appends)
+        self.unit_server = PartitionServer(self.partitions, self._appends)
         self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
         where = self.partitions, self.layout
         self.produce = Produce(
