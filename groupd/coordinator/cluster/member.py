@@ -17,11 +17,10 @@ from secrets import token_hex
 import structlog
 
 from groupd.coordinator.admin.groups import Elsewhere
-from groupd.coordinator.cluster.lease import NodeLease
+from groupd.coordinator.cluster.lease import FollowedCatalogue, NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.cluster.node_id import NodeIdFile
 from groupd.coordinator.cluster.peers import PeerAddress, Peers, address_in
-from groupd.coordinator.cluster.renewals import FollowedCatalogue
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, SystemClock
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES, GROUP_COORDINATOR

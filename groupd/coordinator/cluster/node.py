@@ -13,11 +13,16 @@ from contextlib import suppress
 
 import structlog
 
-from groupd.coordinator.cluster.lease import Moment, NodeLease
+from groupd.coordinator.cluster.lease import (
+    CannotFollow,
+    FollowedCatalogue,
+    Moment,
+    NodeLease,
+    Notifier,
+    Renewals,
+)
 from groupd.coordinator.cluster.node_id import CannotJoin
 from groupd.coordinator.cluster.plan import plan
-from groupd.coordinator.cluster.renewals import CannotFollow, FollowedCatalogue, Renewals
-from groupd.coordinator.cluster.told import Told
 from groupd.coordinator.cluster.units import HeldUnits
 from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView
 from groupd.coordinator.runtime.clock import Alarm, Clock, pause
@@ -49,8 +54,8 @@ still is renewed: by another process."""
 
 
 class ClusterNode:
-    """The `Ownership` of this node. `servers` by kind of unit may be filled until `start`; `counts`:
-    how many units of each kind there are. `seen()` is called when members or units have
+    """The `Ownership` of this node. `servers` by kind of unit may be filled until `start`.
+    `counts`: how many units of each kind there are. `seen()` is called when members or units have
     changed."""
 
     def __init__(
@@ -83,7 +88,7 @@ class ClusterNode:
         self._lease_over = Alarm(clock, self._check_lease)
         self._wake = asyncio.Event()
         self._asked_ms = 0
-        self._states, self._unanswered = Told(clock), Told(clock)
+        self._states, self._unanswered = Notifier(clock), Notifier(clock)
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._retired = self._settled = False
         self._refused: CannotJoin | None = None
@@ -149,8 +154,8 @@ class ClusterNode:
         self.lease.end()
         self._lease_over.cancel()
         self.held.drop_all()
-        self._states.tell()
-        self._unanswered.tell()
+        self._states.notify()
+        self._unanswered.notify()
 
     def _cancel_task(self) -> None:
         if self._task is not None:
@@ -254,7 +259,7 @@ class ClusterNode:
                     return
             except LogUnavailable as error:
                 self._failed(error)
-            self._states.tell()
+            self._states.notify()
             await self._wait()
 
     async def _turn(self) -> None:
@@ -340,7 +345,7 @@ class ClusterNode:
         if self.lease.valid():
             self.held.resume()
             self._check_lease()
-            self._unanswered.tell()
+            self._unanswered.notify()
 
     def _check_lease(self) -> None:
         """Once the lease is over what is in memory is forgotten. Sessions of members would end in
