@@ -24,7 +24,7 @@ from groupd.coordinator.runtime.loader import load_anew
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
-from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, ShardSurroundings
+from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, GroupShardParts
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.codec import encode_pairs
@@ -47,14 +47,14 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
         self,
         partition: int,
         config: CoordinatorConfig,
-        around: ShardSurroundings,
+        shared: GroupShardParts,
         owned: OwnedUnit | None = None,
     ) -> None:
-        name, machine = offsets_log_name(partition), around.make_shard()
-        super().__init__(partition, name, machine, config, around.parts)
+        name, machine = offsets_log_name(partition), shared.make_shard()
+        super().__init__(partition, name, machine, config, shared.parts)
         self.log: ShardLog | None = None
         self.producers = ProducerStates()
-        self._around = around
+        self._shared = shared
         self._owned = owned
         self.deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
         """Topics whose offsets may be in the log still: deleted while nobody served the shard, or
@@ -68,10 +68,10 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
     # Loading ------------------------------------------------------------------------------
 
     async def read_log(self, opened: ShardLog | None) -> LoadedMachine[GroupCoordinatorShard]:
-        around = self._around
-        opened = opened or await open_shard_log(around.logs, self.partition, self._owned)
+        shared = self._shared
+        opened = opened or await open_shard_log(shared.logs, self.partition, self._owned)
         loaded = await load_anew(
-            around.make_shard, around.bring_up_to_date, around.logs, opened, self.clock
+            shared.make_shard, shared.bring_up_to_date, shared.logs, opened, self.clock
         )
         if self.state is not CoordinatorState.CLOSED:
             self.producers, self.log = loaded.producers, opened

@@ -35,8 +35,7 @@ from groupd.coordinator.transactions.metadata import (
     Step,
 )
 from groupd.coordinator.transactions.shard import TransactionShard
-from groupd.coordinator.transactions.state_log import StateLog
-from groupd.coordinator.transactions.surroundings import MarkerCounts, Surroundings
+from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog, TransactionShardParts
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.coordinator.transactions.trimmer import CHUNK
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -80,7 +79,7 @@ class TransactionCoordinator:
         self.marker_counts = MarkerCounts()
         self.served = ServedShards(
             "shards of transactional ids",
-            lambda number, owned: TransactionShard(number, self._around, owned),
+            lambda number, owned: TransactionShard(number, self._shared, owned),
         )
         self.shards = self.served.by_number
         """The shards of this node."""
@@ -95,7 +94,7 @@ class TransactionCoordinator:
         self._abort_alarm = Alarm(clock, self._abort_timed_out)
         self._expire_alarm = Alarm(clock, self._expire)
         self._legacy = LegacyLog(config, logs)
-        self._around = Surroundings(
+        self._shared = TransactionShardParts(
             config=config,
             logs=logs,
             parts=RuntimeParts(writer, clock, self.served.wake, may_answer),

@@ -10,8 +10,7 @@ from typing import Any
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.transactions.markers import MarkerSender
 from groupd.coordinator.transactions.metadata import PREPARED, Change, TransactionState
-from groupd.coordinator.transactions.state_log import StateLog
-from groupd.coordinator.transactions.surroundings import Surroundings
+from groupd.coordinator.transactions.state_log import StateLog, TransactionShardParts
 from groupd.coordinator.transactions.trimmer import Trimmer
 from groupd.storage.units import OwnedUnit
 
@@ -26,10 +25,12 @@ class TransactionShard(StateLog):
     """To end it: `close`, then `closed` and `ended`; or `written`, for another node that takes
     over; or `drop`."""
 
-    def __init__(self, number: int, around: Surroundings, owned: OwnedUnit | None = None) -> None:
-        super().__init__(number, around, owned)
-        self.markers = MarkerSender(self, around.markers, self.clock, around.marker_counts)
-        self.trimmer = Trimmer(self, around.logs)
+    def __init__(
+        self, number: int, shared: TransactionShardParts, owned: OwnedUnit | None = None
+    ) -> None:
+        super().__init__(number, shared, owned)
+        self.markers = MarkerSender(self, shared.markers, self.clock, shared.marker_counts)
+        self.trimmer = Trimmer(self, shared.logs)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -79,7 +80,7 @@ class TransactionShard(StateLog):
     def on_active(self) -> None:
         for transactional_id in self.table.prepared():
             self.markers.begin(transactional_id)
-        self._around.on_loaded()
+        self._shared.on_loaded()
 
     def on_applied(self, change: Change) -> None:
         state = TransactionState.DEAD if change.metadata is None else change.metadata.state
@@ -87,8 +88,8 @@ class TransactionShard(StateLog):
             if self.active:  # else the next start does it
                 self.markers.begin(change.transactional_id)
         else:
-            self._around.on_settled(change.transactional_id)
+            self._shared.on_settled(change.transactional_id)
         if (counted := _COUNTED.get(state)) is not None:
-            self._around.counts[counted] += 1
+            self._shared.counts[counted] += 1
         if self.active and self.trimmer.due():
             self.spawn(self.trimmer.trim())
