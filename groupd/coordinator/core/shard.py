@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from groupd.coordinator.core import admin
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group_type import Handler, HostedHandler
+from groupd.coordinator.core.group_type import ForeignHandler, Handler
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.merged_outcomes import merged_outcomes
@@ -213,12 +213,12 @@ class GroupCoordinatorShard:
             DeleteSomeOffsets: _stateless(self._delete_some_offsets),
             **_merged(one.requests for one in self._types),
         }
-        hosting: dict[type, dict[str, HostedHandler]] = {}
+        foreign: dict[type, dict[str, ForeignHandler]] = {}
         for group_type in self._types:
-            for request, handler in group_type.hosted.items():
-                hosting.setdefault(request, {})[group_type.name] = handler
-        for request, hosts in hosting.items():
-            handlers[request] = _by_type(handlers[request], hosts)
+            for request, handler in group_type.foreign.items():
+                foreign.setdefault(request, {})[group_type.name] = handler
+        for request, by_type in foreign.items():
+            handlers[request] = _by_type(handlers[request], by_type)
         return handlers
 
     def _delete_group(self, context: RequestContext, request: DeleteGroup, now: Instant) -> Outcome:
@@ -263,16 +263,16 @@ def _stateless(handler: Callable[[RequestContext, Any, Instant], Outcome]) -> Ha
     return lambda state, context, request, now: handler(context, request, now)
 
 
-def _by_type(default: Handler, hosts: Mapping[str, HostedHandler]) -> Handler:
+def _by_type(default: Handler, by_type: Mapping[str, ForeignHandler]) -> Handler:
     """A request that groups of other types answer while they have members. For any other group the
     type whose request it is answers."""
 
     def handle(state: ShardState, context: RequestContext, request: Any, now: Instant) -> Outcome:
         group = state.groups.get(request.group_id)
         if group is not None and group.members:
-            hosted = hosts.get(group.type_name)
-            if hosted is not None:
-                return hosted(state, group, context, request, now)
+            handler = by_type.get(group.type_name)
+            if handler is not None:
+                return handler(state, group, context, request, now)
         return default(state, context, request, now)
 
     return handle
