@@ -36,9 +36,8 @@ from groupd.coordinator.lag.rows import (
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.moves.own_broker import CannotRead, OwnBroker
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.inspecting import inspect_lazily
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime, inspect_lazily
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 
 EVENTS_SHOWN = 1000

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core import admin
+from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_type import ForeignHandler, Handler
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.merged_outcomes import merged_outcomes
-from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.offset_metadata_manager import (
     FORGET_DEADLINE,
     SWEEP_DEADLINE,
@@ -276,3 +278,30 @@ def _by_type(default: Handler, by_type: Mapping[str, ForeignHandler]) -> Handler
         return default(state, context, request, now)
 
     return handle
+
+
+MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoordinatorShard]
+"""(topics, dynamic group configs) -> a fresh shard."""
+
+
+def shard_maker(
+    config: CoordinatorConfig,
+    assignors: Mapping[str, PartitionAssignor],
+    new_id: Callable[[], str],
+) -> MakeShard:
+    """A function that makes fresh shards. `new_id`: gives the ids of members that bring none."""
+
+    def make(
+        image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
+    ) -> GroupCoordinatorShard:
+        return GroupCoordinatorShard(
+            ShardState(
+                config=config,
+                new_id=new_id,
+                assignors=assignors,
+                image=image,
+                group_configs={group: dict(values) for group, values in overrides.items()},
+            )
+        )
+
+    return make

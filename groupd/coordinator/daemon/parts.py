@@ -13,6 +13,7 @@ from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.shard import shard_maker
 from groupd.coordinator.host import Host
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
 from groupd.coordinator.runtime.audited_routes import audited
@@ -20,12 +21,10 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES
-from groupd.coordinator.runtime.data_routes import plain
-from groupd.coordinator.runtime.fresh_shards import shard_maker
+from groupd.coordinator.runtime.data_routes import plain, spreading
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.served_shards import ServedShards
-from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend

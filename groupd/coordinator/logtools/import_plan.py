@@ -18,8 +18,8 @@ from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.latest import Kept, Tally
 from groupd.coordinator.logtools.topic_ids import ForeignTopic
+from groupd.coordinator.runtime.clock import new_id, new_topic_id
 from groupd.coordinator.runtime.coordinator_types import is_internal
-from groupd.coordinator.runtime.ids import new_id, new_topic_id
 from groupd.coordinator.topics.names import check_topic_name
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId

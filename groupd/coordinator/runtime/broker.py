@@ -20,19 +20,18 @@ from msgspec import Struct
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicDeletion
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.shard import GroupCoordinatorShard, MakeShard
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.event_log import log_events, weight
-from groupd.coordinator.runtime.fresh_shards import MakeShard
-from groupd.coordinator.runtime.group_shards import GroupShards, Shard
 from groupd.coordinator.runtime.held_back import HeldBack
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
+from groupd.coordinator.runtime.served_shards import GroupShards, Shard
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, ShardRuntime
 from groupd.coordinator.runtime.shard_state import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from groupd.coordinator.runtime.allocator import give_back_small_blocks
+from groupd.coordinator.runtime.own_process import give_back_small_blocks
 from groupd.coordinator.server.byte_budget import FREE_BYTES, ByteBudget
 
 MUCH = 32 * 1024 * 1024
