@@ -16,7 +16,6 @@ from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_type import ForeignHandler, Handler
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
-from groupd.coordinator.core.merged_outcomes import merged_outcomes
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.offset_metadata_manager import (
     FORGET_DEADLINE,
@@ -38,6 +37,7 @@ from groupd.coordinator.core.types import (
     OutsideCall,
     RequestContext,
     Task,
+    merged_outcomes,
 )
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import (

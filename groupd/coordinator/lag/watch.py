@@ -48,6 +48,10 @@ _COST = 8
 """What a partition counts as in `Pace`: some microseconds."""
 
 
+Chosen = list[tuple[str, Positions, ShardState]]
+"""Groups that a round looks at: their ids, positions and shards."""
+
+
 class PartitionLag(Progress, gc=False):
     """One partition of a group as of the last round. `age_ms`: how long the first record that waits
     has been there, None without lag, or as long as it is not known. `judgement`: None as long as it
@@ -189,17 +193,17 @@ class LagWatch:
         self.rounds += 1
         await self._lookups.run(self._growth)
 
-    def _wanted(self) -> Steps[tuple[dict[str, set[int]], set[str]]]:
+    def _wanted(self) -> Steps[tuple[dict[str, set[int]], Chosen]]:
         """The partitions to look at, by topic, and the groups that are in them: those
         that there is room for, each as a whole."""
         wanted: dict[str, set[int]] = {}
-        chosen: set[str] = set()
+        chosen: Chosen = []
         room, left_out, pace = self._settings.lag_partitions_max, 0, Pace()
-        for group_id, topics, _ in self.positions.all():
+        for group_id, topics, state in self.positions.all():
             count = sum(map(len, topics.values()))
             if count <= room:
                 room -= count
-                chosen.add(group_id)
+                chosen.append((group_id, topics, state))
                 for topic, partitions in topics.items():
                     wanted.setdefault(topic, set()).update(partitions)
             else:
@@ -226,14 +230,16 @@ class LagWatch:
             _drop_others(grown, partitions)
         self.bounds = bounds
 
-    def _take_in(self, chosen: Collection[str], now: Instant) -> Steps[None]:
+    def _take_in(self, chosen: Chosen, now: Instant) -> Steps[None]:
         """Work out the lag of the chosen groups. What was known of a group is changed in place:
         thousands of new objects in each round would make the garbage collector look at them."""
         present: set[str] = set()
         pace = Pace()
         yield from self._lookups.begin()
-        for group_id, topics, state in self.positions.all():
-            if group_id in chosen and (yield from self._group(group_id, topics, state, now)):
+        for group_id, topics, state in chosen:
+            # The group may have gone since it was chosen.
+            there = group_id in state.groups
+            if there and (yield from self._group(group_id, topics, state, now)):
                 present.add(group_id)
             if pace.due(_COST * (1 + sum(map(len, topics.values())))):
                 yield

@@ -2,10 +2,10 @@
 back to the system, and that threads beside a busy event loop go on quickly.
 
 Memory: glibc gives blocks of 128 KB and more back at first. But whenever one is freed it raises
-that bound, up to 32 MB, and keeps what is smaller for later. After a minute of large replies a process
-then stays at three times its size for good. Small blocks it keeps as long as anything stands behind
-them in its heap: a crowd of connections leaves hundreds of megabytes. Other C libraries give back
-both.
+that bound, up to 32 MB, and keeps what is smaller for later. After a minute of large replies a
+process then stays at three times its size for good. Small blocks it keeps as long as anything
+stands behind them in its heap: a crowd of connections leaves hundreds of megabytes. Other C
+libraries give back both.
 
 Threads: one that wants to run Python waits until the running one has had its interval, 5 ms by
 default. One transaction of SQLite goes in and out of Python dozens of times, so beside a loop that

@@ -34,10 +34,9 @@ from groupd.coordinator.transactions.metadata import (
     NeedsProducerId,
     Step,
 )
-from groupd.coordinator.transactions.shard import TransactionShard
+from groupd.coordinator.transactions.shard import CHUNK, TransactionShard
 from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog, TransactionShardParts
 from groupd.coordinator.transactions.table import TransactionTable
-from groupd.coordinator.transactions.trimmer import CHUNK
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
