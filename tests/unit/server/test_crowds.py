@@ -10,9 +10,8 @@ import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime import own_process
-from groupd.coordinator.server.byte_budget import FREE_BYTES, Account, ByteBudget
+from groupd.coordinator.server.byte_budget import FREE_BYTES, MUCH, Account, ByteBudget, Crowds
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.crowds import MUCH, Crowds
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.testing.clock import ManualClock
 from tests.unit.server.harness import Client, FakeTransport, a_fairness
