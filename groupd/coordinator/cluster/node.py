@@ -47,7 +47,6 @@ LEAST_PAUSE_MS = 20
 AFTER_LEASE_MS = 20
 """How long after the end of another node's lease the database is asked whether it is over."""
 
-
 LEASES_MAX = 3
 """How many leases long a node that starts waits for the end of one with its id. One that is there
 still is renewed: by another process."""
@@ -55,8 +54,7 @@ still is renewed: by another process."""
 
 class ClusterNode:
     """The `Ownership` of this node. `servers` by kind of unit may be filled until `start`.
-    `counts`: how many units of each kind there are. `seen()` is called when members or units have
-    changed."""
+    `counts`: units of each kind. `seen()` is called when members or units have changed."""
 
     def __init__(
         self,

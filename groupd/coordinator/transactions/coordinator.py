@@ -26,7 +26,7 @@ from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.shard_state import RuntimeParts
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.legacy import LegacyLog
+from groupd.coordinator.transactions.loading import LegacyLog
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
     Answer,

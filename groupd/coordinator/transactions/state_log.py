@@ -28,7 +28,7 @@ from groupd.coordinator.runtime.journal import EncodedWrite, Journal, measured
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
-from groupd.coordinator.transactions.legacy import LegacyLog
+from groupd.coordinator.transactions.loading import LegacyLog, load_table
 from groupd.coordinator.transactions.log_records import to_record
 from groupd.coordinator.transactions.machine import TransactionMachine, TransactionRecord
 from groupd.coordinator.transactions.metadata import (
@@ -37,7 +37,6 @@ from groupd.coordinator.transactions.metadata import (
     TransactionMetadata,
     TransactionState,
 )
-from groupd.coordinator.transactions.replay import load_table
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import Append, LogState, PartitionLogs
