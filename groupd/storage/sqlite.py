@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -95,8 +96,9 @@ class SqliteBackend(DatabaseBackend):
         finally:
             os.close(directory)
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        await self._run(self._writers, lambda connection: append_rows(connection, advances, rows))
+    def append(self, advances: Sequence[Advance], rows: Rows) -> Coroutine[Any, Any, None]:
+        # Not a coroutine of its own: every commit of every client waits for this.
+        return self._run(self._writers, lambda connection: append_rows(connection, advances, rows))
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)
