@@ -8,6 +8,7 @@ arrive; appends under way are waited for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
@@ -31,7 +32,6 @@ from groupd.coordinator.topics.fetch import Fetch
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
 from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
-from groupd.coordinator.topics.log_sizes import LogSizes
 from groupd.coordinator.topics.long_polls import LongPolls, Wait, wait_for_event
 from groupd.coordinator.topics.markers import TransactionMarkers
 from groupd.coordinator.topics.partition import PartitionLog
@@ -52,6 +52,7 @@ from groupd.protocol.messages.topics import (
     RESOURCE_TOPIC,
 )
 from groupd.storage.log import Store
+from groupd.storage.together import Together
 
 
 class DataPlane:
@@ -119,7 +120,9 @@ class DataPlane:
         )
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
-        self.log_sizes = LogSizes(store)
+        self.log_sizes: Together[None, Mapping[str, int]] = Together(partial(_log_sizes, store))
+        """Bytes of the batches by the name of their log, none for an empty one. No answer is older
+        than its question."""
         self.fetch_sessions = FetchSessions(config, new_id)
         self.long_polls = LongPolls(work, elapsed, wait)
         self.fetch = Fetch(
@@ -162,3 +165,9 @@ class DataPlane:
         """Let appends under way finish and wake every waiting fetch. The store stays open."""
         await self._appends.close()
         await self.partitions.close()
+
+
+async def _log_sizes(store: Store, questions: Sequence[None]) -> list[Mapping[str, int]]:
+    """One answer to all: the store goes over all of its rows to tell the sizes, and appends and
+    reads of others need its time, too. Raises LogError."""
+    return [await store.log_sizes()] * len(questions)

@@ -178,7 +178,7 @@ async def describe_log_dirs(
     by another node, is left out, as in Kafka."""
     check_cluster_access(context, Operation.DESCRIBE)
     try:
-        sizes = await plane.log_sizes.of_all()
+        sizes = await plane.log_sizes.ask(None)
     except LogError:
         failed = LogDir(LOG_DIR, error=ErrorCode.KAFKA_STORAGE_ERROR)
         return DescribeLogDirsReply(log_dirs=(failed,))
