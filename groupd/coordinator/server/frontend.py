@@ -1,65 +1,17 @@
-"""Hands the decoded requests of a connection to the broker, and answers ApiVersions: which APIs are
-served. That answer is the same before and after a login (`docs/spec/security.md#2.2`)."""
+"""Hands the decoded requests of a connection to the broker."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.server.slot import Slot
-from groupd.coordinator.topics.layout import features_of
+from groupd.coordinator.server.versions import VersionsAnswer, software_of
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
-from groupd.protocol.wire.api import api_versions, get_telemetry_subscriptions, push_telemetry
-from groupd.protocol.wire.apis import API_RANGES
+from groupd.protocol.messages.cluster import ApiVersionsRequest
 from groupd.protocol.wire.registry import Api
-
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
-"""The form that a client's name and version must have (KIP-511)."""
-
-_TELEMETRY = (get_telemetry_subscriptions.API.key, push_telemetry.API.key)
-
-
-def software_of(request: ApiVersionsRequest) -> tuple[str, str]:
-    """Name and version of the client's library."""
-    return request.client_software_name, request.client_software_version
-
-
-class VersionsAnswer:
-    """Answers ApiVersions with what `broker` serves. `subscriptions()`: how many subscriptions to
-    clients' metrics there are (KIP-714)."""
-
-    def __init__(self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int]) -> None:
-        self._broker = broker
-        self._cluster_id = cluster_id
-        self._subscriptions = subscriptions
-        features = features_of(broker.config)
-        self._whole = ApiVersionsReply(api_keys=API_RANGES, features=features, features_epoch=0)
-        self._without_telemetry = ApiVersionsReply(
-            api_keys=tuple(served for served in API_RANGES if served.api_key not in _TELEMETRY),
-            features=features,
-            features_epoch=0,
-        )
-
-    def reply(self, version: int, request: ApiVersionsRequest) -> ApiVersionsReply:
-        """The checks and their order are Kafka's. A refused client may try again."""
-        failure = api_versions.failure
-        named = request.cluster_id is not None
-        if named != (request.node_id != -1):
-            return failure(request, ErrorCode.INVALID_REQUEST, None)
-        if version >= 3 and not all(map(_SOFTWARE.fullmatch, software_of(request))):
-            return failure(request, ErrorCode.INVALID_REQUEST, None)
-        here = self._cluster_id, self._broker.node.node_id
-        if named and (request.cluster_id, request.node_id) != here:
-            return failure(request, ErrorCode.REBOOTSTRAP_REQUIRED, None)
-        # A client that is told of telemetry asks for subscriptions again and again, and librdkafka
-        # writes a line to its log: Kafka too hides it as long as nobody wants it.
-        if self._subscriptions() or self._broker.config.telemetry_enable:
-            return self._whole
-        return self._without_telemetry
 
 
 class Frontend:
