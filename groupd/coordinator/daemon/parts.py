@@ -27,9 +27,10 @@ from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
-from groupd.coordinator.server.frontend import Frontend, VersionsAnswer
+from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.log_ends import StoredEnds
