@@ -81,6 +81,7 @@ lint-format:
 	$(BIN)/ruff format --check .
 lint-style:
 	$(BIN)/ruff check .
+	@find groupd -name '*.py' -exec wc -l {} + | awk '$$2 != "total" && $$1 > 400 { print "warning: " $$1 " lines: " $$2 }'
 lint-types:
 	$(BIN)/mypy
 lint-imports:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import Field, fields
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
@@ -21,26 +19,15 @@ if __name__ == "__main__":
 
 from docs.rebalance_trace import trace  # noqa: E402
 from groupd.coordinator.cli.show_config import shown, span  # noqa: E402
-from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig  # noqa: E402
+from groupd.coordinator.config.constants import WITHOUT_EFFECT  # noqa: E402
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY  # noqa: E402
+from groupd.coordinator.config.settings import descriptions  # noqa: E402
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from groupd.protocol.wire.apis import API_BY_KEY  # noqa: E402
 from groupd.testing.client_settings import LIBRARIES  # noqa: E402
 from groupd.testing.control_openapi import document  # noqa: E402
 
-CONFIG_SOURCES = [
-    ROOT / "groupd" / "coordinator" / "config" / name
-    for name in (
-        "coordinator_config.py",
-        "cluster_settings.py",
-        "admin_settings.py",
-        "connection_settings.py",
-        "data_settings.py",
-        "otel_settings.py",
-        "security_settings.py",
-        "transaction_settings.py",
-    )
-]
 TESTING_PAGE = ROOT / "docs" / "testing.md"
 SERVE_PAGE = ROOT / "docs" / "serve.md"
 TRACE_PAGE = ROOT / "docs" / "rebalance-trace.md"
@@ -51,15 +38,16 @@ API_TABLE = re.compile(r"(<!-- apis -->\n).*?(<!-- /apis -->)", re.DOTALL)
 CONFIG_HEAD = """\
 # Configuration
 
-Made from the files of `groupd/coordinator/config/` by `python docs/generate.py`; a test checks that
-it is current.
+Made from `groupd/coordinator/config/`, the texts from `settings.json` there, by
+`python docs/generate.py`; a test checks that it is current.
 
 Keys have Kafka's names where Kafka has the setting; the others start with `groupd.`. They are given
 with `--set KEY=VALUE` (repeatable) or in a file with `--config FILE`: `.properties` as Kafka's own,
 anything else is read as TOML, where tables nest at the dots. `--set` wins over the file. In a
 value, `${env:NAME}` stands for a variable of the environment: a way for secrets, as every user of
-the machine can read the command line. An unknown
-key or a value out of range ends the start with exit code 2. Values are read once, at the start;
+the machine can read the command line. An unknown key or a value out of range ends the start with
+exit code 2; of a key that was a setting of an older groupd the line says so. Of Kafka's keys
+{without_effect} are accepted and change nothing. Values are read once, at the start;
 few can be changed [while the broker runs](#settings-of-the-broker-set-while-running).
 `groupd config` prints this list, and `/config` on the admin port shows the values in effect.
 """
@@ -82,18 +70,16 @@ CONFIG_FOOT = (
   `group.consumer.assignment.interval.ms` must lie between its `min` and `max` setting; change the
   bound together with the value.
 - The heartbeat interval must be below the session timeout.
-- `group.coordinator.rebalance.protocols` must contain `classic`.
+- `group.coordinator.rebalance.protocols` must contain `classic`. `streams` and `share`, which
+  Kafka may have there, are refused: groupd does not serve them.
 - `offsets.topic.num.partitions` and `transaction.state.log.num.partitions` belong to the
   data directory: another value is refused at start.
 
 ## Settings of one group, set while running
 
 IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout.ms`,
-`consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms`,
-`consumer.assignor.offload.enable` and `groupd.consumer.assignor.order`. They are checked against
-the bounds above, survive a restart, and take effect at the group's next heartbeat. As in Kafka 4.4
-`consumer.assignor.offload.enable` is internal: DescribeConfigs shows it only where the group or the
-broker has set it.
+`consumer.heartbeat.interval.ms` and `consumer.assignment.interval.ms`. They are checked against
+the bounds above, survive a restart, and take effect at the group's next heartbeat.
 
 ## Settings of the broker, set while running
 
@@ -136,18 +122,17 @@ is looked at every `log.retention.check.interval.ms`, compaction every `log.clea
 
 def config_page() -> str:
     """The whole of `docs/config.md`."""
-    unused = set(settings_without_effect())
-    lines = [CONFIG_HEAD]
-    for title, entries in _sections():
-        lines += [f"## {title}", "", "| key | default | range | meaning |", "|---|---|---|---|"]
-        for entry in entries:
+    accepted = ", ".join(f"`{key}`" for key in WITHOUT_EFFECT)
+    lines = [CONFIG_HEAD.replace("{without_effect}", accepted)]
+    for title, entries in descriptions().items():
+        lines += [f"## {title}", "", "| key | default | range | meaning | when to change it |"]
+        lines.append("|---|---|---|---|---|")
+        for key, about in entries.items():
+            entry = FIELDS_BY_KEY[key]
             bounds = span(entry).replace("|", "\\|")
-            meaning = entry.metadata["doc"]
-            if entry.name in unused and "compatib" not in meaning:
-                meaning += " **Not in effect yet.**"
             value = shown(entry.default)
             default = f"`{value}`" if value else "not set"
-            lines.append(f"| `{entry.metadata['key']}` | {default} | {bounds} | {meaning} |")
+            lines.append(f"| `{key}` | {default} | {bounds} | {about.meaning} | {about.why} |")
         lines.append("")
     dynamic = ", ".join(f"`{key}`" for key in sorted(DYNAMIC_KEYS))
     return "\n".join(lines).rstrip() + "\n" + CONFIG_FOOT.replace("{dynamic}", dynamic)
@@ -174,23 +159,6 @@ def client_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def settings_without_effect() -> list[str]:
-    """Fields that nothing but the configuration reads. Bounds are read there by composed names."""
-    sources = "\n".join(
-        path.read_text()
-        for path in (ROOT / "groupd" / "coordinator").rglob("*.py")
-        if path not in CONFIG_SOURCES
-    )
-    # A property of the config may read a field on behalf of others.
-    sources += CONFIG_SOURCES[0].read_text().partition("@property")[2]
-    names = [entry.name for entry in FIELDS_BY_KEY.values()]
-    return [
-        name
-        for name in names
-        if not re.search(rf"\b{name}\b", sources) and not re.match("consumer_(min|max)_", name)
-    ]
-
-
 def pages() -> Mapping[Path, str]:
     """Path -> the content that it should have."""
     return {
@@ -205,21 +173,6 @@ def pages() -> Mapping[Path, str]:
 def _with(page: Path, between: re.Pattern[str], content: str) -> str:
     """The page with new content between the two marks that `between` finds."""
     return between.sub(lambda found: found[1] + content + found[2], page.read_text())
-
-
-def _sections() -> Iterator[tuple[str, list[Field[Any]]]]:
-    """Sections are the comment lines between the fields of the dataclass."""
-    by_name = {entry.name: entry for entry in fields(CoordinatorConfig)}
-    title, entries = "", list[Field[Any]]()
-    text = "\n".join(source.read_text() for source in CONFIG_SOURCES)
-    for line in text.splitlines():
-        if heading := re.fullmatch(r"    # (.+)", line):
-            if entries:
-                yield title, entries
-            title, entries = heading[1], []
-        elif (named := re.match(r"    (\w+): .* = setting\(", line)) and named[1] in by_name:
-            entries.append(by_name[named[1]])
-    yield title, entries
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from groupd.protocol.errors import ApiError
-from groupd.storage.cluster import CatalogueBehind, CatalogueJournal, Changes
+from groupd.storage.cluster import CatalogueBehind, CatalogueChangesSince, CatalogueJournal
 from groupd.storage.log import LogUnavailable
 
 T = TypeVar("T")
@@ -23,18 +23,18 @@ T = TypeVar("T")
 ATTEMPTS_MAX = 10
 """How often a change is made anew because other nodes were faster."""
 
-Place = tuple[str, str]
+JournalKey = tuple[str, str]
 """The kind of entries of the journal, and which of them: the type of the resource of configs, the
 kind of entries of security."""
 
-TOPICS: Place = ("topic", "")
+TOPICS: JournalKey = ("topic", "")
 
 
-def configs_of(resource_type: int) -> Place:
+def configs_of(resource_type: int) -> JournalKey:
     return ("config", str(resource_type))
 
 
-def security_of(kind: str) -> Place:
+def security_of(kind: str) -> JournalKey:
     return ("security", kind)
 
 
@@ -58,8 +58,8 @@ class NoJournal:
 
     applied = written = 0
 
-    async def changes(self) -> Changes:
-        return Changes(0)
+    async def changes(self) -> CatalogueChangesSince:
+        return CatalogueChangesSince(0)
 
     def advance(self, version: int) -> None: ...
 
@@ -81,13 +81,13 @@ class CatalogueChanges:
         """What else is in memory that the store may have lost."""
         self._journal = journal or NoJournal()
         self._counted = journal is not None
-        self._keepers: dict[Place, Keeper] = {}
+        self._keepers: dict[JournalKey, Keeper] = {}
         self._lock = asyncio.Lock()
         self._stale = False
         self._forgotten = 0
         self._reading: int | None = None
 
-    def follow(self, place: Place, keeper: Keeper) -> None:
+    def follow(self, place: JournalKey, keeper: Keeper) -> None:
         """`keeper` has what is there in memory."""
         self._keepers[place] = keeper
 
@@ -167,7 +167,7 @@ class CatalogueChanges:
             self._journal.advance(changes.version)
 
     async def _read(self, entries: Iterable[tuple[str, str]]) -> None:
-        found: dict[Place, dict[str, None]] = {}
+        found: dict[JournalKey, dict[str, None]] = {}
         for kind, key in entries:
             place, name = _where(kind, key)
             found.setdefault(place, {})[name] = None
@@ -177,7 +177,7 @@ class CatalogueChanges:
                 await keeper.read(list(names))
 
 
-def _where(kind: str, key: str) -> tuple[Place, str]:
+def _where(kind: str, key: str) -> tuple[JournalKey, str]:
     """The place of an entry of the journal, and its name there."""
     if kind == TOPICS[0]:
         return TOPICS, key

@@ -8,7 +8,7 @@ import typer
 
 _INPUT, _SPARK = "Where the log is", "Spark"
 
-Store = Annotated[
+StoreFlag = Annotated[
     str | None,
     typer.Option(help="URL as for the daemon, or a data directory.", rich_help_panel=_INPUT),
 ]
@@ -25,7 +25,7 @@ Segments = Annotated[
 Lake = Annotated[
     str | None, typer.Option(help="What the job entries wrote.", rich_help_panel=_INPUT)
 ]
-Topics = Annotated[
+TopicsFlag = Annotated[
     str | None,
     typer.Option(help="Table of topic ids: csv, json or parquet.", rich_help_panel=_INPUT),
 ]
@@ -40,7 +40,7 @@ KafkaOption = Annotated[
         rich_help_panel=_INPUT,
     ),
 ]
-Group = Annotated[
+GroupFlag = Annotated[
     list[str] | None, typer.Option(help="Only this group; repeat.", rich_help_panel=_INPUT)
 ]
 From = Annotated[

@@ -13,7 +13,7 @@ from groupd.pipeline.arguments import (
     DriverMemory,
     EndOffsets,
     From,
-    Group,
+    GroupFlag,
     Jars,
     Kafka,
     KafkaOption,
@@ -21,8 +21,8 @@ from groupd.pipeline.arguments import (
     Master,
     Packages,
     Segments,
-    Store,
-    Topics,
+    StoreFlag,
+    TopicsFlag,
     Until,
 )
 from groupd.pipeline.errors import JobFailed, PipelineError
@@ -65,14 +65,14 @@ _Quarantine = Annotated[
 @app.command(no_args_is_help=True)
 def run(
     job: _Job,
-    store: Store = None,
+    store: StoreFlag = None,
     kafka: Kafka = None,
     segments: Segments = None,
     lake: Lake = None,
-    topics: Topics = None,
+    topics: TopicsFlag = None,
     end_offsets: EndOffsets = None,
     kafka_option: KafkaOption = None,
-    group: Group = None,
+    group: GroupFlag = None,
     from_: From = None,
     until: Until = None,
     out: _Out = None,
@@ -91,12 +91,12 @@ def run(
     to try it with (`groupd-pipeline report --help`).
     """
     # This import loads Spark, which --help and usage errors need not wait for.
-    from groupd.pipeline.command import Request, list_jobs, run_request
+    from groupd.pipeline.command import JobRequest, list_jobs, run_request
 
     if job == "jobs":
         list_jobs()
         return
-    request = Request(
+    request = JobRequest(
         job=job,
         out=out,
         store=store,

@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupd.coordinator.logtools.record_types import TYPE_NAMES
+from groupd.coordinator.logtools.entries import TYPE_NAMES
 from groupd.pipeline.schema import VALUE_COLUMNS
 
-Place = tuple[str | None, str | None, int | None, bytes | None]
+CommitKey = tuple[str | None, str | None, int | None, bytes | None]
 """Group, topic, partition, key."""
 
-Run = tuple[int, bool | None, int | None, int | None, int | None]
+ProducerRun = tuple[int, bool | None, int | None, int | None, int | None]
 """Log partition, transactional, producer id, producer epoch, sequence."""
 
 COMMIT = TYPE_NAMES[1]
@@ -68,9 +68,9 @@ class EntryColumns:
         self._with_commits = with_commits
         self._commit_sparse: dict[str, dict[int, Any]] = {"metadata": {}, "expire_time": {}}
         self._no_commits: list[int] = []
-        self._places: list[Place] = []
+        self._places: list[CommitKey] = []
         self.known_places: dict[bytes | None, int] = {}
-        self._runs: list[Run] = []
+        self._runs: list[ProducerRun] = []
         self._run_ends: list[int] = []
         self._sequences: dict[int, int] = {}
         self._sparse: dict[str, dict[int, Any]] = {name: {} for name in SPARSE}
@@ -81,7 +81,7 @@ class EntryColumns:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def place(self, place: Place, *, keep: bool = False) -> int:
+    def place(self, place: CommitKey, *, keep: bool = False) -> int:
         """Stores a new place and returns its number. With `keep` it is also put into
         `known_places`."""
         number = len(self._places)
@@ -93,7 +93,7 @@ class EntryColumns:
     def group(self, place: int) -> str | None:
         return self._places[place][0]
 
-    def run(self, run: Run) -> None:
+    def run(self, run: ProducerRun) -> None:
         """Sets the run of all rows since the previous run."""
         count = len(self.offsets)
         if self._runs and self._runs[-1] == run:

@@ -1,4 +1,7 @@
-"""Carries out a `groupd-pipeline` command line once its options are parsed."""
+"""Carries out a `groupd-pipeline` command line once its options are parsed.
+
+Meanwhile one line of the terminal shows the stages and tasks of Spark.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,24 +19,72 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from groupd.pipeline.errors import JobFailed, PipelineError
-from groupd.pipeline.inputs import Origin
+from groupd.pipeline.inputs import QUARANTINE, Origin
 from groupd.pipeline.options import parse_time
-from groupd.pipeline.progress import shown
-from groupd.pipeline.quarantine import NAME as QUARANTINE
 from groupd.pipeline.registry import all_jobs, job_named, job_options
 from groupd.pipeline.run import Summary, run_job
-from groupd.pipeline.session import java_version, spark_session, submitted
+from groupd.pipeline.session import java_version, small_log_settings, spark_session, submitted
 from groupd.pipeline.sink import FORMATS
-from groupd.pipeline.small import settings_for
 from groupd.pipeline.wanted import RowFilter
+
+_INTERVAL_S = 0.3
+
+
+def running(spark: SparkSession) -> tuple[int, int, int]:
+    """The number of running stages, how many of their tasks are done, and how many tasks they
+    have."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = done = total = 0
+    for number in tracker.getActiveStageIds():
+        info = tracker.getStageInfo(number)
+        if info is not None:
+            stages += 1
+            done += info.numCompletedTasks
+            total += info.numTasks
+    return stages, done, total
+
+
+@contextmanager
+def shown(spark: SparkSession, console: Console, what: str) -> Iterator[None]:
+    """Shows the progress while the body runs, if the output is a terminal."""
+    if not console.is_terminal:
+        yield
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("tasks"),
+        TimeElapsedColumn(),
+    )
+    ended = threading.Event()
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task(what, total=None)
+
+        def follow() -> None:
+            while not ended.wait(_INTERVAL_S):
+                stages, done, total = running(spark)
+                if stages:
+                    said = f"{what}: {stages} stage{'s' if stages > 1 else ''}"
+                    progress.update(bar, description=said, completed=done, total=total)
+
+        thread = threading.Thread(target=follow, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
 
 _REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
 """Text in Spark's message when the data source itself refused."""
 
 
-class Request(Struct, frozen=True):
+class JobRequest(Struct, frozen=True):
     """The options of the command line, unchanged."""
 
     job: str
@@ -97,7 +149,7 @@ def list_jobs() -> None:
             print(f"{'':{width}}    --set {name}={default}")
 
 
-def run_request(request: Request, console: Console) -> None:
+def run_request(request: JobRequest, console: Console) -> None:
     """Runs the job and prints its summary. Raises PipelineError for wrong options and JobFailed for
     what fails later."""
     job = job_named(request.job)
@@ -131,11 +183,11 @@ def run_request(request: Request, console: Console) -> None:
 
 
 @contextmanager
-def running_spark(request: Request, origin: Origin, console: Console) -> Iterator[SparkSession]:
+def running_spark(request: JobRequest, origin: Origin, console: Console) -> Iterator[SparkSession]:
     """Gives a Spark session for one job. Java and the Python workers inherit stderr when they
     start, so it points to a file meanwhile. The file is named in the error if something fails, else
     deleted."""
-    settings = settings_for(origin) | _pairs("--conf", request.conf)
+    settings = small_log_settings(origin) | _pairs("--conf", request.conf)
     for name, value in (("packages", request.packages), ("", request.jars)):
         if value is not None:
             settings["spark.jars" + (f".{name}" if name else "")] = value

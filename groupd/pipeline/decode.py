@@ -17,8 +17,14 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from groupd.coordinator.logtools.entries import LogEntry, entry_of
-from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES, group_of, type_name
+from groupd.coordinator.logtools.entries import (
+    MARKER,
+    TYPE_NAMES,
+    LogEntry,
+    entry_of,
+    group_of,
+    type_name,
+)
 from groupd.pipeline.columns import COMMIT, EntryColumns
 from groupd.pipeline.schema import ENTRIES, VALUE_COLUMNS
 from groupd.pipeline.values import LAST_MS, NotHeld, key_columns, micros, topic_id_text, value_of

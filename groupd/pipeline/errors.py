@@ -1,6 +1,10 @@
-"""Errors that the person at the terminal can correct."""
+"""What the person at the terminal can correct, and lengths of time as they type them."""
 
 from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
 
 
 class PipelineError(Exception):
@@ -9,3 +13,20 @@ class PipelineError(Exception):
 
 class JobFailed(Exception):
     """A job failed, or this installation cannot do it; `str()` is one line."""
+
+
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_LENGTH = re.compile(r"(?:\d+(?:ms|[smhd]))+", re.ASCII)
+_PART = re.compile(r"(\d+)(ms|[smhd])", re.ASCII)
+
+
+def length(value: Any) -> timedelta:
+    """The length that text such as `90s`, `5m` or `1h30m` means. Raises PipelineError."""
+    word = str(value).strip()
+    total = sum(
+        (timedelta(**{_UNITS[unit]: int(count)}) for count, unit in _PART.findall(word)),
+        timedelta(),
+    )
+    if not _LENGTH.fullmatch(word) or not total:
+        raise PipelineError(f"{value} is not a length of time: write 30s, 5m or 1h30m")
+    return total

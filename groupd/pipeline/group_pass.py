@@ -17,18 +17,15 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES
-from groupd.pipeline.fold.entry import KINDS, FoldEntry
-from groupd.pipeline.fold.facts import Facts, Row
+from groupd.coordinator.logtools.entries import MARKER, TYPE_NAMES
+from groupd.pipeline.fold.entry import KINDS, FactRow, FoldEntry, FoldFacts, FoldObserver
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Settings, TopicNames
 from groupd.pipeline.job import Inputs
 from groupd.pipeline.schema import VALUE_COLUMNS
 
 ROWS_A_BATCH = 4096
-Observers = Callable[[Facts, Topics], Sequence[FoldObserver]]
+Observers = Callable[[FoldFacts, TopicNames], Sequence[FoldObserver]]
 """Makes the observers of one task; called on the executors."""
 
 _PLAIN = (
@@ -64,7 +61,7 @@ COLUMNS = (
 """The columns of the log that a job over this pass reads."""
 
 
-def no_observers(facts: Facts, topics: Topics) -> Sequence[FoldObserver]:
+def no_observers(facts: FoldFacts, topics: TopicNames) -> Sequence[FoldObserver]:
     return ()
 
 
@@ -144,7 +141,7 @@ def _fold(
     observers: Observers,
 ) -> Iterator[pa.RecordBatch]:
     """The work of a task: folds one partition of the log after the other."""
-    facts = Facts(frozenset(schema.fieldNames()))
+    facts = FoldFacts(frozenset(schema.fieldNames()))
     rows = _Rows(schema)
     fold, partition = None, None
     for batch in batches:
@@ -152,7 +149,7 @@ def _fold(
             if fold is None or entry.log_partition != partition:
                 if fold is not None:
                     fold.finish()
-                topics = Topics(names)
+                topics = TopicNames(names)
                 fold = GroupsFold(facts, topics, settings, observers(facts, topics))
                 partition = entry.log_partition
             fold.feed(entry)
@@ -202,18 +199,18 @@ class _Rows:
             for one in schema.fields
             if isinstance(one.dataType, StructType)
         }
-        self._rows: list[tuple[str, Row]] = []
+        self._rows: list[tuple[str, FactRow]] = []
 
     def add(
-        self, rows: Iterable[tuple[str, Row]], *, last: bool = False
+        self, rows: Iterable[tuple[str, FactRow]], *, last: bool = False
     ) -> Iterator[pa.RecordBatch]:
         self._rows += rows
         while len(self._rows) >= ROWS_A_BATCH or (last and self._rows):
             yield self._batch(self._rows[:ROWS_A_BATCH])
             del self._rows[:ROWS_A_BATCH]
 
-    def _batch(self, rows: Sequence[tuple[str, Row]]) -> pa.RecordBatch:
-        columns: dict[str, list[Row | None]] = {
+    def _batch(self, rows: Sequence[tuple[str, FactRow]]) -> pa.RecordBatch:
+        columns: dict[str, list[FactRow | None]] = {
             name: [None] * len(rows) for name in self._schema.names
         }
         for number, (table, row) in enumerate(rows):

@@ -1,8 +1,6 @@
 """Reads the tables that jobs take, wherever the log is.
 
-The log comes from one of: a store, Kafka's own `__consumer_offsets`, segment files, or a lake (the
-output of the job `entries`). All of them give the same rows. Names of topics and end offsets of
-partitions are not in the log; they come from the store, the cluster or files.
+Rows that could not be decoded are kept apart, with their place in the log and the reason.
 """
 
 from __future__ import annotations
@@ -23,12 +21,38 @@ from groupd.pipeline.files import exists
 from groupd.pipeline.generator.sinks import END_OFFSETS_FILE
 from groupd.pipeline.job import Inputs
 from groupd.pipeline.kafka import KafkaSource, kafka_entries
-from groupd.pipeline.quarantine import split_quarantine
 from groupd.pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
 from groupd.pipeline.source import FORMAT, GroupdDataSource
 from groupd.pipeline.store import StoreLogs
 from groupd.pipeline.values import topic_id_text
 from groupd.pipeline.wanted import RowFilter
+
+# A job goes on without them and reports how many there were.
+
+QUARANTINE = "quarantine"
+QUARANTINE_COLUMNS = (
+    "log_partition",
+    "log_offset",
+    "timestamp",
+    "record_type",
+    "record_type_id",
+    "value_version",
+    "group",
+    "error",
+    "key",
+    "value",
+)
+
+
+def split_quarantine(entries: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Returns (good, bad): entries without an error, `QUARANTINE_COLUMNS` of those with one."""
+    good = entries.where(F.col("error").isNull())
+    return good, entries.where(F.col("error").isNotNull()).select(*QUARANTINE_COLUMNS)
+
+
+# The log comes from one of: a store, Kafka's own `__consumer_offsets`, segment files, or a lake
+# (the output of the job `entries`). All of them give the same rows. Names of topics and end offsets
+# of partitions are not in the log; they come from the store, the cluster or files.
 
 ENTRIES_TABLE = "entries"
 _ENDS_MAX = 1_000_000

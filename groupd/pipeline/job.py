@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 from pyspark.sql import DataFrame
 
-from groupd.pipeline.settings import length
+from groupd.pipeline.errors import length
 
 
 class Inputs(Struct, frozen=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from groupd.coordinator.logtools.record_types import CHOICES
+from groupd.coordinator.logtools.entries import CHOICES
 from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.store import store_url

@@ -1,23 +1,73 @@
-"""Runs one job from its input to its tables, for the command and for scripts."""
+"""Runs one job from its input to its tables, for the command and for scripts.
+
+Spark's plans tell which columns of the log a job uses; the others are not decoded.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from msgspec import Struct
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from groupd.pipeline import quarantine
 from groupd.pipeline.decode import COLUMNS
-from groupd.pipeline.inputs import Origin, read_good, read_inputs
+from groupd.pipeline.inputs import QUARANTINE, Origin, read_good, read_inputs
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.pruning import used_columns
 from groupd.pipeline.sink import check_format, span_of, write_table
 
-Watch = Callable[[str], AbstractContextManager[None]]
+# Spark tells a Python data source nothing about columns, but its optimizer knows them. So a job is
+# first built over all columns without being run; its plans say which columns it needs, and then it
+# is built again with only those.
+
+_SOURCES = ("DataSourceV2ScanRelation", "DataSourceV2Relation", "MapInArrow")
+_OPAQUE = ("InMemoryRelation", "LogicalRDD")
+"""Plan nodes of cached results, which do not show what they were made from."""
+
+
+def used_columns(frames: Iterable[DataFrame]) -> tuple[str, ...]:
+    """The columns that the frames use, in the order of the schema; all of them if a plan cannot
+    tell."""
+    used: set[str] = set()
+    for frame in frames:
+        plan: Any = frame._jdf.queryExecution().optimizedPlan()
+        nodes = json.loads(plan.toJSON())
+        names: dict[int, str] = {}
+        wanted = {attribute.exprId().id() for attribute in _items(plan.output())}
+        for node in nodes:
+            kind = node["class"].rpartition(".")[2]
+            if kind in _OPAQUE:
+                return COLUMNS
+            if kind in _SOURCES:
+                names |= dict(_attributes(node.get("output", ())))
+            else:
+                wanted |= {number for number, _ in _attributes(node)}
+        used |= {names[number] for number in wanted if number in names}
+    return tuple(name for name in COLUMNS if name in used)
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    """The items of a Scala sequence."""
+    for index in range(sequence.length()):
+        yield sequence.apply(index)
+
+
+def _attributes(tree: Any) -> Iterator[tuple[int, str]]:
+    """Id and name of each attribute in a part of a plan given as JSON."""
+    if isinstance(tree, dict):
+        if tree.get("class", "").endswith(".AttributeReference"):
+            yield tree["exprId"]["id"], tree["name"]
+        for value in tree.values():
+            yield from _attributes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _attributes(value)
+
+
+WatchJob = Callable[[str], AbstractContextManager[None]]
 
 
 class Summary(Struct, frozen=True):
@@ -39,7 +89,7 @@ def run_job(
     kind: str = "parquet",
     with_quarantine: bool = True,
     counted: bool = True,
-    watch: Watch = lambda _: nullcontext(),
+    watch: WatchJob = lambda _: nullcontext(),
 ) -> Summary:
     """Writes the job's tables, and the quarantine, below `out`. `options`: all of the job's
     options; its defaults if not given. `counted`: fills `rows`, which takes one more query for each
@@ -59,8 +109,8 @@ def run_job(
                 rows[name] = count()
     quarantined = None
     if with_quarantine:
-        with watch(quarantine.NAME):
-            path = f"{out}/{quarantine.NAME}"
+        with watch(QUARANTINE):
+            path = f"{out}/{QUARANTINE}"
             quarantined = write_table(spark, bad, path, kind, span)()
     return Summary(rows, quarantined, time.monotonic() - started)
 

@@ -1,8 +1,6 @@
-"""Makes a Spark session with the settings that the pipeline needs, and finds the Java that it runs
-on.
+"""Makes a Spark session with the settings that the pipeline needs, and finds its Java.
 
-Under `spark-submit` the session is the cluster's, and only settings that the results depend on are
-changed. Spark runs on Java, which Python cannot install, so a missing Java gives a one-line error.
+A small log gets settings of its own: Spark would spend most of its time on preparation.
 """
 
 from __future__ import annotations
@@ -18,7 +16,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import groupd
+from groupd.coordinator.logtools.entries import LogToolError
+from groupd.coordinator.logtools.segments import offsets_partitions
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.inputs import Origin
+from groupd.pipeline.store import store_url
+from groupd.storage.log import StoreRefused
+from groupd.storage.open import database_file
+
+# Under `spark-submit` the session is the cluster's, and only settings that the results depend on
+# are changed. Spark runs on Java, which Python cannot install, so a missing Java gives a one-line
+# error.
 
 JAVA_NEEDED = 17
 """The oldest Java that Spark 4 runs on."""
@@ -138,3 +146,41 @@ def let_workers_import() -> None:
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if here not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([here, *paths])
+
+
+# Spark generates and compiles Java code for every query, and the virtual machine then compiles that
+# twice, the second time thoroughly, which pays off only when it runs for minutes. A small log is
+# done before that. So its queries are compiled once, quickly, and one thread collects garbage.
+
+SMALL_BYTES = 256 * 1024 * 1024
+"""The largest log that counts as small. As segments that is some two million records."""
+
+SMALL_LOG_SETTINGS: Mapping[str, str] = {
+    # With the first compiler alone Java keeps 48 MB for compiled code, which several jobs can fill.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:ReservedCodeCacheSize=240m"
+}
+"""What Spark gets for a small log."""
+
+
+def small_log_settings(origin: Origin) -> dict[str, str]:
+    """Settings of Spark, to be given before it starts."""
+    size = log_bytes(origin)
+    return dict(SMALL_LOG_SETTINGS) if size is not None and size <= SMALL_BYTES else {}
+
+
+def log_bytes(origin: Origin) -> int | None:
+    """The size of the segment files, database file or lake on this machine; None if that cannot be
+    looked up at once."""
+    try:
+        if origin.segments is not None:
+            files = offsets_partitions(Path(origin.segments)).values()
+            return sum(file.stat().st_size for paths in files for file in paths)
+        if origin.store is not None:
+            found = database_file(store_url(origin.store), ".")
+            return None if found is None else found.stat().st_size
+        if origin.lake is not None and "://" not in origin.lake:
+            return sum(one.stat().st_size for one in Path(origin.lake).rglob("*.parquet"))
+    except (LogToolError, StoreRefused, OSError):
+        pass  # the error will be reported when the log is read
+    return None

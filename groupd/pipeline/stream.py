@@ -27,12 +27,11 @@ from pyspark.sql.streaming.datasource import (
 from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions
-from groupd.pipeline.plan import ranges
-from groupd.pipeline.reading import data_loss, read_partition, tell_loss
+from groupd.pipeline.reading import data_loss, ranges, read_partition, tell_loss
 from groupd.pipeline.store import StoreLogs
 from groupd.storage.log import LogState
 
-Offsets = dict[str, dict[str, int]]
+StreamOffsets = dict[str, dict[str, int]]
 
 
 class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -44,7 +43,7 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._columns = columns
         self._logs: StoreLogs | None = None
-        self._target: Offsets | None = None
+        self._target: StreamOffsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_logs": None}
@@ -60,7 +59,7 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._logs.close()
             self._logs = None
 
-    def initialOffset(self) -> Offsets:
+    def initialOffset(self) -> StreamOffsets:
         starting, found = self._options.starting, {}
         for partition, state in self._open().states().items():
             at = state.next_offset if starting == "latest" else state.start_offset
@@ -76,19 +75,19 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._ends()
 
-    def reportLatestOffset(self) -> Offsets:
+    def reportLatestOffset(self) -> StreamOffsets:
         return self._ends()
 
-    def _ends(self) -> Offsets:
+    def _ends(self) -> StreamOffsets:
         return {
             str(partition): {"offset": state.next_offset, "cleaned": state.clean_offset}
             for partition, state in self._open().states().items()
         }
 
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+    def latestOffset(self, start: StreamOffsets, limit: ReadLimit) -> StreamOffsets:
         """Raises PipelineError if unread records have been removed."""
         states = {str(number): state for number, state in self._open().states().items()}
-        ends: Offsets = {}
+        ends: StreamOffsets = {}
         begins: dict[str, int] = {}
         for name in start:
             if name not in states:
@@ -113,7 +112,7 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = min(end, self._target.get(name, known)["offset"])
         return {"offset": max(end, known["offset"]), "cleaned": cleaned}
 
-    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+    def partitions(self, start: StreamOffsets, end: StreamOffsets) -> Sequence[InputPartition]:
         logs = self._open()
         states = {str(number): state for number, state in logs.states().items()}
         found: list[InputPartition] = []
@@ -133,7 +132,7 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
 
-def _share(begins: dict[str, int], ends: Offsets, rows: int) -> None:
+def _share(begins: dict[str, int], ends: StreamOffsets, rows: int) -> None:
     """Lowers `ends` until only `rows` offsets are left. Each log partition gets a share in
     proportion to what it has; the largest ones get what rounding leaves, so that the result is
     never empty."""

@@ -7,24 +7,18 @@ wire.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
+from msgspec import Struct
+
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.records.schema import (
-    ConsumerGroupCurrentMemberValue,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegexKey,
-    ConsumerGroupRegexValue,
-    ConsumerGroupTargetMemberValue,
     ConsumerGroupTargetMetadataValue,
-    GroupMetadataValue,
     OffsetCommitKey,
-    OffsetCommitValue,
-    OwnedTopic,
     Record,
 )
 
@@ -59,11 +53,12 @@ def value_of(record: Record) -> dict[str, Any] | None:
     tombstone of a regular expression gives the expression, which is part of the key. Raises
     NotHeld."""
     value = record.value
+    if isinstance(value, ConsumerGroupPartitionMetadataValue):
+        return None
+    made = None if value is None else _struct_of(value)
     if isinstance(record.key, ConsumerGroupRegexKey):
-        found = {"regex": record.key.regex}
-        return found if value is None else found | _VALUES[type(value)](value)
-    shape = _VALUES.get(type(value))
-    return None if shape is None else shape(value)
+        return {"regex": record.key.regex} | (made or {})
+    return made
 
 
 def key_columns(record: Record) -> tuple[str | None, str | None, int | None]:
@@ -74,122 +69,38 @@ def key_columns(record: Record) -> tuple[str | None, str | None, int | None]:
     return getattr(key, "member_id", None), None, None
 
 
-def _offset_commit(value: OffsetCommitValue) -> dict[str, Any]:
-    return {
-        "offset": value.offset,
-        "leader_epoch": value.leader_epoch,
-        "metadata": value.metadata,
-        "commit_time": micros(value.commit_timestamp_ms),
-        "expire_time": micros(value.expire_timestamp_ms),
-        "topic_id": topic_id_text(value.topic_id),
-    }
+_TIME_SUFFIX = "timestamp_ms"
+"""A field such as `commit_timestamp_ms` is the column `commit_time`."""
+
+_ABSENT_TIMES = {ConsumerGroupTargetMetadataValue: 0}
+"""What stands for no time: records from before the field existed are read as 0."""
 
 
-def _group_metadata(value: GroupMetadataValue) -> dict[str, Any]:
-    return {
-        "protocol_type": value.protocol_type,
-        "generation": value.generation,
-        "protocol": value.protocol,
-        "leader": value.leader,
-        "current_state_time": micros(value.current_state_timestamp_ms),
-        "members": [
-            {
-                "member_id": member.member_id,
-                "group_instance_id": member.group_instance_id,
-                "client_id": member.client_id,
-                "client_host": member.client_host,
-                "rebalance_timeout_ms": member.rebalance_timeout_ms,
-                "session_timeout_ms": member.session_timeout_ms,
-                "subscription": member.subscription,
-                "assignment": member.assignment,
-            }
-            for member in value.members
-        ],
-    }
+@cache
+def _columns(kind: type[Any]) -> tuple[tuple[str, str, int | None], ...]:
+    """(field, its column, what stands for no time) of a class of values; None: it is no time."""
+    absent_ms = _ABSENT_TIMES.get(kind, _NO_TIME_MS)
+    return tuple(
+        (
+            name,
+            name.replace(_TIME_SUFFIX, "time"),
+            absent_ms if name.endswith(_TIME_SUFFIX) else None,
+        )
+        for name in getattr(kind, "__struct_fields__", None) or kind._fields
+    )
 
 
-def _consumer_group(value: ConsumerGroupMetadataValue) -> dict[str, Any]:
-    return {"epoch": value.epoch, "metadata_hash": value.metadata_hash}
-
-
-def _member_metadata(value: ConsumerGroupMemberMetadataValue) -> dict[str, Any]:
-    classic = None
-    if value.classic is not None:
-        classic = {
-            "session_timeout_ms": value.classic.session_timeout_ms,
-            "supported_protocols": [
-                {"name": protocol.name, "metadata": protocol.metadata}
-                for protocol in value.classic.supported_protocols
-            ],
-        }
-    return {
-        "instance_id": value.instance_id,
-        "rack_id": value.rack_id,
-        "client_id": value.client_id,
-        "client_host": value.client_host,
-        "subscribed_topic_names": list(value.subscribed_topic_names),
-        "subscribed_topic_regex": value.subscribed_topic_regex,
-        "rebalance_timeout_ms": value.rebalance_timeout_ms,
-        "server_assignor": value.server_assignor,
-        "classic": classic,
-    }
-
-
-def _target_metadata(value: ConsumerGroupTargetMetadataValue) -> dict[str, Any]:
-    return {
-        "assignment_epoch": value.assignment_epoch,
-        # Records written before the field existed have none, which reads as 0.
-        "assignment_time": micros(value.assignment_timestamp_ms, 0),
-    }
-
-
-def _target_member(value: ConsumerGroupTargetMemberValue) -> dict[str, Any]:
-    return {
-        "topics": [
-            {"topic_id": topic_id_text(topic.topic_id), "partitions": list(topic.partitions)}
-            for topic in value.topics
-        ]
-    }
-
-
-def _owned(topics: tuple[OwnedTopic, ...]) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic_id": topic_id_text(topic.topic_id),
-            "partitions": list(topic.partitions),
-            "assignment_epochs": None
-            if topic.assignment_epochs is None
-            else list(topic.assignment_epochs),
-        }
-        for topic in topics
-    ]
-
-
-def _current_member(value: ConsumerGroupCurrentMemberValue) -> dict[str, Any]:
-    return {
-        "member_epoch": value.member_epoch,
-        "previous_member_epoch": value.previous_member_epoch,
-        "state": value.state,
-        "assigned": _owned(value.assigned),
-        "pending_revocation": _owned(value.pending_revocation),
-    }
-
-
-def _regex(value: ConsumerGroupRegexValue) -> dict[str, Any]:
-    return {
-        "topics": list(value.topics),
-        "version": value.version,
-        "time": micros(value.timestamp_ms),
-    }
-
-
-_VALUES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
-    OffsetCommitValue: _offset_commit,
-    GroupMetadataValue: _group_metadata,
-    ConsumerGroupMetadataValue: _consumer_group,
-    ConsumerGroupMemberMetadataValue: _member_metadata,
-    ConsumerGroupTargetMetadataValue: _target_metadata,
-    ConsumerGroupTargetMemberValue: _target_member,
-    ConsumerGroupCurrentMemberValue: _current_member,
-    ConsumerGroupRegexValue: _regex,
-}
+def _struct_of(value: Any) -> dict[str, Any]:
+    kind: Any = type(value)
+    made: dict[str, Any] = {}
+    for name, column, absent_ms in _columns(kind):
+        found = getattr(value, name)
+        if absent_ms is not None:
+            made[column] = micros(found, absent_ms)
+        elif name == "topic_id":
+            made[column] = topic_id_text(found)
+        elif isinstance(found, tuple):
+            made[column] = [_struct_of(one) if isinstance(one, Struct) else one for one in found]
+        else:
+            made[column] = _struct_of(found) if isinstance(found, Struct) else found
+    return made

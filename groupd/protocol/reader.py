@@ -14,7 +14,7 @@ from struct import error as StructError
 from typing import Any, TypeVar
 
 from groupd.protocol.messages.secret import Secret
-from groupd.protocol.primitives import FLOAT64, INT16, INT32, INT64, STRING_BYTES_MAX, layout
+from groupd.protocol.primitives import FLOAT64, INT16, INT32, INT64, STRING_BYTES_MAX
 
 _VARINT_SHIFT_MAX = 28
 _LONGEST_EMPTY = 1000
@@ -216,6 +216,15 @@ class Reader:
     def structs(self, item: Callable[[Reader], T]) -> tuple[T, ...]:
         return _present(self.nullable_structs(item))
 
+    def array_length(self, least: int) -> int:
+        """The length of an array whose items take at least so many bytes; -1 for null."""
+        length = self.length()
+        if length > 0:
+            if length * least > len(self.data) - self.at:
+                raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
+            self.count(length)
+        return length
+
     def _array_length(self, item: Callable[[Reader], Any], end: int = 0) -> int:
         """`end`: the bytes that end an item without tagged fields."""
         length = self.length()
@@ -234,32 +243,6 @@ class Reader:
         self.items += items
         if self.items > self.max_items:
             raise TooManyItems(f"more than {self.max_items} items in its arrays")
-
-    def rows(self, fields: str) -> list[tuple[Any, ...]]:
-        """Reads an array of structs whose fields all have a fixed width, at once: a tuple for each.
-        `fields`: as for `struct`, such as "iqi"."""
-        length = self.length()
-        if length < 0:
-            raise BadBytes("null array")
-        at, data = self.at, self.data
-        row = layout(fields, self.flexible)
-        end = at + length * row.size
-        if end > len(data):
-            raise BadBytes(f"array of {length} structs, {len(data) - at} bytes left")
-        self.count(length)
-        rows = list(row.iter_unpack(data[at:end]))
-        self.at = end
-        if not self.flexible:
-            return rows
-        # The last byte of each is the number of its tagged fields, nearly always 0.
-        if not any(values[-1] for values in rows):
-            return [values[:-1] for values in rows]
-        self.at = at
-        row, rows = layout(fields, False), []
-        for _ in range(length):
-            rows.append(self.unpack(row))
-            self.end()
-        return rows
 
     def nullable_int32_array(self) -> tuple[int, ...] | None:
         length = self.length()

@@ -103,6 +103,11 @@ class Writer:
         else:
             self.bytes_(value)
 
+    def records(self, value: bytes | memoryview) -> None:
+        """Writes record batches. They count as an item for every 4 KiB (`due`)."""
+        self.bytes_(value)
+        self._left -= len(value) >> 12
+
     def array_length(self, length: int) -> None:
         if not self.flexible:
             self.buffer += INT32.pack(length)
@@ -149,16 +154,6 @@ class Writer:
                 yield
             yield from write(self, item)
 
-    def array_in_steps(
-        self, items: Collection[T], write: Callable[[Writer, T], None]
-    ) -> Generator[None, None, None]:
-        """The same as `array`, with stops."""
-        self.array_length(len(items))
-        for item in items:
-            if self.due():
-                yield
-            write(self, item)
-
     def due(self) -> bool:
         """Counts an item. True if `STEP` items were written since other work could run."""
         self._left -= 1
@@ -166,10 +161,6 @@ class Writer:
             return False
         self._left = STEP
         return True
-
-    def weigh(self, size: int) -> None:
-        """Counts `size` bytes that were written, as items of 4 KiB."""
-        self._left -= size >> 12
 
     def packer(self, fields: str) -> Callable[..., bytes]:
         """A function that packs one struct whose fields all have a fixed width, with its end;

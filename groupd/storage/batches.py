@@ -35,7 +35,7 @@ from groupd.storage.log import (
 )
 from groupd.storage.tables import log, log_batch
 
-Rows = Sequence[Mapping[str, Any]]
+BatchRows = Sequence[Mapping[str, Any]]
 """Rows of `log_batch` as `to_row` makes them."""
 
 FEW_ROWS = 16

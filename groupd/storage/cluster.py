@@ -159,7 +159,7 @@ class Membership(Protocol):
         ...
 
 
-class Changes(Struct, frozen=True):
+class CatalogueChangesSince(Struct, frozen=True):
     """What has changed in the catalogue up to `version`: (kind, key) of each entry, in order, of
     those kinds that `CatalogueJournal` names. `complete` False: there is too much to tell, or it
     is forgotten, so everything is to be read."""
@@ -190,7 +190,7 @@ class CatalogueJournal(Protocol):
         after this and `applied`, and fails if another node has taken that."""
         ...
 
-    async def changes(self) -> Changes:
+    async def changes(self) -> CatalogueChangesSince:
         """What is newer than `applied`. Raises LogUnavailable."""
         ...
 

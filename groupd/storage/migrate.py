@@ -32,10 +32,10 @@ from groupd.storage import tables
 from groupd.storage.checksums import log_sum, row_crc
 from groupd.storage.log import StoreRefused, new_cluster_id
 
-Migration = Callable[[Connection], None]
+SchemaMigration = Callable[[Connection], None]
 
 
-def statements(*sql: str) -> Migration:
+def statements(*sql: str) -> SchemaMigration:
     """A migration in SQL that every database understands."""
 
     def change(connection: Connection) -> None:
@@ -147,7 +147,7 @@ def add_cluster(connection: Connection) -> None:
     connection.execute(insert(state).values(id=1))
 
 
-MIGRATIONS: Mapping[int, Migration] = {
+MIGRATIONS: Mapping[int, SchemaMigration] = {
     1: add_row_checksums,
     2: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),
     # A clean offset of 0 adds nothing to the sum of a row.
@@ -165,7 +165,7 @@ MIGRATIONS: Mapping[int, Migration] = {
 def migrate(
     connection: Connection,
     where: str,
-    migrations: Mapping[int, Migration] = MIGRATIONS,
+    migrations: Mapping[int, SchemaMigration] = MIGRATIONS,
     target: int = tables.SCHEMA_VERSION,
 ) -> None:
     """`where` names the database in messages. Raises StoreRefused."""

@@ -32,7 +32,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from groupd.storage.batches import Advance, Rows
+from groupd.storage.batches import Advance, BatchRows
 from groupd.storage.checksums import end_moved
 from groupd.storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
 from groupd.storage.migrate import migrate
@@ -182,7 +182,7 @@ class PostgresBackend(DatabaseBackend):
 
     # Transactions
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
+    async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
         def work(connection: Connection) -> None:
             append_rows(connection, advances, rows)
 
@@ -274,7 +274,7 @@ class Fence(NamedTuple):
 
 
 def append_rows(
-    connection: Connection, advances: Sequence[Advance], rows: Rows, fence: Fence | None = None
+    connection: Connection, advances: Sequence[Advance], rows: BatchRows, fence: Fence | None = None
 ) -> None:
     """The statement. It fails with SQLSTATE 22012, which `PostgresErrors` takes for LogFenced, when
     a log is not where its writer believes, or `fence` does not hold."""

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from groupd.storage.batches import Advance, Rows
-from groupd.storage.cluster import CatalogueBehind, Changes, LeaseLost, UnitState
+from groupd.storage.batches import Advance, BatchRows
+from groupd.storage.cluster import CatalogueBehind, CatalogueChangesSince, LeaseLost, UnitState
 from groupd.storage.log import LogFenced, StoreRefused
 from groupd.storage.membership_rows import all_units, notify, timeline
 from groupd.storage.migrate import migrate
@@ -141,7 +141,7 @@ class ClusterBackend(PostgresBackend):
             raise LeaseLost(f"{self._where}: this node is no member of the cluster now")
         return self._fence
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
+    async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
         fence = self._held()
         if fence is None:
             raise LogFenced([])
@@ -203,7 +203,7 @@ class ClusterBackend(PostgresBackend):
     async def look(self, work: Callable[[Connection], T]) -> T:
         return await self.read(work)
 
-    async def changes(self) -> Changes:
+    async def changes(self) -> CatalogueChangesSince:
         applied, columns = self.applied, catalogue_change.c
         query = (
             select(columns.version, columns.kind, columns.entry_key)
@@ -212,14 +212,14 @@ class ClusterBackend(PostgresBackend):
             .limit(CHANGES_KEPT + 1)
         )
 
-        def work(connection: Connection) -> Changes:
+        def work(connection: Connection) -> CatalogueChangesSince:
             version = _catalogue_version(connection)
             rows = connection.execute(query).all()
             complete = len(rows) <= CHANGES_KEPT and (
                 version == applied or (bool(rows) and rows[0][0] == applied + 1)
             )
             entries = tuple((row[1], row[2]) for row in rows)
-            return Changes(version, entries if complete else (), complete)
+            return CatalogueChangesSince(version, entries if complete else (), complete)
 
         changes = await self.read(work)
         # A standby that took over may not have what was written.

@@ -30,8 +30,8 @@ from groupd.storage.batches import (
     NAMES_MAX,
     WITH_MAX_TIMESTAMP,
     Advance,
+    BatchRows,
     LogRow,
-    Rows,
     ends,
     extents,
     live_size,
@@ -113,7 +113,7 @@ class Backend(Protocol):
         """The epochs at which these units are led, or will be next. Empty for one owner."""
         ...
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
+    async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
         """Moves the ends of the logs and inserts rows of `log_batch`, in one transaction. Raises as
         `write`, and LogFenced (of no log in particular), with nothing done, when a log is not where
         its writer believes: this is what fences."""

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from groupd.storage.batches import Advance, Rows
+from groupd.storage.batches import Advance, BatchRows
 from groupd.storage.checksums import end_moved
 from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreRefused
 from groupd.storage.migrate import migrate
@@ -96,7 +96,7 @@ class SqliteBackend(DatabaseBackend):
         finally:
             os.close(directory)
 
-    def append(self, advances: Sequence[Advance], rows: Rows) -> Coroutine[Any, Any, None]:
+    def append(self, advances: Sequence[Advance], rows: BatchRows) -> Coroutine[Any, Any, None]:
         # Not a coroutine of its own: every commit of every client waits for this.
         return self._run(self._writers, lambda connection: append_rows(connection, advances, rows))
 
@@ -123,7 +123,7 @@ _INSERT_BATCH = """
 """
 
 
-def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows) -> None:
+def append_rows(connection: Connection, advances: Sequence[Advance], rows: BatchRows) -> None:
     """Appends within a transaction of the caller. Raises LogFenced (of no log in particular) when a
     log is not where its writer believes: the caller rolls back whatever was done."""
     moves = [

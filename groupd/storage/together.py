@@ -7,29 +7,29 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 Question = TypeVar("Question")
-Answer = TypeVar("Answer")
+StoreAnswer = TypeVar("StoreAnswer")
 
 AT_ONCE_MAX = 100
 """Questions that are answered together."""
 
 
-class Together(Generic[Question, Answer]):
+class Together(Generic[Question, StoreAnswer]):
     """`answer(questions)` gives an answer, or an error, for each; if it raises, that is the answer
     to all of them. It goes on when a caller of `ask` is cancelled."""
 
     def __init__(
-        self, answer: Callable[[Sequence[Question]], Awaitable[Sequence[Answer | Exception]]]
+        self, answer: Callable[[Sequence[Question]], Awaitable[Sequence[StoreAnswer | Exception]]]
     ) -> None:
         self._answer = answer
-        self._waiting: list[tuple[Question, asyncio.Future[Answer]]] = []
+        self._waiting: list[tuple[Question, asyncio.Future[StoreAnswer]]] = []
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question) -> StoreAnswer:
         """Begins at once if nothing is under way, so that what is called later comes later."""
         if not self._idle.is_set():
-            answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            answered: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
             self._waiting.append((question, answered))
             return await answered
         self._idle.clear()
@@ -52,7 +52,7 @@ class Together(Generic[Question, Answer]):
     async def _answer_waiting(self) -> None:
         while self._waiting:
             some, self._waiting = self._waiting[:AT_ONCE_MAX], self._waiting[AT_ONCE_MAX:]
-            answers: Sequence[Answer | Exception]
+            answers: Sequence[StoreAnswer | Exception]
             try:
                 answers = await self._answer([question for question, _ in some])
             except Exception as error:  # noqa: BLE001 - answered to the callers

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from groupd.storage.batches import Advance, Rows
+from groupd.storage.batches import Advance, BatchRows
 from groupd.storage.log import LogError, LogUnavailable, StoreRefused
 from groupd.storage.migrate import check_readable
 from groupd.storage.units import OwnedUnit, Unit
@@ -211,7 +211,7 @@ class DatabaseBackend:
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._run(self._readers, work)
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
+    async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
         """See `storage.sql_logs.Backend`; this is for a database that is only read. It does not
         wait for the turns of `write`: every commit of every client waits for it."""
         raise LogUnavailable(f"{self._where}: open for reading")

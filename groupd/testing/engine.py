@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct, field
 
 from groupd.coordinator.config.coordinator_config import (
+    PROFILES,
     ConfigError,
     CoordinatorConfig,
     with_settings,
 )
-from groupd.coordinator.config.profiles import PROFILES
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.types import Event
 from groupd.coordinator.daemon.daemon import Daemon
@@ -382,10 +382,11 @@ def make_config(options: HarnessOptions) -> CoordinatorConfig:
     if options.profile not in PROFILES:
         hint = did_you_mean(options.profile, PROFILES)
         raise ConfigError(f"profile {options.profile!r}{hint}: must be {' or '.join(PROFILES)}")
-    settings = dict(PROFILES[options.profile])
-    for key, value in options.config.items():
-        settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
-    return with_settings(CoordinatorConfig(), settings)
+    settings = {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.config.items()
+    }
+    return with_settings(PROFILES[options.profile], settings)
 
 
 def _host(options: HarnessOptions) -> Host:

@@ -118,9 +118,7 @@ class Secured:
         made |= {"listeners": f"{self.protocol}://{f'[{host}]' if ':' in host else host}:{port}"}
         if self.tls:
             made |= {
-                "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": str(self._server_pem),
-                "ssl.truststore.type": "PEM",
                 "ssl.truststore.location": self.ca_file,
             }
         if self.protocol == "SSL" and self.users:

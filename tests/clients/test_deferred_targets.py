@@ -21,7 +21,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         Daemon(
             tmp_path / "daemon",
             topics={"alpha": PARTITIONS},
-            settings={**FAST_SETTINGS, "group.consumer.assignor.offload.min.size": "0"},
+            settings={**FAST_SETTINGS, "consumer_large_group_size": "0"},
         )
     ) as made:
         yield made

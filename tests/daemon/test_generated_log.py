@@ -7,8 +7,8 @@ import json
 import urllib.request
 from pathlib import Path
 
+from groupd.pipeline.generator.command import UNTIL_MS, generate
 from groupd.pipeline.generator.demo import demo_world
-from groupd.pipeline.generator.generate import UNTIL_MS, generate
 from groupd.pipeline.generator.sinks import StoreSink
 from groupd.storage.open import create_store
 from tests.support.admin import committed, end_offsets

@@ -29,9 +29,9 @@ from tests.fuzz.talk import Talk, Way, one_stream
 from tests.support.raw import api_versions, frame
 
 with atheris.instrument_imports(include=["groupd"]):
-    from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
     from groupd.coordinator.daemon.daemon import Daemon
     from groupd.coordinator.daemon.options import DaemonOptions
+    from tests.support.with_constants import configured
 
 PATIENCE_S = 0.3
 HANGS_S = 60.0
@@ -70,7 +70,7 @@ class Inside:
             data_dir=Path(tempfile.mkdtemp(prefix="groupd-guided-")),
             store_url="memory://",
             topics=tuple((name, PARTITIONS) for name in TOPICS),
-            config=with_settings(CoordinatorConfig(), LIMITS),
+            config=configured(LIMITS),
         )
         daemon = Daemon(options)
         await daemon.start()

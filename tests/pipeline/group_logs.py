@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
+from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.assignors.loader import BUILT_IN, load_assignors
+from groupd.coordinator.core.assignors.spec import AssignmentSpec
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.metadata_image import TopicImage
-from groupd.coordinator.logtools.record_types import TYPE_NAMES
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts
+from groupd.coordinator.logtools.entries import TYPE_NAMES
+from groupd.pipeline.fold.entry import FoldEntry, FoldFacts, FoldObserver
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Settings, TopicNames
 from groupd.pipeline.values import key_columns, topic_id_text, value_of
 from groupd.protocol.messages.consumer_group import TopicPartitions
 from groupd.protocol.records.batch_builder import encode_batch
@@ -55,16 +55,26 @@ def entry_of(offset: int, at_ms: int, record: Record, log_partition: int = 0) ->
     )
 
 
+class UniformByIds(UniformAssignor):
+    """Gives free partitions in the order of member ids: who speaks soonest is not in the log, so
+    jobs could not do the same again."""
+
+    def assign_steps(
+        self, spec: GroupSpec, topics: TopicDescriber
+    ) -> Generator[None, None, Mapping[str, Assignment]]:
+        assert isinstance(spec, AssignmentSpec)
+        spec.next_heartbeat = None
+        return super().assign_steps(spec, topics)
+
+
 class TimedShard(Shard):
     """A shard of the core with real assignors that remembers when each record was written, and
     clients that answer what they are told."""
 
     def __init__(self, *topics: TopicImage, assignor: str = "uniform", **settings: Any) -> None:
         settings["consumer_assignors"] = (assignor,)
-        # Who speaks soonest is not in the log, so jobs could not do the same again.
-        settings["consumer_assignor_order"] = "canonical"
         super().__init__(*topics, **settings)
-        self.state.assignors = load_assignors(sorted(BUILT_IN))
+        self.state.assignors = {**load_assignors(sorted(BUILT_IN)), "uniform": UniformByIds()}
         self.times: list[int] = []
         self.told: dict[str, tuple[int, tuple[TopicPartitions, ...]]] = {}
 
@@ -126,8 +136,8 @@ def facts_of(
     tables: Iterable[str] = TABLES,
 ) -> dict[str, list[dict[str, Any]]]:
     """All rows by table."""
-    facts = Facts(frozenset(tables))
-    fold = GroupsFold(facts, Topics(names), settings, tuple(observers))
+    facts = FoldFacts(frozenset(tables))
+    fold = GroupsFold(facts, TopicNames(names), settings, tuple(observers))
     for entry in entries:
         fold.feed(entry)
     fold.finish()

@@ -17,9 +17,8 @@ from groupd.pipeline.decode import COLUMNS
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.inputs import Origin, read_good, read_inputs
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.pruning import used_columns
 from groupd.pipeline.registry import all_jobs, job_options
-from groupd.pipeline.run import run_job
+from groupd.pipeline.run import run_job, used_columns
 from tests.support.daemon import ROOT
 from tests.support.pipeline_logs import LOGS, ROWS, TOPICS, fill_store, write_segments
 from tests.unit.logtools.harness import HOME, batch, commit

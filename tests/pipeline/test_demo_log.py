@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
-from groupd.coordinator.logtools.verify import verify_segments
+from groupd.coordinator.logtools.verify import Finding, verify_segments
+from groupd.pipeline.generator.command import UNTIL_MS, generate
 from groupd.pipeline.generator.demo import demo_world
-from groupd.pipeline.generator.generate import UNTIL_MS, generate
 from groupd.pipeline.generator.sinks import SegmentSink
 from groupd.protocol.records.batch import decode_marker, iter_records, parse_header
 from groupd.protocol.records.codec import decode_record

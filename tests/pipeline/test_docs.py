@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from groupd.pipeline.fold.thresholds import Thresholds, read_thresholds
+from groupd.pipeline.fold.findings import Thresholds, read_thresholds
 from tests.support.doc_snippets import Snippet, snippets, widest
 from tests.support.pipeline_command import groupd_pipeline
 

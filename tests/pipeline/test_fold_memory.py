@@ -5,11 +5,11 @@ from __future__ import annotations
 import pickle
 
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.entry import FoldFacts
+from groupd.pipeline.fold.findings import Thresholds
 from groupd.pipeline.fold.groups import GroupsFold
 from groupd.pipeline.fold.health import HealthFold
-from groupd.pipeline.fold.thresholds import Thresholds
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import TopicNames
 from groupd.pipeline.fold.what_if import WhatIf
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from tests.pipeline.group_logs import TimedShard, entry_of
@@ -21,7 +21,7 @@ def held_after(cycles: int) -> int:
     log = TimedShard(topic("foo", FOO, 6))
     log.join("a")
     log.settle_all(1000)
-    facts, topics = Facts(frozenset()), Topics(log.names())
+    facts, topics = FoldFacts(frozenset()), TopicNames(log.names())
     health = HealthFold(facts, topics, Thresholds(), {}, 0)
     what_if = WhatIf(facts, topics, UniformAssignor(), 1.0)
     fold = GroupsFold(facts, topics, observers=[health, what_if])

@@ -9,14 +9,13 @@ from random import Random
 
 import pytest
 
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.entry import FoldEntry, FoldFacts
+from groupd.pipeline.fold.findings import STORM, Thresholds
 from groupd.pipeline.fold.groups import GroupsFold
 from groupd.pipeline.fold.health import HealthFold
-from groupd.pipeline.fold.thresholds import STORM, Thresholds
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import TopicNames
+from groupd.pipeline.generator.command import UNTIL_MS, Options, plan_world
 from groupd.pipeline.generator.demo import demo_world
-from groupd.pipeline.generator.generate import UNTIL_MS, Options, plan_world
 from groupd.pipeline.generator.members import steps_of
 from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan
 from groupd.protocol.records.codec import decode_record
@@ -36,7 +35,7 @@ def entries(plan: GroupPlan, world: GeneratedWorld) -> Iterator[FoldEntry]:
 
 
 def storms(plan: GroupPlan, world: GeneratedWorld, **limits: int) -> list[dict[str, object]]:
-    facts, topics = Facts(frozenset({"findings"})), Topics({})
+    facts, topics = FoldFacts(frozenset({"findings"})), TopicNames({})
     health = HealthFold(facts, topics, Thresholds(**limits), {}, world.end_ms)
     fold = GroupsFold(facts, topics, observers=[health])
     for entry in entries(plan, world):

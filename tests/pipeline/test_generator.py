@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
 from groupd.coordinator.logtools.topic_ids import described_topics
-from groupd.coordinator.logtools.verify import verify_segments, verify_store
-from groupd.pipeline.generator.generate import Generated, Options, generate, plan_world
+from groupd.coordinator.logtools.verify import Finding, verify_segments, verify_store
+from groupd.pipeline.generator.command import Generated, Options, generate, plan_world
 from groupd.pipeline.generator.sinks import GeneratorError, SegmentSink, StoreSink
 from groupd.protocol.records.batch import check, decode_marker, iter_records
 from groupd.protocol.records.batch_builder import encode_batch

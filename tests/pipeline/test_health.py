@@ -12,14 +12,12 @@ from msgspec.structs import fields
 
 from groupd.pipeline import group_tables
 from groupd.pipeline.errors import PipelineError
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.checkup import NamedPlace
+from groupd.pipeline.fold.entry import FoldEntry, FoldFacts
+from groupd.pipeline.fold.findings import DEFAULT_SEVERITIES, Thresholds, read_thresholds
 from groupd.pipeline.fold.groups import GroupsFold
 from groupd.pipeline.fold.health import HealthFold
-from groupd.pipeline.fold.offsets import NamedPlace
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.thresholds import DEFAULT_SEVERITIES, Thresholds, read_thresholds
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Settings, TopicNames
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from tests.pipeline.group_logs import TimedShard, entry_of
 from tests.pipeline.test_fold_classic import History
@@ -54,7 +52,10 @@ class Log:
 
     def of(self, entries: list[FoldEntry], now_ms: int) -> dict[str, list[dict[str, Any]]]:
         limits = self.limits
-        facts, topics = Facts(frozenset({"findings", "group_states"})), Topics(self.shard.names())
+        facts, topics = (
+            FoldFacts(frozenset({"findings", "group_states"})),
+            TopicNames(self.shard.names()),
+        )
         settings = Settings(
             limits.session_timeout_ms,
             limits.flapping_life_ms,

@@ -15,10 +15,10 @@ from groupd.pipeline.inputs import (
     read_inputs,
     read_topics,
     segment_entries,
+    split_quarantine,
     store_entries,
 )
 from groupd.pipeline.job import Table
-from groupd.pipeline.quarantine import split_quarantine
 from groupd.pipeline.schema import ENTRIES
 from groupd.pipeline.sink import write_table
 from groupd.pipeline.values import topic_id_text

@@ -12,11 +12,18 @@ from pyspark.sql import SparkSession
 
 from groupd.pipeline import inputs as pipeline_inputs
 from groupd.pipeline.errors import PipelineError
-from groupd.pipeline.generator.generate import UNTIL_MS, generate
+from groupd.pipeline.generator.command import UNTIL_MS, generate
 from groupd.pipeline.generator.profiles import HOUR_MS
-from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
+from groupd.pipeline.generator.script import (
+    Act,
+    GeneratedTopic,
+    GeneratedWorld,
+    GroupPlan,
+    Kind,
+    Op,
+    TopicPartition,
+)
 from groupd.pipeline.generator.sinks import StoreSink
-from groupd.pipeline.generator.traffic import GeneratedTopic, TopicPartition
 from groupd.pipeline.inputs import Origin, read_end_offsets
 from groupd.pipeline.jobs import lag
 from groupd.pipeline.run import run_job

@@ -12,15 +12,22 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from groupd.pipeline.errors import PipelineError
-from groupd.pipeline.generator.generate import UNTIL_MS, generate
+from groupd.pipeline.generator.command import UNTIL_MS, generate
 from groupd.pipeline.generator.profiles import HOUR_MS, SESSION_MS
-from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
+from groupd.pipeline.generator.script import (
+    Act,
+    GeneratedTopic,
+    GeneratedWorld,
+    GroupPlan,
+    Kind,
+    Op,
+    TopicPartition,
+)
 from groupd.pipeline.generator.sinks import SegmentSink, StoreSink
-from groupd.pipeline.generator.traffic import GeneratedTopic, TopicPartition
 from groupd.pipeline.inputs import Origin
 from groupd.pipeline.registry import job_named
-from groupd.pipeline.report.limits import ReportLimits
 from groupd.pipeline.report.make import make_report, window_ms
+from groupd.pipeline.report.model import ReportLimits
 from groupd.pipeline.run import run_job
 from groupd.storage.open import create_store
 from tests.support.doc_snippets import snippets

@@ -18,8 +18,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, IsNotNull, L
 from groupd.pipeline.decode import COLUMNS, EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import parse_options
-from groupd.pipeline.plan import LogRange, SegmentFile
-from groupd.pipeline.reading import read_partition
+from groupd.pipeline.reading import LogRange, SegmentFile, read_partition
 from groupd.pipeline.schema import ENTRIES
 from groupd.pipeline.source import FilteringReader, GroupdDataSource, GroupdReader
 from tests.support.pipeline_logs import AWAY, DAY_MS, LOGS, OTHER, ROWS, fill_store, write_segments

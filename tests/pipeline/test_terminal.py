@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from groupd.pipeline.progress import running, shown
+from groupd.pipeline.command import running, shown
 from tests.support.process import wait_until
 
 

@@ -10,9 +10,9 @@ import pytest
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.pipeline import group_tables
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.entry import FoldFacts
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import TopicNames
 from groupd.pipeline.fold.what_if import WhatIf
 from tests.pipeline.group_logs import TimedShard
 from tests.pipeline.test_fold_classic import History
@@ -26,7 +26,7 @@ def replay(
 ) -> list[dict[str, Any]]:
     if isinstance(assignor, str):
         assignor = load_assignors([assignor])[assignor]
-    facts, topics = Facts(frozenset({"what-if"})), Topics(names)
+    facts, topics = FoldFacts(frozenset({"what-if"})), TopicNames(names)
     fold = GroupsFold(facts, topics, observers=[WhatIf(facts, topics, assignor, 2500.0)])
     for entry in entries:
         fold.feed(entry)

@@ -1,9 +1,7 @@
 """Every scenario on every backend that can show it: ids like `core-CG-15`.
 
 `GROUPD_SCENARIO_BACKENDS=core,tcp,kafka` chooses the backends; by default the real broker is left
-out, as it needs Java and its jars (`make oracle`). `GROUPD_SCENARIO_SETTINGS=name=value,...` are
-settings of every started groupd: with `groupd.steady.replies.enable=false` all requests are handled
-in full.
+out, as it needs Java and its jars (`make oracle`).
 """
 
 from __future__ import annotations

@@ -57,7 +57,6 @@ class Options:
     retention_minutes: int
     large_group_size: int
     target_linger_ms: int
-    assignor_order: str
 
     def config(self) -> CoordinatorConfig:
         return CoordinatorConfig(
@@ -67,9 +66,8 @@ class Options:
             consumer_heartbeat_interval_ms=self.heartbeat_interval_ms,
             consumer_min_heartbeat_interval_ms=500,
             consumer_assignment_interval_ms=self.assignment_interval_ms,
-            consumer_assignor_offload_min_size=self.large_group_size,
+            consumer_large_group_size=self.large_group_size,
             consumer_target_linger_ms=self.target_linger_ms,
-            consumer_assignor_order=self.assignor_order,
             consumer_assignors=("uniform", "range", "roundrobin", "sticky"),
             consumer_regex_refresh_interval_ms=60_000,
             group_min_session_timeout_ms=1000,
@@ -139,5 +137,4 @@ def draw(seed: int, *, mixed_groups: bool = False) -> Options:
         retention_minutes=random.choice([1, 10_080]),
         large_group_size=random.choice([0, 120, 6000]),
         target_linger_ms=random.choice([0, 5, 5, 100]),
-        assignor_order=random.choice(["soonest", "soonest", "canonical"]),
     )

@@ -18,13 +18,11 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
-from groupd.coordinator.config.profiles import PROFILES
+from groupd.coordinator.config.coordinator_config import PROFILES, with_settings
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
-from groupd.coordinator.logtools.findings import Finding
-from groupd.coordinator.logtools.verify import verify_store
+from groupd.coordinator.logtools.verify import Finding, verify_store
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.coordinator.transactions.shard import TransactionShard
@@ -56,7 +54,6 @@ FULL_DAY = 12
 GROWTH = 1.25
 WAL_BYTES_MAX = 32 << 20
 SETTINGS = {
-    **PROFILES["test"],
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "offsets.retention.minutes": "2880",
@@ -97,7 +94,7 @@ class Soak:
             admin=None,
             data_dir=self.directory,
             topics=(("events", 2), ("short", 1)),
-            config=with_settings(CoordinatorConfig(), SETTINGS),
+            config=with_settings(PROFILES["test"], SETTINGS),
         )
         self.daemon = Daemon(options, self.clock, socket_clock=SystemClock())
         await self.daemon.start()

@@ -12,8 +12,8 @@ import pytest
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.coordinator.security.sasl.salt_secret import salt_secret
-from groupd.coordinator.topics.shard_count import fix_shard_count
+from groupd.coordinator.security.users import salt_secret
+from groupd.coordinator.topics.coordinator_logs import fix_shard_count
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.acls import AclFilter, CreateAclsRequest, DeleteAclsRequest
 from groupd.protocol.messages.quotas import (

@@ -8,7 +8,6 @@ from sqlalchemy import text, update
 
 from groupd.coordinator.logtools.dump import Selection, dump_lines
 from groupd.coordinator.logtools.exporting import ExportOptions, export_log
-from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.importing import (
     ImportOptions,
     partitions_of,
@@ -16,8 +15,8 @@ from groupd.coordinator.logtools.importing import (
     write_plan,
 )
 from groupd.coordinator.logtools.latest import Tally, latest_of
-from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
-from groupd.coordinator.logtools.verify import verify_store
+from groupd.coordinator.logtools.segments import SegmentSource, StoreSource
+from groupd.coordinator.logtools.verify import Finding, verify_store
 from groupd.storage.open import create_reader, create_store
 from groupd.storage.tables import log_batch
 from tests.support.postgres import PostgresServer

@@ -18,6 +18,7 @@ from tests.support.admin import create_topics, wait_for_broker
 from tests.support.ports import free_ports
 from tests.support.process import ChildProcess
 from tests.support.toolchain import java, oracle_classpath
+from tests.support.with_constants import NAMES
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
@@ -81,7 +82,9 @@ class KafkaBroker:
         self.tls_port = free_port() if tls else 0
         self._topics = dict(topics or {})
         self._settings = {
-            key: value for key, value in (settings or {}).items() if not key.startswith("groupd.")
+            key: value
+            for key, value in (settings or {}).items()
+            if not key.startswith("groupd.") and key not in NAMES
         }
         self._process: ChildProcess | None = None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
 from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
-from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.topic import log_name
 from groupd.protocol.records.batch import parse_header, with_base_offset
 from groupd.storage.log import Append, ConfigEntry, StoredTopic
 from groupd.storage.open import create_store

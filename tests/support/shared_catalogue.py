@@ -18,11 +18,11 @@ from groupd.coordinator.runtime.ownership import Alone
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
-from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.telemetry import ClientMetrics
 from groupd.protocol.messages.topics import AlterConfig, AlterResource
-from groupd.storage.cluster import CatalogueBehind, CatalogueJournal, Changes
+from groupd.storage.cluster import CatalogueBehind, CatalogueChangesSince, CatalogueJournal
 from groupd.storage.log import (
     Catalogue,
     ConfigEntry,
@@ -53,11 +53,11 @@ class SharedCatalogue:
         await self.rows.start()
         return self
 
-    def changes(self, applied: int) -> Changes:
+    def changes(self, applied: int) -> CatalogueChangesSince:
         version = len(self.entries)
         if not version - self.kept <= applied <= version:
-            return Changes(version, (), complete=False)
-        return Changes(version, tuple(itertools.chain(*self.entries[applied:])))
+            return CatalogueChangesSince(version, (), complete=False)
+        return CatalogueChangesSince(version, tuple(itertools.chain(*self.entries[applied:])))
 
     def node(self) -> NodeStore:
         return NodeStore(self)
@@ -84,7 +84,7 @@ class NodeStore(MemoryStore):
     def journal(self) -> NodeStore:
         return self
 
-    async def changes(self) -> Changes:
+    async def changes(self) -> CatalogueChangesSince:
         await asyncio.sleep(0)
         return self._shared.changes(self.applied)
 

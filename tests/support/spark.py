@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from groupd.pipeline import small
-from groupd.pipeline.session import spark_session
+from groupd.pipeline.session import SMALL_LOG_SETTINGS, spark_session
 from tests.support.toolchain import SPARK_KAFKA_LIB, spark_kafka_jars
 
 
@@ -17,7 +16,7 @@ from tests.support.toolchain import SPARK_KAFKA_LIB, spark_kafka_jars
 def running_spark(directory: Path) -> Iterator[SparkSession]:
     """Two cores and 1 GiB; `directory` takes what Spark itself writes."""
     settings = {
-        **small.SETTINGS,
+        **SMALL_LOG_SETTINGS,
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.local.dir": str(directory / "local"),
         "spark.sql.adaptive.coalescePartitions.enabled": "true",

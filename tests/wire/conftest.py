@@ -64,8 +64,7 @@ SETTINGS = {
     "auto.create.topics.enable": "true",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
-    "groupd.consumer.target.linger.ms": "0",
-    "groupd.consumer.assignor.order": "canonical",
+    "consumer_target_linger_ms": "0",
 }
 
 

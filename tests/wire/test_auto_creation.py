@@ -1,7 +1,4 @@
-"""Metadata that creates topics: at once, or as Kafka does it, with an error first.
-
-With GROUPD_PEER=kafka the second way is compared with a real broker.
-"""
+"""Metadata that creates topics: at once. Kafka (GROUPD_PEER=kafka) has an error first."""
 
 from __future__ import annotations
 
@@ -14,28 +11,16 @@ import pytest
 from confluent_kafka import Producer
 
 from groupd.protocol.errors import ErrorCode
-from tests.support.peer import Peer, make_peer, peer_kind
+from tests.support.peer import Peer, make_peer, peer_kind, running
 from tests.support.process import wait_until
 from tests.support.toolchain import java_driver
 from tests.support.wire_client import WireClient
 
-AT_ONCE = "groupd.auto.create.topics.at.once"
-
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[bool], Peer]]:
-    started: list[Peer] = []
-
-    def make(at_once: bool) -> Peer:
-        settings = {"auto.create.topics.enable": "true", AT_ONCE: str(at_once).lower()}
-        started.append(make_peer(tmp_path / f"peer-{len(started)}", settings=settings))
-        started[-1].start()
-        return started[-1]
-
-    yield make
-    for peer in started:
-        peer.stop()
-        peer.close()
+def peer(tmp_path: Path) -> Iterator[Peer]:
+    with running(make_peer(tmp_path, settings={"auto.create.topics.enable": "true"})) as made:
+        yield made
 
 
 def ask(client: WireClient, name: str, create: bool = True) -> tuple[int, int]:
@@ -45,24 +30,15 @@ def ask(client: WireClient, name: str, create: bool = True) -> tuple[int, int]:
     return reply["topics"][0]["error_code"], len(reply["topics"][0]["partitions"])
 
 
-def test_kafkas_way_has_an_error_first(start: Callable[[bool], Peer]) -> None:
-    peer = start(False)
+def test_a_topic_is_there_in_the_answer_that_creates_it(peer: Peer) -> None:
     name = uuid.uuid4().hex
     with WireClient(peer.host, peer.port) as client:
         unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
         assert ask(client, name, create=False) == unknown
-        assert ask(client, name) == unknown
+        assert ask(client, name) == (unknown if peer_kind() == "kafka" else (0, 1))
         wait_until(lambda: ask(client, name, create=False) == (0, 1), 10, "the topic is there")
         assert ask(client, "__cluster_metadata") == unknown
         assert ask(client, "a b") == (ErrorCode.INVALID_TOPIC_EXCEPTION, 0)
-
-
-def test_our_own_way_has_the_topic_at_once(start: Callable[[bool], Peer]) -> None:
-    if peer_kind() == "kafka":
-        return  # A promise of groupd alone.
-    peer = start(True)
-    with WireClient(peer.host, peer.port) as client:
-        assert ask(client, uuid.uuid4().hex) == (0, 1)
 
 
 def send_confluent(bootstrap: str, topic: str) -> None:
@@ -88,8 +64,5 @@ def send_java(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("send", [send_confluent, send_java])
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_producer_makes_its_topic_either_way(
-    start: Callable[[bool], Peer], at_once: bool, send: Callable[[str, str], None]
-) -> None:
-    send(start(at_once).bootstrap, uuid.uuid4().hex)
+def test_a_producer_makes_its_topic(peer: Peer, send: Callable[[str, str], None]) -> None:
+    send(peer.bootstrap, uuid.uuid4().hex)

@@ -39,8 +39,8 @@ from tests.support.raw import (
 SILENT_CONNECTIONS = 1000
 STALL_MS = 2000
 SETTINGS = {
-    "groupd.connection.write.stall.timeout.ms": str(STALL_MS),
-    "groupd.connection.write.buffer.max.bytes": "1048576",
+    "write_stall_timeout_ms": str(STALL_MS),
+    "write_buffer_max_bytes": "1048576",
 }
 FLOOD_LIMIT_BYTES = 64 * 1024 * 1024
 

@@ -368,7 +368,7 @@ def test_groups_follow_the_assignment_interval_of_the_broker(tmp_path: Path) -> 
     if peer_kind() == "kafka":
         return  # What is behind the interval is seen on the admin port.
     key = "group.consumer.assignment.interval.ms"
-    linger = {"groupd.consumer.target.linger.ms": "0"}
+    linger = {"consumer_target_linger_ms": "0"}
     daemon = Daemon(tmp_path, topics={"t": 2}, settings={key: "0", **linger})
     try:
         daemon.start()

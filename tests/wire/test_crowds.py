@@ -56,8 +56,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         "ssl.keystore.location": str(keystore(directory / "broker.pem", certificate)),
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain_config({"bob": "pw"}),
-        "groupd.tls.handshake.timeout.ms": str(DEADLINE_MS),
-        "groupd.authentication.timeout.ms": str(DEADLINE_MS),
+        "tls_handshake_timeout_ms": str(DEADLINE_MS),
+        "authentication_timeout_ms": str(DEADLINE_MS),
         "groupd.authentication.failures.per.ip": "0",
         "groupd.authentication.failures.per.user": "0",
     }

@@ -1,5 +1,5 @@
 """Members that need a new target wait a moment for others: what a raw member sees of it
-(`groupd.consumer.target.linger.ms`). Without it holds for a real broker, too (GROUPD_PEER=kafka).
+(`consumer_target_linger_ms`). Without it holds for a real broker, too (GROUPD_PEER=kafka).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def test_partitions_of_a_regular_expression_come_with_the_first_reply_where_grou
     tmp_path: Path, linger_ms: str, owned: dict[str, list[int]]
 ) -> None:
     """Without lingering the topics of the expression come later, as in Kafka."""
-    settings = {"groupd.consumer.target.linger.ms": linger_ms}
+    settings = {"consumer_target_linger_ms": linger_ms}
     with running(make_peer(tmp_path, topics=TOPICS, settings=settings)) as peer:
         wait_until(lambda: topic_ids(peer).keys() >= TOPICS.keys(), 30, "the topics")
         with closing(RawMember(peer, "warm-up", "c1", topic_ids(peer))) as first:

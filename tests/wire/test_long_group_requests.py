@@ -25,7 +25,7 @@ OFFSET_COMMIT, OFFSET_FETCH, FIND, LEAVE, DESCRIBE, LIST, CONSUMER_DESCRIBE = (
 ITEMS = 50_000
 """Some 0.5 MB."""
 TOO_MANY = 1_000_000
-"""So many ids without a letter are 2 MB in DescribeGroups, beyond groupd.request.max.items."""
+"""So many ids without a letter are 2 MB in DescribeGroups, beyond the most items of a request."""
 TIMEOUT_S = 60.0
 
 IDS = [f"{number:06}" for number in range(ITEMS)]

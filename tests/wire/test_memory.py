@@ -116,7 +116,7 @@ def test_large_replies_that_nobody_reads(
 
 
 def test_who_takes_a_few_bytes_at_a_time_is_dropped(tmp_path: Path) -> None:
-    settings = {"groupd.connection.write.stall.timeout.ms": "500"}
+    settings = {"write_stall_timeout_ms": "500"}
     daemon = Daemon(tmp_path, topics={"t": 1}, settings=settings)
     with running(daemon), RawConnection(daemon.port) as connection:
         fill(daemon.bootstrap, "t", 15)

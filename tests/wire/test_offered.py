@@ -22,16 +22,12 @@ __all__ = ["broker", "topic"]
 
 TELEMETRY = {71, 72}
 """Kafka hides them unless a plug-in takes the metrics."""
-OFFLOAD = "group.consumer.assignor.offload.enable"
-GROUP_OFFLOAD = "consumer.assignor.offload.enable"
 NO_SUCH_GROUPS = ("share.", "streams.", "errors.deadletterqueue.")
 """Configs of groups that groupd does not have begin with this."""
 CERTIFICATES = {"ssl.keystore.certificate.chain", "ssl.truststore.certificates"}
 """In Kafka they are passwords, though they are public."""
 AUTHORIZER = {"allow.everyone.if.no.acl.found", "super.users"}
 """In Kafka they belong to the authorizer: the broker shows them once they are set."""
-NOT_IN_KAFKA = {"group.consumer.assignor.offload.min.size"}
-"""Ours, though its name does not say so."""
 
 
 def described(client: WireClient, kind: int, name: str) -> dict[str, Any]:
@@ -87,7 +83,7 @@ def test_configs_of_topics(client: WireClient, topic: str) -> None:
 
 def test_configs_of_groups(client: WireClient) -> None:
     found = described(client, GROUP, uuid.uuid4().hex)
-    wanted = set(group_configs().keys) - {GROUP_OFFLOAD}
+    wanted = set(group_configs().keys)
     assert {name for name in found if not name.startswith((*NO_SUCH_GROUPS, "groupd."))} == {
         name for name in wanted if not name.startswith("groupd.")
     }
@@ -97,41 +93,12 @@ def test_configs_of_the_broker(client: WireClient, broker: str) -> None:
     found = described(client, BROKER, broker)
     ours = {key: key_type(key) for key in FIELDS_BY_KEY if not key.startswith("groupd.")}
     ours |= {key: one.config_type for key, one in FIXED_KEYS.items()}
-    for key in INTERNAL_KEYS | CERTIFICATES | AUTHORIZER | NOT_IN_KAFKA:
+    for key in INTERNAL_KEYS | CERTIFICATES | AUTHORIZER:
         del ours[key]
     assert {key: found[key]["config_type"] if key in found else None for key in ours} == ours
     assert not INTERNAL_KEYS & found.keys()
-    for key in DYNAMIC_KEYS - INTERNAL_KEYS:
+    for key in DYNAMIC_KEYS:
         assert not found[key]["read_only"], key
-
-
-@pytest.mark.parametrize("cluster", [True, False], ids=["of the cluster", "of the broker"])
-def test_an_internal_config_is_shown_once_it_is_set(
-    client: WireClient, broker: str, *, cluster: bool
-) -> None:
-    """KAFKA-20409, KAFKA-20930."""
-    group, source = uuid.uuid4().hex, 3 if cluster else 2
-
-    def shown() -> list[tuple[str, int] | None]:
-        found = (
-            described(client, BROKER, broker).get(OFFLOAD),
-            described(client, GROUP, group).get(GROUP_OFFLOAD),
-        )
-        return [one and (one["value"], one["config_source"]) for one in found]
-
-    def until(*wanted: tuple[str, int] | None) -> None:
-        wait_until(lambda: shown() == list(wanted), 5, str(wanted), lambda: str(shown()))
-
-    until(None, None)
-    assert alter(client, GROUP, group, (GROUP_OFFLOAD, SET, "false")) == (0, None)
-    until(None, ("false", 8))
-    name = "" if cluster else broker
-    assert alter(client, BROKER, name, (OFFLOAD, SET, "true")) == (0, None)
-    until(("true", source), ("false", 8))
-    assert alter(client, GROUP, group, (GROUP_OFFLOAD, DELETE, None)) == (0, None)
-    until(("true", source), ("true", source))
-    assert alter(client, BROKER, name, (OFFLOAD, DELETE, None)) == (0, None)
-    until(None, None)
 
 
 @pytest.mark.parametrize("key", ["log.retention.ms", "log.retention.bytes"])

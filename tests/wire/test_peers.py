@@ -14,6 +14,7 @@ import trustme
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
+from groupd.client.connection import UNPROTECTED, ClientSecurity
 from groupd.coordinator.cluster.peers import PeerAddress, Peers
 from groupd.coordinator.cluster.routed import RoutedMarkers, RoutedVerifier
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
@@ -23,12 +24,7 @@ from groupd.coordinator.producers.transactions import Marker, NoTransactions, Tr
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.security.inter_broker import (
-    UNPROTECTED,
-    PeerSecurity,
-    inter_broker_listener,
-    peer_security,
-)
+from groupd.coordinator.security.inter_broker import inter_broker_listener, peer_security
 from groupd.coordinator.security.listeners import listeners_of
 from groupd.coordinator.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from groupd.coordinator.security.tls import ListenerTls
@@ -127,7 +123,7 @@ async def _caught_up() -> None:
 class Asking:
     """The node that asks `node`, over the listener `name`."""
 
-    def __init__(self, node: Daemon, name: str, security: PeerSecurity = UNPROTECTED) -> None:
+    def __init__(self, node: Daemon, name: str, security: ClientSecurity = UNPROTECTED) -> None:
         port = node.port if name == "plaintext" else node.ports[name]
         self.peers = Peers(
             CoordinatorConfig(node_id=SELF),
@@ -172,7 +168,7 @@ def described(node: Daemon, name: str) -> Mapping[str, Any]:
     return found
 
 
-def security(settings: Mapping[str, str], **changed: str) -> PeerSecurity:
+def security(settings: Mapping[str, str], **changed: str) -> ClientSecurity:
     """How a node with these settings shows who it is; in `changed` names have _ for dots."""
     config = with_settings(CoordinatorConfig(), settings)
     more = {key.replace("_", "."): value for key, value in changed.items()}

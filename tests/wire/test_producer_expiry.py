@@ -10,12 +10,16 @@ import pytest
 from confluent_kafka import Producer
 
 from groupd.protocol.records.batch_builder import encode_batch
-from tests.support.peer import Peer, make_peer, running
+from tests.support.peer import Peer, make_peer, peer_kind, running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 
 NONE, OUT_OF_ORDER = 0, 45
 IDLE_MS = 2_000
+CHECK_INTERVAL = "producer_id_expiration_check_interval_ms"
+"""A constant of groupd; a setting of Kafka."""
+if peer_kind() == "kafka":
+    CHECK_INTERVAL = "producer.id.expiration.check.interval.ms"
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +30,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
             topics={"t": 3},
             settings={
                 "producer.id.expiration.ms": str(IDLE_MS),
-                "producer.id.expiration.check.interval.ms": "200",
+                CHECK_INTERVAL: "200",
             },
         )
     ) as made:

@@ -227,13 +227,6 @@ def test_clients_hear_of_telemetry_while_there_is_a_subscription(tmp_path: Path)
         assert shown_apis(daemon.port) == set()
 
 
-def test_telemetry_can_be_shown_always(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, settings={"groupd.telemetry.enable": "true"})
-    daemon.start()
-    with ends_well(daemon):
-        assert shown_apis(daemon.port) == {71, 72}
-
-
 def test_the_log_of_librdkafka_is_silent_about_telemetry(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
     daemon.start()

@@ -67,8 +67,8 @@ class Broker:
             "listener.name.rules.ssl.principal.mapping.rules": ("RULE:^CN=(.*?),.*O=Acme.*$/$1/L"),
             "listener.name.old.ssl.enabled.protocols": "TLSv1.2",
             "listener.name.few.max.connections": "2",
-            "groupd.tls.reload.interval.ms": "3600000",
-            "groupd.tls.handshake.timeout.ms": "60000",
+            "tls_reload_interval_ms": "3600000",
+            "tls_handshake_timeout_ms": "60000",
             "authorizer.class.name": ("org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
             "super.users": "User:ANONYMOUS;User:alice",
         }

@@ -23,7 +23,7 @@ ONE_SHARD = {"transaction.state.log.num.partitions": "1"}
 EXPIRES = {
     **ONE_SHARD,
     "transactional.id.expiration.ms": "1",
-    "transaction.remove.expired.transaction.cleanup.interval.ms": "50",
+    "transaction_expiration_interval_ms": "50",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
@@ -10,7 +10,8 @@ from groupd.coordinator.config.values import SOURCE_GROUP
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import group_configs, type_of
 from groupd.coordinator.core.slices import Steps, chunks
-from groupd.coordinator.history.rebalances import rebalance_steps
+from groupd.coordinator.history.rebalance_fold import Inputs, rebalance_steps
+from groupd.coordinator.history.rebalance_text import rebalance_rows
 from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.rows import judgement_text, seconds
@@ -149,15 +150,13 @@ def _records(count: int) -> str:
     return "1 record waits" if count == 1 else f"{count} records wait"
 
 
-def rebalance_rows(
-    group: Group, events: Sequence[Mapping[str, Any]]
-) -> Steps[list[dict[str, Any]]]:
-    """The rebalances that a group's timeline tells of, newest first
-    (`groupd.coordinator.history.rebalances`)."""
+def rebalances_page(group: Group, inputs: Inputs) -> Steps[list[dict[str, Any]]]:
+    """The rebalances that a group's timeline tells of: see `rebalance_rows`."""
+    found = yield from rebalance_steps(inputs, group.state_name())
+    told = {event.member_id for one in found for _, event in one.steps} & group.members.keys()
     identify = type_of(group).identify
-    told = {event["member_id"] for event in events} & group.members.keys()
     clients = {member_id: identify(group, member_id).client_id for member_id in sorted(told)}
-    return (yield from rebalance_steps(events, state=group.state_name(), clients=clients))
+    return rebalance_rows(found, clients)
 
 
 def config_rows(

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from groupd.coordinator.admin.group_pages import config_rows, lag_steps, rebalance_rows
+from groupd.coordinator.admin.group_pages import config_rows, lag_steps, rebalances_page
 from groupd.coordinator.admin.http_server import (
     JSON,
     BadRequest,
@@ -23,7 +23,7 @@ from groupd.coordinator.admin.long_json import Encoded, json_steps
 from groupd.coordinator.admin.paging import Window, next_page, window
 from groupd.coordinator.admin.what_if import what_if_steps
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
-from groupd.coordinator.core.slices import smallest
+from groupd.coordinator.core.slices import Pace, smallest
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.rows import (
     Ends,
@@ -147,9 +147,10 @@ class GroupRoutes:
     def _rows(
         self, found: Iterable[tuple[str, int]], trend: bool
     ) -> Iterator[dict[str, Any] | None]:
-        """The rows of the groups; None for a group that has gone meanwhile."""
-        timeline = self._broker.timeline
+        """The rows of the groups; None for a stop, and for a group that has gone meanwhile."""
+        timeline, pace = self._broker.timeline, Pace()
         for group_id, partition in found:
+            yield from timeline.find_last(group_id, pace)
             shard = self._broker.places[partition]
             if isinstance(shard, ShardRuntime):
                 group = shard.shard.state.groups.get(group_id)
@@ -206,7 +207,7 @@ class GroupRoutes:
         if name == "configs":
             return as_json(config_rows(state.config, state.group_configs.get(group_id)))
         if name == "rebalances":
-            rows = yield from rebalance_rows(group, self._broker.timeline.of(group_id))
+            rows = yield from rebalances_page(group, self._broker.timeline.inputs(group_id))
             return (yield from plain(rows))
         found = yield from lag_steps(self._watch, group)
         return (yield from plain(found))

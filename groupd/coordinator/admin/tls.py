@@ -53,12 +53,10 @@ def _listener_config(config: CoordinatorConfig) -> CoordinatorConfig:
     return replace(
         config,
         listener_overrides=(),
-        ssl_keystore_type="PEM",
         ssl_keystore_location=config.admin_ssl_keystore_location,
         ssl_keystore_certificate_chain="",
         ssl_keystore_key="",
         ssl_key_password=config.admin_ssl_key_password,
-        ssl_truststore_type="PEM",
         ssl_truststore_location=config.admin_ssl_truststore_location,
         ssl_truststore_certificates="",
         ssl_client_auth=config.admin_ssl_client_auth,

@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.log_cleaning import Rests
-from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.storage.log import EXTENTS_MAX, MeasuredLogs, RowExtent
 

@@ -19,8 +19,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, Rests, Sleep
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.names import log_name
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError
 from groupd.protocol.records.batch import CorruptBatch
@@ -29,7 +28,7 @@ from groupd.storage.log import LogError, LogFenced, LogUnavailable, MeasuredLogs
 
 log = structlog.get_logger("groupd.cleaner")
 
-Check = Callable[[Topic, int, TopicSettings], Awaitable[None]]
+PartitionCheck = Callable[[Topic, int, TopicSettings], Awaitable[None]]
 
 REST_S = 0.002
 STEPS = 16
@@ -158,7 +157,7 @@ class TopicCleaner:
     def _settings(self, topic: Topic) -> TopicSettings:
         return TopicSettings(self._broker.config, topic.configs)
 
-    async def _each(self, check: Check) -> None:
+    async def _each(self, check: PartitionCheck) -> None:
         looked_at = 0
         for topic in self._topics():
             for partition in range(topic.partitions):
@@ -167,7 +166,7 @@ class TopicCleaner:
                     await self._rests.turn()
                 await self._one(check, topic, partition)
 
-    async def _one(self, check: Check, topic: Topic, partition: int) -> None:
+    async def _one(self, check: PartitionCheck, topic: Topic, partition: int) -> None:
         name = log_name(topic.topic_id, partition)
         if name in self._bad:
             return

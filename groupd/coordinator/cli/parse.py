@@ -10,12 +10,12 @@ from typing import Any
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.config.coordinator_config import (
+    PROFILES,
     ConfigError,
     CoordinatorConfig,
     with_settings,
 )
 from groupd.coordinator.config.coordinator_config import secret as is_secret
-from groupd.coordinator.config.profiles import PROFILES
 from groupd.coordinator.runtime.coordinator_types import is_internal
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
@@ -105,13 +105,11 @@ def build_config(
     """The configuration: the defaults, then the profile, the file and `--set`; checked as a
     whole."""
     one_of(profile, "--profile", tuple(PROFILES))
-    settings = dict(PROFILES[profile])
-    if path is not None:
-        settings.update(config_file(path))
+    settings = {} if path is None else config_file(path)
     settings.update(key_value(item) for item in sets)
     settings = {key: _from_environment(key, text) for key, text in settings.items()}
     try:
-        return with_settings(CoordinatorConfig(), settings)
+        return with_settings(PROFILES[profile], settings)
     except ConfigError as error:
         raise UsageError(str(error)) from None
 

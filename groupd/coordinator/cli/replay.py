@@ -14,7 +14,7 @@ from groupd.coordinator.cli.parse import key_value
 
 if TYPE_CHECKING:
     from groupd.coordinator.recording.difference import Difference
-    from groupd.coordinator.recording.replay import Replay
+    from groupd.coordinator.recording.replay import RecordingReplay
 
 
 def replay(
@@ -41,11 +41,11 @@ def replay(
     """
     from groupd.coordinator.logs import configure_logging
     from groupd.coordinator.recording.reader import BadRecording
-    from groupd.coordinator.recording.replay import Replay
+    from groupd.coordinator.recording.replay import RecordingReplay
 
     configure_logging("text", "error")
     try:
-        run = Replay(file, dict(key_value(item) for item in sets or ()))
+        run = RecordingReplay(file, dict(key_value(item) for item in sets or ()))
         found = _wanted(run.differences(until), group)
         shown = list(found) if all_ else [one for one in (next(found, None),) if one is not None]
     except BadRecording as error:
@@ -59,7 +59,7 @@ def _wanted(found: Iterator[Difference], group: str | None) -> Iterator[Differen
     return (one for one in found if group is None or group in one.request.groups)
 
 
-def _print(run: Replay, shown: list[Difference], *, as_json: bool, every: bool) -> None:
+def _print(run: RecordingReplay, shown: list[Difference], *, as_json: bool, every: bool) -> None:
     header = run.file.header
     facts: dict[str, Any] = {
         "file": str(run.file.path),
@@ -81,7 +81,7 @@ def _print(run: Replay, shown: list[Difference], *, as_json: bool, every: bool) 
         typer.echo(f"difference {number}: {one}" if every else f"first difference: {one}")
 
 
-def _ending(run: Replay) -> str:
+def _ending(run: RecordingReplay) -> str:
     if run.end is None:
         return "cut off in the middle"
     reasons = {"limit": "size limit", "queue": "slow disk", "disk": "disk error"}

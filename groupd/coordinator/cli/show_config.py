@@ -1,4 +1,4 @@
-"""`groupd config`: lists the config keys with their defaults, ranges and meanings."""
+"""`groupd config`: lists the config keys: defaults, ranges, meanings, and who changes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
-from groupd.coordinator.config.settings import setting_text
+from groupd.coordinator.config.settings import described, setting_text
 
 
 def span(entry: Field[Any]) -> str:
@@ -29,8 +29,9 @@ def shown(value: Any) -> str:
 
 
 def show_config() -> None:
-    """List every config key with its default, range and meaning."""
+    """List every config key: its default, range and meaning, and when to change it."""
     for key, entry in sorted(FIELDS_BY_KEY.items()):
         bounds = span(entry)
         typer.echo(f"{key}={shown(entry.default)}" + (f"  [{bounds}]" if bounds else ""))
-        typer.echo(f"    {entry.metadata['doc']}")
+        about = described(key)
+        typer.echo(f"    {about.meaning} {about.why}")

@@ -16,6 +16,7 @@ from secrets import token_hex
 
 import structlog
 
+from groupd.client.connection import UNPROTECTED, ClientSecurity
 from groupd.coordinator.admin.groups import Elsewhere
 from groupd.coordinator.cluster.lease import FollowedCatalogue, NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
@@ -25,8 +26,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, SystemClock
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES, GROUP_COORDINATOR
 from groupd.coordinator.runtime.ownership import UnitServer
-from groupd.coordinator.security.inter_broker import UNPROTECTED, PeerSecurity
-from groupd.coordinator.topics.names import PARTITION_UNITS
+from groupd.coordinator.topics.topic import PARTITION_UNITS
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.cluster import NodeFacts
 from groupd.storage.log import Store, StoreRefused
@@ -59,7 +59,7 @@ class ClusterMember:
         clock: Clock,
         directory: Path,
         inter_broker: str,
-        security: PeerSecurity = UNPROTECTED,
+        security: ClientSecurity = UNPROTECTED,
         version: str = "",
     ) -> None:
         self.node_id = config.node_id
@@ -235,7 +235,7 @@ def member_of(
     store: Store,
     directory: Path,
     inter_broker: str,
-    security: PeerSecurity,
+    security: ClientSecurity,
 ) -> ClusterMember:
     """The member for a store that was opened as a shared one. Leases last in real time, also while
     the process stands still: their clock is not the one of groups."""

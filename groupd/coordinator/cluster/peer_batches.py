@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 from msgspec import Struct, field
 
-from groupd.coordinator.cluster.peer_connection import REFUSED, PeerUnavailable
+from groupd.client.errors import REFUSED, CallFailed
 
 log = structlog.get_logger("groupd.peers")
 
@@ -45,7 +45,7 @@ class _Queue(Struct, eq=False):
 
 
 class Batches(Generic[I, R]):
-    """`send(node_id, items)` returns a result for each item, in order, or raises PeerUnavailable.
+    """`send(node_id, items)` returns a result for each item, in order, or raises CallFailed.
     `key(item)`: two items with the same key never go in one request, but one after the other.
     `weight(item)`: its partitions."""
 
@@ -61,10 +61,10 @@ class Batches(Generic[I, R]):
         self._queues: dict[int, _Queue] = {}
 
     async def ask(self, node_id: int, item: I) -> R:
-        """The result for one item. Raises PeerUnavailable."""
+        """The result for one item. Raises CallFailed."""
         queue = self._queues.setdefault(node_id, _Queue())
         if queue.weight >= WAITING_WEIGHT_MAX:
-            raise PeerUnavailable(f"too much waits for node {node_id}", REFUSED)
+            raise CallFailed(f"too much waits for node {node_id}", REFUSED)
         loop = asyncio.get_running_loop()
         one = _Waiting(item, self._weight(item), loop.create_future())
         queue.waiting.append(one)
@@ -76,7 +76,7 @@ class Batches(Generic[I, R]):
         return result
 
     async def close(self) -> None:
-        """End what is under way; its callers get PeerUnavailable."""
+        """End what is under way; its callers get CallFailed."""
         queues = list(self._queues.values())
         for queue in queues:
             queue.task.cancel()
@@ -84,7 +84,7 @@ class Batches(Generic[I, R]):
             with suppress(asyncio.CancelledError):
                 await queue.task
             for one in queue.waiting:  # where the task had not begun
-                _fail(one, PeerUnavailable("this node stops"))
+                _fail(one, CallFailed("this node stops"))
         self._queues.clear()
 
     async def _work(self, node_id: int, queue: _Queue) -> None:
@@ -95,7 +95,7 @@ class Batches(Generic[I, R]):
         finally:
             self._queues.pop(node_id, None)
             for one in (*batch, *queue.waiting):
-                _fail(one, PeerUnavailable("this node stops"))
+                _fail(one, CallFailed("this node stops"))
 
     def _take(self, queue: _Queue) -> list[_Waiting]:
         """The next request's items."""
@@ -123,19 +123,19 @@ class Batches(Generic[I, R]):
     async def _answer(self, node_id: int, batch: list[_Waiting]) -> None:
         try:
             results = await self._send(node_id, [one.item for one in batch])
-        except PeerUnavailable as error:
+        except CallFailed as error:
             for one in batch:
-                _fail(one, PeerUnavailable(str(error), error.outcome))
+                _fail(one, CallFailed(str(error), error.outcome))
         except Exception as error:
             log.exception("a call to another node failed", node=node_id)
             for one in batch:
-                _fail(one, PeerUnavailable(str(error)))
+                _fail(one, CallFailed(str(error)))
         else:
             for one, result in zip(batch, results, strict=True):
                 if not one.answer.done():
                     one.answer.set_result(result)
 
 
-def _fail(one: _Waiting, error: PeerUnavailable) -> None:
+def _fail(one: _Waiting, error: CallFailed) -> None:
     if not one.answer.done():
         one.answer.set_exception(error)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from groupd.client.errors import CallFailed
 from groupd.coordinator.cluster.peer_batches import Batches
-from groupd.coordinator.cluster.peer_connection import PeerUnavailable
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.producers.transactions import (
@@ -33,14 +33,15 @@ from groupd.protocol.messages.producers import (
     MarkerTopic,
     WritableMarker,
     WriteTxnMarkersReply,
+    WriteTxnMarkersRequest,
 )
 from groupd.protocol.messages.transactions import (
     AddedTopic,
     AddPartitionsToTxnReply,
+    AddPartitionsToTxnRequest,
     AddPartitionsTransaction,
     TxnTopic,
 )
-from groupd.protocol.wire.between_brokers import add_partitions, write_markers
 from groupd.storage.log import LogError
 from groupd.storage.units import TRANSACTIONS, Unit
 
@@ -111,7 +112,7 @@ class RoutedVerifier:
         )
         try:
             codes = await self._batches.ask(node_id, asked)
-        except PeerUnavailable:
+        except CallFailed:
             codes = {}
         return {
             partition: codes.get(partition, ErrorCode.NETWORK_EXCEPTION)
@@ -122,7 +123,7 @@ class RoutedVerifier:
         self, node_id: int, transactions: list[AddPartitionsTransaction]
     ) -> list[Codes]:
         reply: AddPartitionsToTxnReply = await self._peers.call(
-            node_id, add_partitions(transactions)
+            node_id, AddPartitionsToTxnRequest(tuple(transactions))
         )
         if reply.error:
             error = reply.error
@@ -222,7 +223,7 @@ class RoutedMarkers:
         )
         try:
             codes = await self._batches.ask(node_id, asked)
-        except PeerUnavailable:
+        except CallFailed:
             codes = {}
         return {
             partition: self._judged(partition, codes.get(partition)) for partition in partitions
@@ -238,7 +239,9 @@ class RoutedMarkers:
         return code if gone else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     async def _send(self, node_id: int, markers: list[WritableMarker]) -> list[Codes]:
-        reply: WriteTxnMarkersReply = await self._peers.call(node_id, write_markers(markers))
+        reply: WriteTxnMarkersReply = await self._peers.call(
+            node_id, WriteTxnMarkersRequest(tuple(markers))
+        )
         found = {one.producer_id: _codes(one.topics) for one in reply.markers}
         if any(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes.values() for codes in found.values()

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, field
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, json
 
 _LONG_MAX = 2**63 - 1
 
@@ -20,7 +24,6 @@ class ConfigError(ValueError):
 def setting(
     key: str,
     default: Any,
-    doc: str,
     *,
     low: int | None = None,
     high: int | None = None,
@@ -28,16 +31,16 @@ def setting(
     sensitive: bool = False,
     internal: bool = False,
 ) -> Any:
-    """A field with its Kafka name, bounds (inclusive) and meaning. Default None: a whole number
-    that may be left unset. `sensitive`: a secret, which is never shown, logged or recorded.
-    `internal`: internal in Kafka, where clients see it only once somebody has set it."""
+    """A field with its Kafka name and bounds (inclusive); `settings.json` says what it means.
+    Default None: a whole number that may be left unset. `sensitive`: a secret, which is never
+    shown, logged or recorded. `internal`: internal in Kafka, where clients see it only once
+    somebody has set it."""
     return field(
         default=default,
         # A secret must not stand in the `repr` of the configuration either.
         repr=not sensitive,
         metadata={
             "key": key,
-            "doc": doc,
             "low": low,
             "high": high,
             "choices": choices,
@@ -45,6 +48,26 @@ def setting(
             "internal": internal,
         },
     )
+
+
+class Described(Struct, frozen=True):
+    """`why`: who changes the setting, and when. What nobody changes is no setting but a constant
+    (`constants.py`)."""
+
+    meaning: str
+    why: str
+
+
+@cache
+def descriptions() -> Mapping[str, Mapping[str, Described]]:
+    """What the settings mean, by section and key, from `settings.json`."""
+    text = Path(__file__).with_name("settings.json").read_bytes()
+    return json.decode(text, type=dict[str, dict[str, Described]])
+
+
+def described(key: str) -> Described:
+    """What one setting means."""
+    return next(entries[key] for entries in descriptions().values() if key in entries)
 
 
 def setting_text(value: Any) -> str:

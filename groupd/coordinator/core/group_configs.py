@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config.keys import ConfigKey, ConfigTable
-from groupd.coordinator.config.values import BOOLEAN, SOURCE_DEFAULT, SOURCE_GROUP
+from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterConfig, ConfigValue
 
@@ -24,36 +22,23 @@ Overrides = Mapping[str, str] | None
 
 
 class GroupConfig(ConfigKey, frozen=True):
-    """A setting of groups. `low_key`, `high_key`: keys of the broker whose values bound a number,
-    inclusively. `above`: a setting of the group that must be less. `any_case`: texts are the same
-    in upper and lower case."""
+    """A setting of groups, a number. `low_key`, `high_key`: keys of the broker whose values bound
+    it, inclusively. `above`: a setting of the group that must be less."""
 
     low_key: str | None = None
     high_key: str | None = None
     above: str | None = None
-    any_case: bool = False
 
     def number(self, config: CoordinatorConfig, overrides: Overrides) -> int:
-        """The effective value of a number, within its bounds."""
+        """The effective value, within its bounds."""
         value = self.unbounded(config, overrides)
         if self.low_key is not None:
             value = max(value, _of_broker(config, self.low_key))
         return value if self.high_key is None else min(value, _of_broker(config, self.high_key))
 
     def unbounded(self, config: CoordinatorConfig, overrides: Overrides) -> int:
-        """The value of a number as it was set."""
+        """The value as it was set."""
         return int(self._set(config, overrides))
-
-    def text(self, config: CoordinatorConfig, overrides: Overrides) -> str:
-        """The effective value of a setting that is no number."""
-        value = str(self._set(config, overrides))
-        return value.lower() if self.any_case or self.rule.config_type == BOOLEAN else value
-
-    def effective(self, config: CoordinatorConfig, overrides: Overrides) -> str:
-        """The effective value of any setting, as text."""
-        if self.low_key is None and self.high_key is None:
-            return self.text(config, overrides)
-        return str(self.number(config, overrides))
 
     def check_bounds(self, config: CoordinatorConfig, value: str) -> None:
         """Raises INVALID_CONFIG with the text of Kafka's GroupConfig."""
@@ -104,7 +89,7 @@ class GroupConfigs(ConfigTable):
         """
         overrides = self.changed(
             current_overrides,
-            map(self._in_its_case, changes),
+            changes,
             lambda own, name: own.get(name, ""),
             lambda name, value: self.keys[name].check_bounds(config, value),
         )
@@ -116,18 +101,12 @@ class GroupConfigs(ConfigTable):
                     raise ApiError(ErrorCode.INVALID_CONFIG, text)
         return overrides
 
-    def _in_its_case(self, change: AlterConfig) -> AlterConfig:
-        key = self.keys.get(change.name)
-        if key is None or not key.any_case or not change.value:
-            return change
-        return replace(change, value=change.value.lower())
-
     def describe(self, config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValue]:
         """All settings of a group, by name; values are the effective ones."""
         given = overrides or {}
         return [
             key.described(
-                key.effective(config, given), SOURCE_GROUP if name in given else SOURCE_DEFAULT
+                str(key.number(config, given)), SOURCE_GROUP if name in given else SOURCE_DEFAULT
             )
             for name, key in sorted(self.keys.items())
         ]

@@ -254,7 +254,7 @@ CLASSIC = "classic"
 all other types tell of epochs, targets, and members that move towards them."""
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, array_like=True):
     """`group_type`: the name of the group's `GroupType`; of a group that is converted, the new one.
     `cause`: why, in words; `details`: kind-specific facts with JSON-friendly values."""
 

@@ -206,7 +206,7 @@ def _add_cluster(
         return MembershipCollector(member)
 
     def peer_collector() -> Collector:
-        from groupd.coordinator.cluster.peer_metrics import PeerCollector
+        from groupd.coordinator.cluster.metrics import PeerCollector
 
         return PeerCollector(member.peers)
 

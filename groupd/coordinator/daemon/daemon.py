@@ -1,17 +1,11 @@
 """The daemon: its options and its life. It makes what touches the world outside: the store, the
-ports. What lies between them is made in `coordinator.daemon.parts`.
-
-Order of a start: store (lock, schema), in a cluster the node's id, parts, ports, shards,
-transactions, joining the cluster, topics of the command line. Shards load while the port is already
-open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a stop: in a cluster hand-over, no
-new requests, markers under way, long polls end, what is under way becomes durable and is answered,
-store.
+ports. What lies between them is made in `parts`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,16 +18,15 @@ from groupd.coordinator.cluster.node_id import CannotJoin
 from groupd.coordinator.config.coordinator_config import ConfigError
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.daemon.parts import DaemonParts
-from groupd.coordinator.daemon.store_wait import opened
+from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.clock import Clock, SystemClock
+from groupd.coordinator.runtime.clock import Clock, SystemClock, pause
 from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
-from groupd.coordinator.security.first_users import first_users
 from groupd.coordinator.security.listeners import Listener, listeners_of
-from groupd.coordinator.security.sasl.salt_secret import salt_secret
 from groupd.coordinator.security.tls import ListenerTls
+from groupd.coordinator.security.users import first_users, salt_secret
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.listener import CannotListen
@@ -42,7 +35,7 @@ from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.server.turns import fairness
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.tracing.tracing import Tracing
-from groupd.storage.log import LogError, Store, StoreRefused
+from groupd.storage.log import LogError, Store, StoreNotReady, StoreRefused
 from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
@@ -52,6 +45,32 @@ if TYPE_CHECKING:
     from groupd.coordinator.daemon.admin_port import DaemonAdmin
 
 log = structlog.get_logger("groupd.daemon")
+
+AGAIN_MS = 500
+"""How long after an attempt the server is asked again."""
+
+
+async def opened(open_store: Callable[[], Awaitable[Store]], limit_ms: int, clock: Clock) -> Store:
+    """What `open_store()` gives; it is called again while it raises StoreNotReady. Raises
+    DaemonFailed after `limit_ms`, and at once what else `open_store` raises: no time mends that."""
+    until_ms, told = clock.monotonic_ms() + limit_ms, False
+    while True:
+        try:
+            return await open_store()
+        except StoreNotReady as not_yet:
+            if clock.monotonic_ms() >= until_ms:
+                raise DaemonFailed(str(not_yet)) from not_yet
+            if not told:
+                log.warning("waiting for the store", reason=str(not_yet), most_s=limit_ms // 1000)
+                told = True
+            await pause(clock, AGAIN_MS)
+
+
+# Order of a start: store (lock, schema), in a cluster the node's id, parts, ports, shards,
+# transactions, joining the cluster, topics of the command line. Shards load while the port is
+# already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a stop: in a cluster
+# hand-over, no new requests, markers under way, long polls end, what is under way becomes durable
+# and is answered, store.
 
 
 class CannotStart(Exception):

@@ -31,11 +31,10 @@ from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.server.versions import VersionsAnswer
-from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
+from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView, fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.requests import data_routes
-from groupd.coordinator.topics.shard_count import fix_shard_count
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
 from groupd.protocol.messages.cluster import Node

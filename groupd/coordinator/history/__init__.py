@@ -1,6 +1,6 @@
-"""The history of a group, read back from the log: what was committed and when, and who moved an
-offset.
+"""The history of a group. Read back from its log: what was committed and when, and who moved an
+offset. Folded from its events: its rebalances.
 
-No I/O: batches go in, states and changes come out. The records are replayed by the rules of
-`coordinator.core`.
+No I/O: batches or events go in, states, changes and rebalances come out. Records are replayed by
+the rules of `coordinator.core`.
 """

@@ -41,6 +41,10 @@ from groupd.storage.log import LogError
 
 log = structlog.get_logger("groupd.lag")
 
+PARTITIONS_MAX = 200_000
+"""Most partitions of groups that are looked at, each group's counted for itself; more are left
+out."""
+
 TRENDS_MAX = 20_000
 """Partitions whose last hour is kept. Those that are never behind need none."""
 
@@ -128,6 +132,7 @@ class LagWatch:
         clock: Clock,
         work: LongWork,
         settings: AdminSettings,
+        partitions_max: int = PARTITIONS_MAX,
     ) -> None:
         self.groups: dict[str, GroupLag] = {}
         """By group id, those that have a position."""
@@ -148,6 +153,7 @@ class LagWatch:
         self._clock = clock
         self._work = work
         self._settings = settings
+        self._partitions_max = partitions_max
         self._growth: dict[str, dict[int, Growth]] = {}
         self._lookups = AgeLookups(logs, clock, work, settings.lag_interval_ms)
         self._task: asyncio.Task[None] | None = None
@@ -198,7 +204,7 @@ class LagWatch:
         that there is room for, each as a whole."""
         wanted: dict[str, set[int]] = {}
         chosen: Chosen = []
-        room, left_out, pace = self._settings.lag_partitions_max, 0, Pace()
+        room, left_out, pace = self._partitions_max, 0, Pace()
         for group_id, topics, state in self.positions.all():
             count = sum(map(len, topics.values()))
             if count <= room:

@@ -10,11 +10,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from groupd.coordinator.logtools.entries import LogEntry, entries_of
-from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.entries import CHOICES, MARKER, LogEntry, LogToolError, entries_of
 from groupd.coordinator.logtools.record_json import key_json, value_json
-from groupd.coordinator.logtools.record_types import CHOICES, MARKER
-from groupd.coordinator.logtools.sources import LogSource, log_name
+from groupd.coordinator.logtools.segments import LogSource, log_name
 from groupd.protocol.records.batch import BatchHeader, CorruptBatch
 from groupd.protocol.records.compression import UnsupportedCodec
 

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from groupd.coordinator.logtools.entries import entries_of
-from groupd.coordinator.logtools.errors import LogToolError
-from groupd.coordinator.logtools.import_plan import batches_of, distribute
+from groupd.coordinator.logtools.entries import LogToolError, entries_of
+from groupd.coordinator.logtools.importing import batches_of, distribute
 from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
-from groupd.coordinator.logtools.segments import SEGMENT_BYTES, SegmentWriter
-from groupd.coordinator.logtools.sources import LogSource, log_name
+from groupd.coordinator.logtools.segments import SEGMENT_BYTES, LogSource, SegmentWriter, log_name
 from groupd.protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
 from groupd.protocol.records.batch_builder import rebuild_batch
 from groupd.protocol.records.codec import (

@@ -13,10 +13,14 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from groupd.coordinator.logtools.entries import LogEntry, entries_of
-from groupd.coordinator.logtools.errors import LogToolError
-from groupd.coordinator.logtools.record_types import MARKER, UNHELD_TYPES
-from groupd.coordinator.logtools.sources import LogSource, log_name
+from groupd.coordinator.logtools.entries import (
+    MARKER,
+    UNHELD_TYPES,
+    LogEntry,
+    LogToolError,
+    entries_of,
+)
+from groupd.coordinator.logtools.segments import LogSource, log_name
 from groupd.protocol.records.batch import Batch, CorruptBatch
 from groupd.protocol.records.codec import (
     LEGACY_OFFSET_COMMIT,

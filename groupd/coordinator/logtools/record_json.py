@@ -1,26 +1,45 @@
-"""Converts records to JSON and back, in the shape that Kafka's own message formatters print.
-
-A key is `{"type": n, "data": {...}}`, a value `{"version": n, "data": {...}}` or null. Field names
-are those of Kafka's schemas; bytes are base64, and ids are Kafka's 22 characters of base64url. So
-what kafka-console-consumer wrote with a formatter can be read here, and scripts that know its
-output can read ours.
+"""Converts records to JSON and back, in the shape that Kafka's own message formatters print, and
+reads a copy that kafka-console-consumer has made with OffsetsMessageFormatter.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
+from groupd.coordinator.logtools.entries import MARKER, LogEntry, LogToolError, entry_of
+from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records import schema
-from groupd.protocol.records.codec import TYPES_BY_PREFIX
-from groupd.protocol.records.schema import Record, RecordKey, RecordValue
+from groupd.protocol.records.batch import (
+    CONTROL,
+    TRANSACTIONAL,
+    BatchHeader,
+    BatchRecord,
+    MarkerRecord,
+)
+from groupd.protocol.records.batch_builder import new_header
+from groupd.protocol.records.codec import TYPES_BY_PREFIX, encode_key, encode_value
+from groupd.protocol.records.schema import (
+    GroupMetadataValue,
+    OffsetCommitValue,
+    Record,
+    RecordKey,
+    RecordValue,
+)
+
+# A key is `{"type": n, "data": {...}}`, a value `{"version": n, "data": {...}}` or null. Field
+# names are those of Kafka's schemas; bytes are base64, and ids are Kafka's 22 characters of
+# base64url. So what kafka-console-consumer wrote with a formatter can be read here, and scripts
+# that know its output can read ours.
 
 Json = dict[str, Any]
 
@@ -107,16 +126,16 @@ def _name_of(kind: type[Any], attribute: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-class _Field(NamedTuple):
+class _JsonField(NamedTuple):
     attribute: str
     name: str
     read: Callable[[Any], Any]
 
 
 @cache
-def _fields(kind: type[Any]) -> tuple[_Field, ...]:
+def _fields(kind: type[Any]) -> tuple[_JsonField, ...]:
     return tuple(
-        _Field(attribute, _name_of(kind, attribute), _reader(hint, attribute))
+        _JsonField(attribute, _name_of(kind, attribute), _reader(hint, attribute))
         for attribute, hint in get_type_hints(kind).items()
     )
 
@@ -155,3 +174,102 @@ def _plain(value: Any, attribute: str) -> Any:
     if isinstance(value, tuple):
         return [_plain(item, attribute) for item in value]
     return _write(value) if isinstance(value, Struct) else value
+
+
+# The formatters leave out offsets, times and transactions. A consumer at read_committed shows only
+# committed records, in order, and the file must hold exactly those. A dump has everything.
+
+_CHUNK = 64 * 1024
+_OBJECT_CHARS_MAX = 64 * 1024 * 1024
+
+
+def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
+    """The same as `latest.latest_of`. The partitions are those that the objects name, if they
+    do."""
+    logs: dict[int, LatestRecords] = {}
+    try:
+        for number, found in enumerate(_objects(path), start=1):
+            where = f"{path}, object {number}"
+            try:
+                entry = _entry(found, number)
+            except (BadJson, KeyError, TypeError, ValueError, AttributeError) as error:
+                raise LogToolError(f"{where}: {error}") from error
+            partition = int(found.get("partition", -1))
+            if partition not in logs:
+                logs[partition] = LatestRecords(f"{path}", groups, tally)
+            logs[partition].add(entry)
+    except OSError as error:
+        raise LogToolError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise LogToolError(f"{path}: is not UTF-8 text") from error
+    return [one for latest in logs.values() for one in latest.kept()]
+
+
+def _entry(found: dict[str, Any], number: int) -> LogEntry:
+    """`number` stands in for the offset when the object has none."""
+    offset = found.get("offset", number)
+    if found.get("type") == MARKER:
+        header = _header(found, offset, int(found["timestamp"]), CONTROL | TRANSACTIONAL)
+        marker = MarkerRecord(found["marker"] == "commit", found["coordinatorEpoch"])
+        raw = BatchRecord(offset, header.max_timestamp_ms, None, None)
+        return LogEntry(header, raw, MARKER, marker=marker)
+    key, value = _encoded(found)
+    time_ms = int(found["timestamp"]) if "timestamp" in found else _time_of(found)
+    header = _header(found, offset, time_ms, TRANSACTIONAL if found.get("transactional") else 0)
+    return entry_of(header, BatchRecord(offset, time_ms, key, value))
+
+
+def _encoded(found: dict[str, Any]) -> tuple[bytes, bytes | None]:
+    key, value = found["key"], found["value"]
+    if "raw" in key:
+        return b64decode(key["raw"]), None if value is None else b64decode(value["raw"])
+    record = record_of(key, value)
+    if record is None:
+        # This type is not held here: it is only counted, which needs no more than its number.
+        return int(key["type"]).to_bytes(2, "big") + b"\xff\xff", None
+    return encode_key(record.key), encode_value(record)
+
+
+def _time_of(found: dict[str, Any]) -> int:
+    record: Record | None = record_of(found["key"], found["value"])
+    value = None if record is None else record.value
+    if isinstance(value, OffsetCommitValue):
+        return value.commit_timestamp_ms
+    if isinstance(value, GroupMetadataValue):
+        return value.current_state_timestamp_ms
+    return -1
+
+
+def _header(found: dict[str, Any], offset: int, time_ms: int, attributes: int) -> BatchHeader:
+    return new_header(offset, offset, time_ms, time_ms)._replace(
+        attributes=attributes,
+        producer_id=found.get("producerId", -1),
+        producer_epoch=found.get("producerEpoch", -1),
+    )
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of the file, with nothing or white space between them; one in memory at a
+    time."""
+    decoder = json.JSONDecoder()
+    text, wanted = "", _CHUNK
+    with path.open(encoding="utf-8") as file:
+        more = True
+        while more or text:
+            if more and len(text) < wanted:
+                chunk = file.read(wanted)
+                more = bool(chunk)
+                text = (text + chunk).lstrip()
+                if not text:
+                    continue
+            try:
+                found, end = decoder.raw_decode(text)
+            except json.JSONDecodeError as error:
+                if not more or wanted > _OBJECT_CHARS_MAX:
+                    raise LogToolError(f"{path}: is not JSON: {error}") from error
+                wanted *= 2
+                continue
+            if not isinstance(found, dict):
+                raise LogToolError(f"{path}: holds more than objects: {text[:40]!r}")
+            yield found
+            text, wanted = text[end:].lstrip(), _CHUNK

@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.entries import LogToolError
 from groupd.coordinator.logtools.latest import Kept
 from groupd.coordinator.logtools.record_json import id_bytes
 from groupd.coordinator.logtools.segments import partition_of

@@ -1,40 +1,235 @@
-"""`groupd log verify`: checks every log of a store, or segment files, starting from their bytes."""
+"""`groupd log verify`: checks every log of a store, or segment files, starting from their bytes.
+The offsets log is also replayed as a daemon would, which finds records that a daemon could not
+apply, and contradictions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
-from groupd.coordinator.logtools.entries import LogEntry, entry_of
-from groupd.coordinator.logtools.findings import Counts, Finding, record_problems, whole_batch
-from groupd.coordinator.logtools.importing import partitions_of
-from groupd.coordinator.logtools.record_types import MARKER
-from groupd.coordinator.logtools.replay_checks import ReplayChecks
+from msgspec import Struct
+
+from groupd.coordinator.core.errors import ReplayError
+from groupd.coordinator.core.group_types import GROUP_TYPES, type_of
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, partition_for
+from groupd.coordinator.core.types import AppliedAt
+from groupd.coordinator.logtools.entries import MARKER, UNHELD_TYPES, LogEntry, entry_of
+from groupd.coordinator.logtools.importing import fresh_shard, partitions_of
 from groupd.coordinator.logtools.segments import (
     partition_of,
     read_segment,
 )
 from groupd.protocol.records.batch import (
+    DELETE_HORIZON,
     Batch,
     BatchHeader,
+    BatchRecord,
     CorruptBatch,
+    check,
     decode_marker,
     iter_batches,
     iter_records,
 )
 from groupd.protocol.records.compression import UnsupportedCodec
+from groupd.protocol.records.schema import Record
 from groupd.storage.log import LogCorrupt, LogState
 from groupd.storage.reader import StoredRow, StoreReader
 
-Found = Callable[[Finding], None]
+
+class Finding(Struct, frozen=True):
+    """One finding. `log`: the log's name, or "store". `offset`: None when the finding is about the
+    whole log."""
+
+    log: str
+    offset: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        place = self.log if self.offset is None else f"{self.log}@{self.offset}"
+        return f"{place}: {self.reason}"
+
+
+class Counts(Struct):
+    """How much was checked."""
+
+    logs: int = 0
+    batches: int = 0
+    records: int = 0
+    groups: int = 0
+    offsets: int = 0
+    open_transactions: int = 0
+
+
+def whole_batch(payload: bytes) -> BatchHeader | str:
+    """The header of a batch that is whole and has the right checksum, or the reason why it is
+    not."""
+    try:
+        return check(payload)
+    except CorruptBatch as error:
+        return str(error)
+
+
+def record_problems(header: BatchHeader, records: list[BatchRecord]) -> Iterator[tuple[int, str]]:
+    """(offset, reason) for everything that contradicts the header. Gaps between offsets are
+    allowed: compaction leaves them."""
+    last = header.base_offset - 1
+    for record in records:
+        if record.offset <= last:
+            yield record.offset, f"the record stands behind offset {last}"
+        elif record.offset > header.last_offset:
+            yield (
+                record.offset,
+                f"the record lies beyond its batch, which ends at {header.last_offset}",
+            )
+        last = max(last, record.offset)
+        if record.timestamp_ms > header.max_timestamp_ms:
+            yield (
+                record.offset,
+                f"timestamp {record.timestamp_ms} is above the batch's {header.max_timestamp_ms}",
+            )
+        elif record.timestamp_ms < -1:
+            yield record.offset, f"timestamp {record.timestamp_ms} is no time"
+        if header.is_control:
+            try:
+                decode_marker(record)
+            except CorruptBatch as error:
+                yield record.offset, str(error)
+    compacted = len(records) < header.last_offset_delta + 1
+    newest_ms = max((record.timestamp_ms for record in records), default=header.max_timestamp_ms)
+    if (
+        not compacted
+        and not header.attributes & DELETE_HORIZON
+        and newest_ms < header.max_timestamp_ms
+    ):
+        yield (
+            header.base_offset,
+            f"the batch's largest timestamp is {header.max_timestamp_ms}, its records' {newest_ms}",
+        )
+    if header.is_control and not header.is_transactional:
+        yield header.base_offset, "a control batch outside of a transaction"
+
+
+# A record that cannot be applied affects only its group: the rest of that group's records are
+# skipped, as they would fail for the same reason, and all others are still checked.
+
+APPLY_ERRORS = (ReplayError, ValueError, TypeError, LookupError, AssertionError)
+"""The errors of a replay for records that contradict the state or make no sense."""
+
+Problem = tuple[int | None, str]
+
+
+class ReplayChecks:
+    """Takes the entries of one log in order. `partitions`: the partition count of the offsets log;
+    None = unknown."""
+
+    def __init__(self, partition: int, partitions: int | None) -> None:
+        self._partition = partition
+        self._partitions = partitions
+        self._shard = fresh_shard()
+        self._broken: set[str] = set()
+        self._misplaced: set[str] = set()
+        self._known_epochs: dict[str, dict[str, int]] = {}
+        self._epochs = {key: epoch for one in GROUP_TYPES for key, epoch in one.epochs.items()}
+        self._record_problems = {
+            key: problems for one in GROUP_TYPES for key, problems in one.record_problems.items()
+        }
+        self._open: set[int] = set()
+
+    def add(self, entry: LogEntry) -> Iterator[Problem]:
+        offset, header = entry.raw.offset, entry.header
+        if entry.kind == MARKER:
+            self._open.discard(header.producer_id)
+            if entry.marker is not None:
+                self._shard.replay_marker(header.producer_id, entry.marker.committed)
+            return
+        if entry.error is not None:
+            yield offset, f"{entry.kind} does not decode: {entry.error}"
+            return
+        if entry.record is None:
+            if entry.number not in UNHELD_TYPES:
+                yield offset, f"unknown record type {entry.number}"
+            return
+        group = entry.group or ""
+        yield from self._placed(offset, group)
+        if group in self._broken:
+            return
+        yield from self._record(offset, entry.record)
+        producer_id = header.producer_id if header.is_transactional else -1
+        if producer_id >= 0:
+            self._open.add(producer_id)
+        try:
+            self._apply(entry, entry.record, producer_id)
+        except APPLY_ERRORS as error:
+            self._broken.add(group)
+            yield offset, f"cannot be applied: {error}; the group's later records are not checked"
+
+    def end(self, counts: Counts) -> Iterator[Problem]:
+        """Check the final state, after all entries."""
+        for group_id, group in sorted(self._shard.state.groups.items()):
+            if group_id not in self._broken:
+                yield from ((None, reason) for reason in type_of(group).group_problems(group))
+        counts.groups += len(self._shard.state.groups)
+        counts.offsets += self._shard.offset_count()
+        counts.open_transactions += len(self._open)
+        self._shard.discard()
+
+    def _placed(self, offset: int, group: str) -> Iterator[Problem]:
+        if self._partitions is None or self._partition < 0 or group in self._misplaced:
+            return
+        right = partition_for(group, self._partitions)
+        if right != self._partition:
+            self._misplaced.add(group)
+            yield offset, f"group {group} belongs to partition {right} of {self._partitions}"
+
+    def _record(self, offset: int, record: Record) -> Iterator[Problem]:
+        """Check the record by itself, and against the records before it."""
+        kind, value = type(record.key), record.value
+        key: Any = record.key
+        epoch = self._epochs.get(kind)
+        if epoch is not None:
+            yield from self._epoch(offset, key.group, *epoch, value)
+        problems = self._record_problems.get(kind)
+        if problems is not None and value is not None:
+            for reason in problems(key, value):
+                yield offset, reason
+
+    def _epoch(
+        self, offset: int, group: str, name: str, attribute: str, value: Any
+    ) -> Iterator[Problem]:
+        """Check that an epoch only grows, until a tombstone ends the group."""
+        known = self._known_epochs.setdefault(group, {})
+        if value is None:
+            known.pop(name, None)
+            return
+        epoch: int = getattr(value, attribute)
+        before = known.get(name, epoch)
+        known[name] = epoch
+        if epoch < before:
+            yield offset, f"the {name} of group {group} falls from {before} to {epoch}"
+
+    def _apply(self, entry: LogEntry, record: Record, producer_id: int) -> None:
+        """Raises one of APPLY_ERRORS. Another type of group counts its epochs from the start."""
+        groups, group_id = self._shard.state.groups, entry.group or ""
+        before = groups.get(group_id)
+        at = AppliedAt(entry.raw.offset, producer_id, entry.header.producer_epoch)
+        self._shard.replay(record, at)
+        after = groups.get(group_id)
+        if before is not None and after is not None and before.type_name != after.type_name:
+            self._known_epochs.pop(group_id, None)
+
+
+OnFinding = Callable[[Finding], None]
 
 
 class LogChecks:
     """Takes the batches of one log in order. `replay`: for an offsets log; the records of data logs
     are the clients' own and are not checked."""
 
-    def __init__(self, log: str, counts: Counts, found: Found, replay: ReplayChecks | None) -> None:
+    def __init__(
+        self, log: str, counts: Counts, found: OnFinding, replay: ReplayChecks | None
+    ) -> None:
         self._log = log
         self._counts = counts
         self._found = found
@@ -87,7 +282,7 @@ class LogChecks:
                 self.problem(offset, reason)
 
 
-async def verify_store(reader: StoreReader, found: Found) -> Counts:
+async def verify_store(reader: StoreReader, found: OnFinding) -> Counts:
     """Check a store. Each log is read in a transaction of its own. Raises LogError when the store
     cannot be read at all."""
     counts = Counts()
@@ -172,7 +367,9 @@ def _row(row: StoredRow, checks: LogChecks) -> None:
         )
 
 
-def verify_segments(files: dict[int, list[Path]], partitions: int | None, found: Found) -> Counts:
+def verify_segments(
+    files: dict[int, list[Path]], partitions: int | None, found: OnFinding
+) -> Counts:
     """Check segment files by partition. Gaps between batches are allowed: brokers compact."""
     counts = Counts()
     for partition, paths in files.items():

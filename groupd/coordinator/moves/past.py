@@ -8,10 +8,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from groupd.coordinator.core.partitioning import offsets_log_name
-from groupd.coordinator.history.changes import Actor, ChangeKind, CommittedOffset, OffsetChange
+from groupd.coordinator.history.changes import (
+    Actor,
+    ChangeKind,
+    CommittedOffset,
+    OffsetChange,
+    who_moved,
+)
 from groupd.coordinator.history.replay import changes, extent_of, state_at
 from groupd.coordinator.history.stream import split
-from groupd.coordinator.history.wording import who_moved
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.storage.log import PartitionLogs

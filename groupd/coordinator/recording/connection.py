@@ -1,8 +1,4 @@
-"""Connections whose requests and replies are recorded, or checked against a recording.
-
-Recording and replay use the same class, so that everything between a frame and its reply (decoding,
-repeated heartbeats, the order of slots) happens in a replay, too.
-"""
+"""Connections whose requests and replies are recorded, or checked against a recording."""
 
 from __future__ import annotations
 
@@ -17,6 +13,44 @@ from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.server.stored_replies import ENTRIES_MAX
 from groupd.protocol.wire.header import RequestHeader
 from groupd.protocol.wire.registry import Api
+
+
+class VirtualTransport:
+    """The parts of an `asyncio.Transport` that a connection uses."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def get_extra_info(self, name: str) -> object:
+        return (self._host, 0) if name == "peername" and self._host != "unknown" else None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """Does nothing: there is no buffer."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes) -> None:
+        """Does nothing: replies are compared where they are made."""
+
+    def pause_reading(self) -> None:
+        """Does nothing: frames come when the recording says so."""
+
+    def resume_reading(self) -> None:
+        """See `pause_reading`."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        """Does nothing: the loss of the connection is an entry of its own."""
+
+    def close(self) -> None:
+        """See `abort`."""
+
+
+# Recording and replay use the same class, so that everything between a frame and its reply
+# (decoding, repeated heartbeats, the order of slots) happens in a replay, too.
 
 
 class RecordedTraffic(Protocol):

@@ -16,7 +16,7 @@ from groupd.coordinator.faults.layer import FaultLayer, FaultTable
 from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.faults.spec import FaultSpec, make_spec
 from groupd.coordinator.faults.traffic import Traffic
-from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.reader import BadRecording, RecordingFile, TapeEntry
 from groupd.coordinator.recording.world import WorldClock
 from groupd.coordinator.server.slot import Requests
 from groupd.storage.memory import MemoryStore
@@ -52,7 +52,7 @@ class Interventions:
         traffic = Traffic(requests, self._liveness, _nobody)
         return FaultLayer(traffic, self._faults, self._clock, self._liveness)
 
-    def act(self, kind: str, entry: Entry) -> Callable[[], Any]:
+    def act(self, kind: str, entry: TapeEntry) -> Callable[[], Any]:
         """Do what the entry says. Raises BadRecording."""
         store = self._replayed.memory
         match kind:

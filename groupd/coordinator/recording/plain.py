@@ -28,7 +28,7 @@ BYTES = "$"
 ERROR = "!"
 
 
-class Checksum:
+class ChecksummedBytes:
     """Bytes of which a recording keeps only the CRC-32."""
 
     __slots__ = ("data",)
@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
         return {BYTES: base64.b64encode(bytes(len(value))).decode()}
     if isinstance(value, bytes | bytearray | memoryview):
         return {BYTES: base64.b64encode(value).decode()}
-    if isinstance(value, Checksum):
+    if isinstance(value, ChecksummedBytes):
         return zlib.crc32(value.data)
     if isinstance(value, Mapping):
         return dict(value)

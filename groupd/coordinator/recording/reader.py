@@ -1,24 +1,26 @@
-"""Reads a recording. It may come from a stranger, so everything in it is checked before it is used.
-
-A file that ends in the middle of a line (the process was killed, the disk was full) is read up to
-that line, and `torn` says so. Damage anywhere else is an error. Files packed with gzip are read as
-they are.
-"""
+"""Reads a recording. It may come from a stranger, so all of it is checked before it is used."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from msgspec import Struct, field
+
 from groupd.coordinator.recording.tape import FORMAT, VERSION
+
+# A file that ends in the middle of a line (the process was killed, the disk was full) is read up to
+# that line, and `torn` says so. Damage anywhere else is an error. Files packed with gzip are read
+# as they are.
 
 LINE_BYTES_MAX = 256 << 20
 _GZIP = b"\x1f\x8b"
 
-Entry = dict[str, Any]
+TapeEntry = dict[str, Any]
 
 
 class BadRecording(Exception):
@@ -50,7 +52,7 @@ class RecordingFile:
             )
         self.header = first
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TapeEntry]:
         """All entries but the header, in order. Raises BadRecording."""
         self.torn, self.end, self.line = False, None, 0
         lines = self._lines()
@@ -68,7 +70,7 @@ class RecordingFile:
         """The error to raise about the line that was read last."""
         return BadRecording(f"{self.path}: line {self.line} {what}")
 
-    def _lines(self) -> Iterator[Entry]:
+    def _lines(self) -> Iterator[TapeEntry]:
         try:
             with self.path.open("rb") as raw:
                 file = _unpacked(raw)
@@ -85,7 +87,7 @@ class RecordingFile:
             reason = error.strerror if isinstance(error, OSError) else None
             raise BadRecording(f"{self.path}: {reason or error}") from None
 
-    def _entry(self, line: bytes) -> Entry:
+    def _entry(self, line: bytes) -> TapeEntry:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
@@ -99,3 +101,41 @@ def _unpacked(raw: BinaryIO) -> BinaryIO:
     packed = raw.read(2) == _GZIP
     raw.seek(0)
     return cast(BinaryIO, gzip.open(raw)) if packed else raw
+
+
+class Script(Struct):
+    """`inputs`: the number of inputs. `restored`: the number of entries of the snapshot."""
+
+    inputs: int = 0
+    requests: int = 0
+    timers: Counter[tuple[str, int]] = field(default_factory=Counter)
+    began: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+
+
+def survey(file: RecordingFile) -> Script:
+    """Collect it in one pass over the file. Raises BadRecording."""
+    script = Script()
+    last = 0
+    for entry in file.entries():
+        kind = entry["k"]
+        if "n" in entry:
+            if entry["n"] != last + 1:
+                raise file.bad(f"has number {entry['n']} after {last}")
+            last += 1
+        if kind == "timer":
+            script.timers[str(entry.get("of")), _whole(file, entry.get("due"))] += 1
+        elif kind == "began":
+            script.began.add(str(entry.get("op")))
+        elif kind == "stored":
+            script.ended.add(str(entry.get("op")))
+        elif kind == "frame":
+            script.requests += 1
+    script.inputs = last
+    return script
+
+
+def _whole(file: RecordingFile, value: object) -> int:
+    if not isinstance(value, int):
+        raise file.bad("has a time that is none")
+    return value

@@ -1,28 +1,24 @@
-"""Records a running broker: every input goes into the world one by one, and onto the tape.
-
-The sockets, the clock and a store on disk are outside the world, on the real event loop. Whatever
-they bring is an input: it gets a number and the time, is written down, and is worked on until it is
-done. The outcomes (replies, store operations that begin) are written after it. A store in memory is
-inside the world and needs no entries, because it does the same again in a replay.
-
-When the tape ends early, the broker goes on as before, but nothing more is written.
-"""
+"""Records a running broker: every input goes into the world one by one, and onto the tape."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from groupd.coordinator.admin.families import gauge, total
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
+from groupd.coordinator.recording.difference import without_secrets
 from groupd.coordinator.recording.head import Head, begin
-from groupd.coordinator.recording.plain import Checksum
-from groupd.coordinator.recording.requests import without_secrets
+from groupd.coordinator.recording.plain import ChecksummedBytes
 from groupd.coordinator.recording.store import OutsideStore
 from groupd.coordinator.recording.tape import Tape
 from groupd.coordinator.recording.world import Elapsed, World, WorldClock, clock_of, one_slice
@@ -34,8 +30,30 @@ from groupd.storage.memory import MemoryStore
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
+
+class RecordingCollector(Collector):
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+
+    def collect(self) -> Iterable[Metric]:
+        tape = self._tape
+        yield gauge("groupd_recording_active", "1 = being recorded.", int(tape.ended is None))
+        yield total("groupd_recording_bytes", "Bytes of the recording.", tape.bytes)
+        yield total("groupd_recording_entries", "Entries of the recording.", tape.entries)
+        yield gauge(
+            "groupd_recording_queued_bytes", "Bytes that wait to be written.", tape.queued_bytes
+        )
+
+
+# The sockets, the clock and a store on disk are outside the world, on the real event loop. Whatever
+# they bring is an input: it gets a number and the time, is written down, and is worked on until it
+# is done. The outcomes (replies, store operations that begin) are written after it. A store in
+# memory is inside the world and needs no entries, because it does the same again in a replay.
+#
+# When the tape ends early, the broker goes on as before, but nothing more is written.
+
 T = TypeVar("T")
-Facts = Mapping[str, object]
+HeadFacts = Mapping[str, object]
 BYTES_MAX = 1 << 30
 """The largest size of a recording in bytes, unless another one is set."""
 
@@ -69,7 +87,7 @@ class Recorder(Host):
         self._world_clock: WorldClock | None = None
         self._numbers = 0
         self._connections = 0
-        self._late: list[tuple[str, Callable[[], None], Facts | None]] = []
+        self._late: list[tuple[str, Callable[[], None], HeadFacts | None]] = []
         self._store: Store | None = None
         self.loop: asyncio.AbstractEventLoop
         self.connection = partial(RecordedConnection, traffic=self)
@@ -77,7 +95,7 @@ class Recorder(Host):
     # Inputs -------------------------------------------------------------------------------
 
     def input(
-        self, kind: str, act: Callable[[], None], facts: Facts | None = None, carries: int = 0
+        self, kind: str, act: Callable[[], None], facts: HeadFacts | None = None, carries: int = 0
     ) -> None:
         """Work on one input now, or, if another input is being worked on, right after that one."""
         if self._world.inside:
@@ -141,7 +159,7 @@ class Recorder(Host):
     def replied(self, request: int, reply: Any, frame: bytes | bytearray, copies: int) -> None:
         entry: dict[str, Any] = {"k": "reply", "to": request, "m": reply}
         if frame:
-            entry["crc"] = Checksum(frame)
+            entry["crc"] = ChecksummedBytes(frame)
         if copies != 1:
             entry["copies"] = copies
         self.tape.put(entry, 2 * len(frame))
@@ -230,7 +248,7 @@ class Recorder(Host):
         return record
 
     def collectors(self) -> list[Callable[[], Collector]]:
-        from groupd.coordinator.recording.metrics import RecordingCollector
+        from groupd.coordinator.recording.recorder import RecordingCollector
 
         return [lambda: RecordingCollector(self.tape)]
 

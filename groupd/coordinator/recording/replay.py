@@ -15,20 +15,24 @@ from typing import Any
 
 from msgspec import Struct
 
+from groupd.coordinator.config.constants import REMOVED
 from groupd.coordinator.config.coordinator_config import (
     ConfigError,
     CoordinatorConfig,
+    with_constants,
     with_settings,
 )
 from groupd.coordinator.logs import log_through_stdlib
-from groupd.coordinator.recording.compare import FieldDifference, differences
-from groupd.coordinator.recording.difference import Difference
+from groupd.coordinator.recording.difference import (
+    Difference,
+    FieldDifference,
+    RequestFacts,
+    differences,
+)
 from groupd.coordinator.recording.plain import to_tree
-from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.reader import BadRecording, RecordingFile, TapeEntry, survey
 from groupd.coordinator.recording.replay_world import SLACK_MS
 from groupd.coordinator.recording.replayed import ReplayedBroker
-from groupd.coordinator.recording.requests import RequestFacts
-from groupd.coordinator.recording.script import survey
 
 EVENTS_BEFORE = 8
 """How many earlier requests are shown before a difference."""
@@ -44,7 +48,7 @@ class _Reply(Struct):
     at: tuple[int, int]
 
 
-class Replay:
+class RecordingReplay:
     """One replay of one recording. `settings` override the recorded configuration."""
 
     def __init__(self, path: str | Path, settings: Mapping[str, str] | None = None) -> None:
@@ -95,7 +99,7 @@ class Replay:
         at = (world.instant.monotonic_ms, world.real_ms)
         self._got[request] = _Reply(reply, crc, copies, world.number, at)
 
-    def _expect(self, entry: Entry) -> Iterator[Difference]:
+    def _expect(self, entry: TapeEntry) -> Iterator[Difference]:
         world = self.broker.world
         request = entry.get("to")
         if not isinstance(request, int):
@@ -177,7 +181,7 @@ def replay(path: str | Path, *, config: Mapping[str, object] | None = None) -> D
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in (config or {}).items()
     }
-    return next(Replay(path, settings).differences(), None)
+    return next(RecordingReplay(path, settings).differences(), None)
 
 
 def _compared(recorded: _Reply, got: _Reply) -> Iterator[FieldDifference]:
@@ -209,7 +213,10 @@ def _config(file: RecordingFile, settings: Mapping[str, str]) -> CoordinatorConf
     recorded = file.header.get("config")
     if not isinstance(recorded, dict):
         raise BadRecording(f"{file.path}: has no configuration in its head")
-    given = {str(key): str(value) for key, value in recorded.items()}
+    # A recording of an older groupd has settings that are none any more.
+    given = {str(key): str(value) for key, value in recorded.items() if key not in REMOVED}
+    constants = file.header.get("constants")
+    base = with_constants(CoordinatorConfig(), constants if isinstance(constants, dict) else {})
     key = "group.consumer.assignors"
     foreign = [name for name in given.get(key, "").split(",") if ":" in name]
     if foreign and key not in settings:
@@ -218,6 +225,6 @@ def _config(file: RecordingFile, settings: Mapping[str, str]) -> CoordinatorConf
             f"--set {key}={given[key]} if you trust them"
         )
     try:
-        return with_settings(CoordinatorConfig(), {**given, **settings})
+        return with_settings(base, {**given, **settings})
     except ConfigError as error:
         raise BadRecording(f"{file.path}: {error}") from None

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from groupd.coordinator.recording.snapshot import Restored
+from groupd.coordinator.recording.head import Restored
 from groupd.coordinator.recording.world import World
 from groupd.storage import log as storage_log
 from groupd.storage.log import LogError, LogFenced, LogUnavailable

@@ -17,22 +17,19 @@ from groupd.coordinator.core.types import ANONYMOUS, Instant
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.faults.own_request import submit_own
 from groupd.coordinator.host import Host
-from groupd.coordinator.recording.connection import RecordedConnection
-from groupd.coordinator.recording.head import HARNESS
+from groupd.coordinator.recording.connection import RecordedConnection, VirtualTransport
+from groupd.coordinator.recording.difference import OWN, RequestFacts, about, facts_of
+from groupd.coordinator.recording.head import HARNESS, SNAPSHOT_KINDS, Restored
 from groupd.coordinator.recording.interventions import Interventions
 from groupd.coordinator.recording.plain import from_tree, to_bytes
-from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.reader import BadRecording, RecordingFile, Script, TapeEntry
 from groupd.coordinator.recording.replay_world import (
     OperationEnding,
     ReplayOperations,
     ReplayWorld,
     error_of,
 )
-from groupd.coordinator.recording.requests import OWN, RequestFacts, about, facts_of
-from groupd.coordinator.recording.script import Script
-from groupd.coordinator.recording.snapshot import SNAPSHOT_KINDS, Restored
 from groupd.coordinator.recording.store import OutsideStore
-from groupd.coordinator.recording.virtual_transport import VirtualTransport
 from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
@@ -133,7 +130,7 @@ class ReplayedBroker:
         for task in asyncio.all_tasks(self.world.loop):
             task.cancel()
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: TapeEntry) -> None:
         """Take an entry that is not an input: a part of the snapshot, or an outcome. Raises
         BadRecording."""
         if entry["k"] in SNAPSHOT_KINDS:
@@ -144,7 +141,7 @@ class ReplayedBroker:
 
     # Inputs -------------------------------------------------------------------------------
 
-    def begin(self, entry: Entry) -> tuple[int, int]:
+    def begin(self, entry: TapeEntry) -> tuple[int, int]:
         """Move the time on to that of an input and fire the timers that only this build has set.
         Returns the monotonic and the real time."""
         try:
@@ -159,7 +156,7 @@ class ReplayedBroker:
                 self.world.run(self.world.number, instant, real_ms, fire)
         return monotonic_ms, real_ms
 
-    def feed(self, entry: Entry) -> RequestFacts | None:
+    def feed(self, entry: TapeEntry) -> RequestFacts | None:
         """Work on one input. Returns the facts of the request if it is one. Raises BadRecording."""
         try:
             facts, act = self._act(entry)
@@ -169,7 +166,7 @@ class ReplayedBroker:
             raise self.file.bad(f"cannot be replayed: {error!r}") from error
         return facts
 
-    def _act(self, entry: Entry) -> tuple[RequestFacts | None, Callable[[], None]]:
+    def _act(self, entry: TapeEntry) -> tuple[RequestFacts | None, Callable[[], None]]:
         kind = entry["k"]
         match kind:
             case "frame":
@@ -196,7 +193,7 @@ class ReplayedBroker:
             raise self.file.bad(f"is of an unknown kind, {kind!r}")
         return None, self._harness.act(kind, entry)
 
-    def _frame(self, entry: Entry) -> tuple[RequestFacts, Callable[[], None]]:
+    def _frame(self, entry: TapeEntry) -> tuple[RequestFacts, Callable[[], None]]:
         number, frame = entry["n"], to_bytes(entry["frame"])
         connection = self._connections[entry["c"]]
         facts = facts_of(number, self._at_ms(entry), entry["at"][1], connection.number, frame)
@@ -207,7 +204,7 @@ class ReplayedBroker:
 
         return facts, receive
 
-    def _ask(self, entry: Entry) -> tuple[RequestFacts, Callable[[], None]]:
+    def _ask(self, entry: TapeEntry) -> tuple[RequestFacts, Callable[[], None]]:
         number, version = entry["n"], int(entry["version"])
         request = from_tree(entry["request"])
         groups, member = about(request)
@@ -221,7 +218,7 @@ class ReplayedBroker:
             broker, request, version, lambda reply: self._replied(number, reply, None, 1)
         )
 
-    def _at_ms(self, entry: Entry) -> int:
+    def _at_ms(self, entry: TapeEntry) -> int:
         assert self._start is not None
         return int(entry["at"][0]) - self._start[0]
 
@@ -231,12 +228,12 @@ class ReplayedBroker:
 
     # Connections --------------------------------------------------------------------------
 
-    def _announcement(self, entry: Entry) -> Callable[[], None]:
+    def _announcement(self, entry: TapeEntry) -> Callable[[], None]:
         (host, port), told = entry["node"], entry.get("listeners", ())
         listeners = tuple((str(name), str(of), int(at)) for name, of, at in told)
         return partial(self.parts.announce, str(host), int(port), listeners)
 
-    def _open(self, entry: Entry) -> None:
+    def _open(self, entry: TapeEntry) -> None:
         number, listener = entry["c"], str(entry.get("listener", PLAINTEXT.listener))
         principal = str(entry.get("principal", ANONYMOUS))
         clock = self._host.world_clock
@@ -294,7 +291,7 @@ class ReplayedBroker:
         """The next broker has an empty store."""
         self._store = self._restored = Restored(self._restored.known_cluster_id)
 
-    def _stage_of(self, kind: str, entry: Entry) -> None:
+    def _stage_of(self, kind: str, entry: TapeEntry) -> None:
         match kind:
             case "assemble":
                 self._parts = self._new_parts()
@@ -344,7 +341,7 @@ def _tell(stage: asyncio.Task[None]) -> None:
         log.error("the broker does not start or stop", reason=str(error))
 
 
-def _ending(entry: Entry) -> OperationEnding:
+def _ending(entry: TapeEntry) -> OperationEnding:
     error = entry.get("error")
     if error is not None:
         kind, text, logs = error

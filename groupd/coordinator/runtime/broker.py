@@ -312,8 +312,7 @@ class Broker:
                 told.append(event)
         if told:
             wall_ms = self.clock.now().wall_ms
-            for event in told:
-                self.timeline.add(event, wall_ms)
+            self.timeline.add(told, wall_ms)
             log_events(partition, told)
         for listener in self.event_listeners:
             listener(partition, events)

@@ -16,7 +16,7 @@ from groupd.coordinator.core.slices import Pace, Steps, T
 from groupd.coordinator.runtime.shard_log import OwnedLog
 from groupd.coordinator.runtime.unpacking import unpacked
 from groupd.protocol.records.batch import Batch, CorruptBatch, iter_batches, parse_header
-from groupd.protocol.records.compaction import Compaction, Identity, Rules, Survey
+from groupd.protocol.records.compaction import Compaction, KeyIdentity, Rules, Survey
 from groupd.protocol.records.compression import Plain, UnpacksTooLarge
 from groupd.storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
 
@@ -119,7 +119,7 @@ class LogCleaning:
         history: OwnedLog,
         target: OwnedLog,
         rests: Rests,
-        identity: Identity,
+        identity: KeyIdentity,
         unpacked_max_bytes: int,
         keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:

@@ -1,6 +1,6 @@
 """Idle producers are forgotten, in the logs of topics and of shards.
 
-The rule is Kafka's: every `producer.id.expiration.check.interval.ms` those go that have no open
+The rule is Kafka's: every `producer_id_expiration_check_interval_ms` those go that have no open
 transaction and whose last batch is `producer.id.expiration.ms` old by its timestamps. A producer
 that writes again starts as one that was never seen. Logs are looked at in slices.
 """

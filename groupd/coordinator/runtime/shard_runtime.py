@@ -103,7 +103,7 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
     # Inputs -------------------------------------------------------------------------------
 
     def lease(self, outcome: Outcome, waiter: Waiter) -> None:
-        if outcome.steady is not None and self._config.steady_replies_enable:
+        if outcome.steady is not None:
             waiter.may_repeat(ShardLease(self, self._journal.pending, outcome.steady))
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> None:

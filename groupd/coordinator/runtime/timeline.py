@@ -13,21 +13,16 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from groupd.coordinator.core.slices import chunks, smallest
+from groupd.coordinator.core.slices import Pace, Steps, chunks, run_through, smallest
 from groupd.coordinator.core.types import CLASSIC, Event, EventKind
-from groupd.coordinator.history.rebalance_story import (
-    NO_CLIENTS,
-    PEOPLE,
-    MemberNames,
-    causes_of,
-    causes_text,
-)
+from groupd.coordinator.history.rebalance_fold import rebalance_steps
+from groupd.coordinator.history.rebalance_text import cause_text
 from groupd.coordinator.plain_text import fields_text
 
 EVENTS_PER_GROUP = 100
@@ -41,16 +36,19 @@ LINE_MAX = 240
 
 
 class _Events:
-    """The events of one group, oldest first: as JSON, the values of `Event` but the group's id.
-    `times`: sequence number and wall ms of each, in turn. `rebalance`: sequence number, wall ms and
-    event of the last rebalance's begin."""
+    """The events of one group, oldest first, as JSON. `times`: sequence number and wall ms of each,
+    in turn. `start`: sequence number, wall ms and event with which the last rebalance began, for
+    the time when later events have pushed it out; `awaits_target`: further epochs belong to it.
+    `last`: what `last_rebalance` has found; None = there have been events since."""
 
-    __slots__ = ("events", "rebalance", "times")
+    __slots__ = ("awaits_target", "events", "last", "start", "times")
 
     def __init__(self) -> None:
         self.events: list[bytes] = []
-        self.rebalance: tuple[int, int, bytes] | None = None
         self.times = array("q")
+        self.start: tuple[int, int, bytes] | None = None
+        self.awaits_target = False
+        self.last: tuple[int, str] | tuple[()] | None = None
 
 
 class Timeline:
@@ -63,31 +61,42 @@ class Timeline:
         self._groups: OrderedDict[str, _Events] = OrderedDict()
         self._sequence = 0
 
-    def add(self, event: Event, wall_ms: int) -> None:
-        group = self._groups.get(event.group_id)
-        if group is None:
-            group = self._groups[event.group_id] = _Events()
-        else:
-            self._groups.move_to_end(event.group_id)
-        if len(group.events) == EVENTS_PER_GROUP:
-            del group.events[0], group.times[:2]
-        else:
-            self._count += 1
-        kind, group_type = event.kind, event.group_type
-        values = (group_type, kind, event.member_id, event.epoch, event.cause, event.details)
-        encoded = msgspec.json.encode(values)
-        group.events.append(encoded)
-        group.times.extend((self._sequence, wall_ms))
-        new_epoch = kind is EventKind.GROUP_EPOCH_BUMPED and group_type != CLASSIC
-        if new_epoch or kind is EventKind.REBALANCE_STARTED:
-            group.rebalance = (self._sequence, wall_ms, encoded)
+    def add(self, events: Iterable[Event], wall_ms: int) -> None:
+        """The events of one input. Their sequence numbers follow each other; the next input begins
+        after a gap."""
+        for event in events:
+            group = self._groups.get(event.group_id)
+            if group is None:
+                group = self._groups[event.group_id] = _Events()
+            else:
+                self._groups.move_to_end(event.group_id)
+            if len(group.events) == EVENTS_PER_GROUP:
+                del group.events[0], group.times[:2]
+            else:
+                self._count += 1
+            encoded = _encode(event)
+            group.events.append(encoded)
+            group.times.extend((self._sequence, wall_ms))
+            group.last = None
+            kind = event.kind
+            if kind is EventKind.REBALANCE_STARTED or (
+                kind is EventKind.GROUP_EPOCH_BUMPED and event.group_type != CLASSIC
+            ):
+                if not group.awaits_target or kind is EventKind.REBALANCE_STARTED:
+                    group.start = self._sequence, wall_ms, encoded
+                group.awaits_target = (
+                    kind is EventKind.GROUP_EPOCH_BUMPED and event.details.get("members") != 0
+                )
+            elif kind in _NO_MORE_EPOCHS:
+                group.awaits_target = False
+            self._sequence += 1
         self._sequence += 1
         while len(self._groups) > GROUPS_MAX or self._count > EVENTS_MAX:
             _, gone = self._groups.popitem(last=False)
             self._count -= len(gone.events)
 
     def of(self, group_id: str) -> list[dict[str, Any]]:
-        """Empty for a group without events."""
+        """The events of a group as pages show them; none of a group without events."""
         group = self._groups.get(group_id)
         if group is None:
             return []
@@ -97,17 +106,45 @@ class Timeline:
             for sequence, wall_ms, event in zip(times[::2], times[1::2], group.events, strict=True)
         ]
 
-    def newest(self, group_id: str) -> int:
-        """The sequence number of the newest event of a group; -1 without any."""
+    def inputs(self, group_id: str) -> Iterator[tuple[int, list[Event]]]:
+        """What `rebalance_fold` takes: the wall ms of each input, and its events of the group. The
+        start of the last rebalance is among them even if events that followed it are forgotten."""
         group = self._groups.get(group_id)
-        return -1 if group is None else group.times[-2]
+        if group is None:
+            return
+        sequences, times = group.times[::2], group.times[1::2]
+        if group.start is not None and group.start[0] < sequences[0]:
+            yield group.start[1], [_decode(group.start[2])]
+        some: list[Event] = []
+        before = at = -1
+        for sequence, wall_ms, event in zip(sequences, times, list(group.events), strict=True):
+            if some and sequence != before + 1:
+                yield at, some
+                some = []
+            some.append(_decode(event))
+            before, at = sequence, wall_ms
+        yield at, some
+
+    def find_last(self, group_id: str, pace: Pace) -> Steps[None]:
+        """Find what `last_rebalance` tells if there have been events since. `pace`: what was done
+        since the last stop, for this group and others."""
+        group = self._groups.get(group_id)
+        if group is None or group.last is not None:
+            return
+        newest = group.times[-2]
+        found = yield from rebalance_steps(self.inputs(group_id), pace=pace)
+        if newest == group.times[-2]:  # nothing has happened during the stops
+            known = bool(found) and found[-1].known
+            group.last = (found[-1].since, cause_text(found[-1])) if known else ()
 
     def last_rebalance(self, group_id: str) -> dict[str, Any] | None:
-        """When the last rebalance of a group began, and why; None: not known."""
+        """When the last rebalance of a group began, and why; None: not known. Lists of groups ask
+        for it again and again, so it is found once after each event."""
         group = self._groups.get(group_id)
-        if group is None or group.rebalance is None:
+        if group is None:
             return None
-        return {"timestamp_ms": group.rebalance[1], "cause": _cause(group, *group.rebalance)}
+        run_through(self.find_last(group_id, Pace()))
+        return {"timestamp_ms": group.last[0], "cause": group.last[1]} if group.last else None
 
     def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:
         """The last events of all groups, oldest first, each with its `group_id`. A generator that
@@ -132,35 +169,27 @@ class Timeline:
                 yield -at
 
 
-def _cause(group: _Events, sequence: int, wall_ms: int, event: bytes) -> str:
-    """Why the rebalance began that this event begins; the events before it may be gone."""
-    times = group.times
-    sequences = times[::2]
-    lead = sequences.index(sequence) if sequence in sequences else 0
-    told = [_shown(0, wall_ms, event)]
-    while lead and times[2 * lead - 1] == wall_ms:
-        lead -= 1
-        earlier = _shown(0, wall_ms, group.events[lead])
-        if earlier["event"] not in PEOPLE:
-            break
-        told.append(earlier)
-    start, *before = told
-    before.reverse()
-    classic = start["event"] == EventKind.REBALANCE_STARTED.value
-    return causes_text(causes_of(start, before, MemberNames(before, NO_CLIENTS), classic=classic))
+_NO_MORE_EPOCHS = (
+    EventKind.TARGET_INSTALLED,
+    EventKind.GROUP_CONVERTED,
+    EventKind.GROUP_DELETED,
+)
+"""After these, a new epoch begins a rebalance."""
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Event).decode
 
 
-def _shown(sequence: int, wall_ms: int, event: bytes) -> dict[str, Any]:
-    group_type, kind, member_id, epoch, cause, details = msgspec.json.decode(event)
+def _shown(sequence: int, wall_ms: int, encoded: bytes) -> dict[str, Any]:
+    event = _decode(encoded)
     return {
         "sequence": sequence,
         "timestamp_ms": wall_ms,
-        "group_type": group_type,
-        "event": kind,
-        "member_id": member_id,
-        "epoch": epoch,
-        "cause": cause,
-        "details": details,
+        "group_type": event.group_type,
+        "event": event.kind.value,
+        "member_id": event.member_id,
+        "epoch": event.epoch,
+        "cause": event.cause,
+        "details": event.details,
     }
 
 

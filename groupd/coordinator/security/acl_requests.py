@@ -143,7 +143,7 @@ class AclRequests:
                     if len(new) >= room:
                         raise ApiError(
                             ErrorCode.POLICY_VIOLATION,
-                            f"there are {self._acls_max} ACLs, as groupd.acls.max allows",
+                            f"there are {self._acls_max} ACLs already, the most that there may be",
                         )
                     new[acl] = None
             except ApiError as error:

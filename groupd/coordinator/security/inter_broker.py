@@ -8,32 +8,15 @@ of `sasl.mechanism.inter.broker.protocol`.
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from msgspec import Struct
-
+from groupd.client.connection import ClientSecurity
+from groupd.client.sasl import PASSWORD_MECHANISMS, PLAIN, SaslLogin, password_login
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.listeners import Listener, listener_config
-from groupd.coordinator.security.sasl.client import Login, login, password_exchange
 from groupd.coordinator.security.sasl.jaas import parse_jaas
-from groupd.coordinator.security.sasl.plain import NAME as PLAIN
-from groupd.coordinator.security.scram_credentials import MECHANISMS as SCRAM
 from groupd.coordinator.security.tls import ListenerTls
-
-_MECHANISMS = (PLAIN, *SCRAM)
-
-
-class PeerSecurity(Struct, frozen=True):
-    """`tls()`: the context of a new connection to another node; None: not encrypted. `login()`: the
-    calls by which this node says who it is; None: none are needed."""
-
-    tls: Callable[[], ssl.SSLContext] | None = None
-    login: Callable[[], Login] | None = None
-
-
-UNPROTECTED = PeerSecurity()
 
 
 def inter_broker_listener(config: CoordinatorConfig, listeners: Sequence[Listener]) -> Listener:
@@ -50,25 +33,25 @@ def inter_broker_listener(config: CoordinatorConfig, listeners: Sequence[Listene
 
 def peer_security(
     config: CoordinatorConfig, listener: Listener, tls: ListenerTls | None
-) -> PeerSecurity:
+) -> ClientSecurity:
     """What the settings of the listener say. `tls`: its TLS, if it has any. Raises ConfigError."""
     if tls is not None:
         tls.client_context()
-    return PeerSecurity(
+    return ClientSecurity(
         tls=None if tls is None else tls.client_context,
         login=_login(config, listener) if listener.protocol.sasl else None,
     )
 
 
-def _login(config: CoordinatorConfig, listener: Listener) -> Callable[[], Login]:
+def _login(config: CoordinatorConfig, listener: Listener) -> SaslLogin:
     own = listener_config(config, listener.name)
     mechanism = config.sasl_mechanism_inter_broker_protocol or next(
-        (name for name in own.sasl_enabled_mechanisms if name in _MECHANISMS), PLAIN
+        (name for name in own.sasl_enabled_mechanisms if name in PASSWORD_MECHANISMS), PLAIN
     )
-    if mechanism not in _MECHANISMS or mechanism not in own.sasl_enabled_mechanisms:
+    if mechanism not in PASSWORD_MECHANISMS or mechanism not in own.sasl_enabled_mechanisms:
         raise ConfigError(
             f"sasl.mechanism.inter.broker.protocol={mechanism}: must be one of "
-            f"{', '.join(_MECHANISMS)} that sasl.enabled.mechanisms of {listener.name} has"
+            f"{', '.join(PASSWORD_MECHANISMS)} that sasl.enabled.mechanisms of {listener.name} has"
         )
     key = f"listener.name.{listener.name.lower()}.{mechanism.lower()}.sasl.jaas.config"
     text = listener_config(config, listener.name, mechanism).sasl_jaas_config
@@ -76,4 +59,4 @@ def _login(config: CoordinatorConfig, listener: Listener) -> Callable[[], Login]
     user, password = options.get("username"), options.get("password")
     if not user or not password:
         raise ConfigError(f"{key}: needs username and password, with which nodes log in")
-    return lambda: login(mechanism, password_exchange(mechanism, user, password))
+    return password_login(mechanism, user, password)

@@ -14,7 +14,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with
 from groupd.coordinator.config.listener_keys import listener_key
 from groupd.coordinator.config.settings import ConfigError
 
-Address = tuple[str, int]
+ListenerAddress = tuple[str, int]
 """(host, port)."""
 
 DEFAULT_NAME = "PLAINTEXT"
@@ -51,11 +51,11 @@ class Listener(Struct, frozen=True):
     protocol: SecurityProtocol
     host: str
     port: int
-    advertised: Address | None = None
+    advertised: ListenerAddress | None = None
 
 
 def listeners_of(
-    config: CoordinatorConfig, listen: Address, advertised: Address | None = None
+    config: CoordinatorConfig, listen: ListenerAddress, advertised: ListenerAddress | None = None
 ) -> tuple[Listener, ...]:
     """The listeners of a broker, at least one. `listen` and `advertised` (--listen, --advertised)
     make one PLAINTEXT listener where the setting `listeners` is empty. Raises ConfigError."""
@@ -119,9 +119,9 @@ def _protocol(name: str, protocols: Mapping[str, SecurityProtocol]) -> SecurityP
 
 def _addresses(
     entries: Sequence[str], key: str, several_per_port: bool = False
-) -> Mapping[str, Address]:
+) -> Mapping[str, ListenerAddress]:
     """The addresses by name in upper case, in the order given."""
-    found: dict[str, Address] = {}
+    found: dict[str, ListenerAddress] = {}
     for entry in entries:
         match = _LISTENER.fullmatch(entry)
         if match is None or int(match[4]) > _PORT_MAX:
@@ -137,7 +137,7 @@ def _addresses(
     return found
 
 
-def _check_port(key: str, address: Address, others: Iterable[Address]) -> None:
+def _check_port(key: str, address: ListenerAddress, others: Iterable[ListenerAddress]) -> None:
     """A port may be there once, or once for an IPv4 and once for an IPv6 address."""
     host, port = address
     same = [other for other, used in others if used == port and port]
@@ -153,7 +153,9 @@ def _version(host: str) -> int:
         return 0
 
 
-def _check_advertised(told: Mapping[str, Address], bound: Mapping[str, Address]) -> None:
+def _check_advertised(
+    told: Mapping[str, ListenerAddress], bound: Mapping[str, ListenerAddress]
+) -> None:
     for name, (host, port) in told.items():
         if name not in bound:
             raise ConfigError(f"advertised.listeners: {name} is not in listeners")

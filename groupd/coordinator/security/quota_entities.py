@@ -43,16 +43,16 @@ _OF_ADDRESSES: Mapping[str, float | None] = {CONNECTION_CREATION_RATE: _INT_MAX}
 KEYS = (*_OF_CLIENTS, *_OF_ADDRESSES)
 """The keys of all quotas."""
 
-Entity = tuple[EntityPart, ...]
+QuotaEntity = tuple[EntityPart, ...]
 """The parts of an entity, in the order of `entity_of`."""
 
 
-def entity_of(parts: Iterable[EntityPart]) -> Entity:
+def entity_of(parts: Iterable[EntityPart]) -> QuotaEntity:
     """The entity with these parts, the user before the client id."""
     return tuple(sorted(parts, reverse=True))
 
 
-def levels(user: str, client_id: str) -> Iterator[Entity]:
+def levels(user: str, client_id: str) -> Iterator[QuotaEntity]:
     """The entities whose quota may be that of a client, in the order in which they count."""
     for user_part in ((USER, user), (USER, None)):
         for client_part in ((CLIENT_ID, client_id), (CLIENT_ID, None)):
@@ -62,17 +62,17 @@ def levels(user: str, client_id: str) -> Iterator[Entity]:
     yield ((CLIENT_ID, None),)
 
 
-def text_of(entity: Entity) -> str:
+def text_of(entity: QuotaEntity) -> str:
     """The key under which the store has the entity."""
     return msgspec.json.encode(entity).decode()
 
 
-def entity_from(text: str) -> Entity:
+def entity_from(text: str) -> QuotaEntity:
     """Raises ValueError."""
-    return msgspec.json.decode(text, type=Entity)
+    return msgspec.json.decode(text, type=QuotaEntity)
 
 
-def checked_entity(parts: tuple[EntityPart, ...]) -> Entity:
+def checked_entity(parts: tuple[EntityPart, ...]) -> QuotaEntity:
     """The entity that a client names. Raises ApiError INVALID_REQUEST."""
     if not parts:
         raise _invalid("An entity must have a user, a client id or an ip.")
@@ -109,7 +109,7 @@ def address_of(text: str) -> str:
 
 
 def changed(
-    entity: Entity, values: Mapping[str, float], operations: Collection[QuotaOperation]
+    entity: QuotaEntity, values: Mapping[str, float], operations: Collection[QuotaOperation]
 ) -> dict[str, float]:
     """The quotas of an entity after some operations. Raises ApiError INVALID_REQUEST."""
     keys = _OF_ADDRESSES if entity[0][0] == IP else _OF_CLIENTS

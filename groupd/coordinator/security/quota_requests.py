@@ -26,7 +26,7 @@ from groupd.coordinator.security.quota_entities import (
     CLIENT_ID,
     IP,
     USER,
-    Entity,
+    QuotaEntity,
     changed,
     checked_entity,
     entity_from,
@@ -54,7 +54,7 @@ SLICE = 50
 """Entries that are worked on before others have their turn."""
 
 T = TypeVar("T")
-Values = Mapping[str, float]
+QuotaValues = Mapping[str, float]
 OnChange = Callable[[RequestContext, str, str, "float | None"], None]
 """Is told of every change: who made it, the entity in words, the key, the value; None: removed."""
 
@@ -100,9 +100,11 @@ class QuotaRequests:
         entities = [entity_from(key) for key in names]
         self._quotas.change([(entity, found.get(entity, {})) for entity in entities])
 
-    async def _quotas_of(self, entries: Iterable[tuple[str, str]]) -> dict[Entity, Values]:
+    async def _quotas_of(
+        self, entries: Iterable[tuple[str, str]]
+    ) -> dict[QuotaEntity, QuotaValues]:
         """Raises LogCorrupt."""
-        found: dict[Entity, Values] = {}
+        found: dict[QuotaEntity, QuotaValues] = {}
         async for key, value in self._in_turns(entries):
             try:
                 found[entity_from(key)] = msgspec.json.decode(value, type=dict[str, float])
@@ -137,7 +139,7 @@ class QuotaRequests:
     ) -> AlterClientQuotasReply:
         """Raises ApiError, also when the store fails: then nothing has changed."""
         _check(context, Operation.ALTER_CONFIGS)
-        changed: list[tuple[Entity, Values, Values]] = []
+        changed: list[tuple[QuotaEntity, QuotaValues, QuotaValues]] = []
 
         async def change() -> list[AlteredQuota]:
             planned, results = await self._plan(request.entries)
@@ -158,9 +160,9 @@ class QuotaRequests:
 
     async def _plan(
         self, entries: Iterable[QuotaAlteration]
-    ) -> tuple[dict[Entity, Values], list[AlteredQuota]]:
+    ) -> tuple[dict[QuotaEntity, QuotaValues], list[AlteredQuota]]:
         """The quotas that the entities have afterwards, and the answers."""
-        planned: dict[Entity, Values] = {}
+        planned: dict[QuotaEntity, QuotaValues] = {}
         results = []
         room = self._most - len(self._quotas.entries)
         async for entry in self._in_turns(entries):
@@ -173,7 +175,7 @@ class QuotaRequests:
                 room += bool(before) - bool(after)
                 if room < 0 and not before:
                     room += 1
-                    message = f"There are groupd.quotas.max={self._most} entities with quotas."
+                    message = f"There are {self._most} entities with quotas already."
                     raise ApiError(ErrorCode.POLICY_VIOLATION, message)
                 planned[entity] = after
             except ApiError as error:
@@ -183,8 +185,8 @@ class QuotaRequests:
         return planned, results
 
     async def _carry_out(
-        self, planned: Mapping[Entity, Values]
-    ) -> list[tuple[Entity, Values, Values]]:
+        self, planned: Mapping[QuotaEntity, QuotaValues]
+    ) -> list[tuple[QuotaEntity, QuotaValues, QuotaValues]]:
         """Change what is different: entity, quotas before and after. Raises LogError."""
         known = self._quotas.entries
         different = [
@@ -239,7 +241,7 @@ def _check_filters(components: Iterable[QuotaFilter]) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
+def _matches(entity: QuotaEntity, request: DescribeClientQuotasRequest) -> bool:
     if request.strict and len(entity) != len(request.components):
         return False
     names = dict(entity)
@@ -250,16 +252,16 @@ def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
     )
 
 
-def _shown(entity: Entity) -> Entity:
+def _shown(entity: QuotaEntity) -> QuotaEntity:
     """The parts of an entity as replies list them: in Kafka the client id stands before the
     user."""
     return tuple(sorted(entity, key=itemgetter(0)))
 
 
-def _text(values: Values) -> str:
+def _text(values: QuotaValues) -> str:
     return msgspec.json.encode(dict(sorted(values.items()))).decode()
 
 
-def _in_words(entity: Entity) -> str:
+def _in_words(entity: QuotaEntity) -> str:
     """`user alice, client-id (default)`."""
     return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)

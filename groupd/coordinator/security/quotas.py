@@ -1,21 +1,14 @@
-"""The quotas of clients, and what clients have used of them (docs/spec/security.md#5.1).
-
-`Quotas.of` finds what bounds a client. Whoever works on a request says what it used and is told how
-long the client has to be quiet; `coordinator.server.metering` makes that wait happen. A quota
-counts in this process only, as in Kafka it counts on each broker.
-
-How much was used is kept for each user and client that a quota counts for itself. What was not used
-for an hour is forgotten, and so is what was used the longest ago when there is too much of it.
+"""The quotas of clients, and what clients have used of them (docs/spec/security.md#5.1): rates over
+windows of time, and buckets of tokens.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security.quota_entities import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -25,12 +18,111 @@ from groupd.coordinator.security.quota_entities import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     USER,
-    Entity,
+    QuotaEntity,
     levels,
 )
-from groupd.coordinator.security.quota_rates import Rate, TokenBucket, Windows
 from groupd.coordinator.security.recent import Recent, short
 from groupd.protocol.errors import ApiError, ErrorCode
+
+# Both are Kafka's, so that the same traffic is slowed down as much as there. Times are
+# milliseconds, and the caller says what time it is.
+
+
+class Windows(Struct, frozen=True):
+    """`count` samples of `size_ms` make up a rate. The defaults are Kafka's, for all quotas."""
+
+    count: int = 11
+    size_ms: int = 1000
+
+    @property
+    def burst_ms(self) -> int:
+        """What arrives at once counts as if it had come in this time."""
+        return (self.count - 1) * self.size_ms
+
+
+class _Sample(Struct):
+    """The sum of what was counted in one window, from `start_ms` to `last_ms`."""
+
+    start_ms: int
+    last_ms: int
+    total: float = 0.0
+
+
+class Rate:
+    """An amount per second."""
+
+    __slots__ = ("_samples", "_windows")
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._samples: deque[_Sample] = deque()
+
+    def add(self, amount: float, now_ms: int) -> None:
+        """A negative amount takes back what was added before."""
+        samples = self._samples
+        if not samples or now_ms - samples[-1].start_ms >= self._windows.size_ms:
+            samples.append(_Sample(now_ms, now_ms))
+            if len(samples) > self._windows.count + 1:
+                samples.popleft()
+        samples[-1].total += amount
+        samples[-1].last_ms = now_ms
+
+    def total(self, now_ms: int) -> float:
+        """The sum of the samples that still count."""
+        samples = self._samples
+        age_ms = self._windows.count * self._windows.size_ms
+        while samples and now_ms - samples[0].last_ms >= age_ms:
+            samples.popleft()
+        return sum(sample.total for sample in samples)
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """How long the client has to be quiet, so that the rate falls to `bound`; 0 if it is not
+        above it."""
+        total, span_ms = self.total(now_ms), self._span_ms(now_ms)
+        rate = total * 1000 / span_ms
+        return round((rate - bound) / bound * span_ms) if rate > bound else 0
+
+    def _span_ms(self, now_ms: int) -> int:
+        """The time that the samples stand for: all windows but the last in full, and the part of
+        the last that is over."""
+        span_ms = now_ms - self._samples[0].start_ms if self._samples else 0
+        missing = self._windows.count - 1 - span_ms // self._windows.size_ms
+        return max(1, span_ms + max(0, missing) * self._windows.size_ms)
+
+
+class TokenBucket:
+    """Tokens come back at the rate of the quota, as many as fit in. More may be taken than there
+    are; then the next one has to wait until none is owed."""
+
+    __slots__ = ("_at_ms", "_tokens", "_windows")
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._tokens: float | None = None
+        self._at_ms = 0
+
+    def take(self, amount: float, bound: float, now_ms: int) -> None:
+        self._tokens = self._left(bound, now_ms) - amount
+        self._at_ms = now_ms
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """The time until no token is owed."""
+        return max(0, round(-self._left(bound, now_ms) / bound * 1000))
+
+    def _left(self, bound: float, now_ms: int) -> float:
+        most = self._windows.count * self._windows.size_ms / 1000 * bound
+        if self._tokens is None:
+            return most
+        return min(most, self._tokens + bound * (now_ms - self._at_ms) / 1000)
+
+
+# `Quotas.of` finds what bounds a client. Whoever works on a request says what it used and is told
+# how long the client has to be quiet; `coordinator.server.metering` makes that wait happen. A quota
+# counts in this process only, as in Kafka it counts on each broker.
+#
+# How much was used is kept for each user and client that a quota counts for itself. What was not
+# used for an hour is forgotten, and so is what was used the longest ago when there is too much of
+# it.
 
 IDLE_MS = 3_600_000
 """What a client has used is forgotten after so long."""
@@ -67,31 +159,28 @@ class Quotas:
     `active`: whether there is any quota for users or client ids. It is the only thing that a
     request without quotas looks at."""
 
-    def __init__(self, config: CoordinatorConfig, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
         self.active = False
         self.throttled: Counter[str] = Counter()
         """How often clients were slowed down, by quota."""
         self.throttled_ms: Counter[str] = Counter()
         """How long clients were slowed down in all, in ms, by quota."""
-        self._entries: dict[Entity, Mapping[str, float]] = {}
+        self._entries: dict[QuotaEntity, Mapping[str, float]] = {}
         self._of_clients = 0
         """The number of entities that are no addresses."""
         self._found: dict[tuple[str, str], ClientQuotas | None] = {}
         self._listeners: list[Callable[[], None]] = []
         self._now_ms = now_ms
-        self._windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
-        self._mutation_windows = Windows(
-            config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
-        )
+        self._windows = Windows()
         self._owed_until_ms: Recent[list[int]] = Recent(lambda: [0], IDLE_MS, CLIENTS_MAX)
         """The time until which clients of a sensor have been told to be quiet."""
         self._rates = Recent(lambda: Rate(self._windows), IDLE_MS, CLIENTS_MAX)
-        self._buckets = Recent(lambda: TokenBucket(self._mutation_windows), IDLE_MS, CLIENTS_MAX)
+        self._buckets = Recent(lambda: TokenBucket(self._windows), IDLE_MS, CLIENTS_MAX)
 
     # What there is ------------------------------------------------------------------------
 
     @property
-    def entries(self) -> Mapping[Entity, Mapping[str, float]]:
+    def entries(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """The quotas of all entities, by key."""
         return self._entries
 
@@ -108,7 +197,7 @@ class Quotas:
         if listener in self._listeners:
             self._listeners.remove(listener)
 
-    def change(self, entries: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
+    def change(self, entries: Iterable[tuple[QuotaEntity, Mapping[str, float]]]) -> None:
         """The quotas of some entities as they are from now on; empty: there are none."""
         for entity, values in entries:
             known = self._entries.pop(entity, None) is not None

@@ -41,7 +41,7 @@ class Security:
         self.audit = Audit()
         self.authorizer = Authorizer(config, self.audit)
         self.users = Users(store, changes, config.scram_users_max, turn)
-        self.quotas = Quotas(config, now_ms)
+        self.quotas = Quotas(now_ms)
         self._acls = AclRequests(self.authorizer, store, changes, turn, config.acls_max)
         self._quota_requests = QuotaRequests(
             store, changes, self.quotas, config.quotas_max, turn, self.audit.quota_changed

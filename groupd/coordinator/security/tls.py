@@ -1,7 +1,5 @@
 """TLS of one listener: its certificate, its rules, and reading them again
 (`docs/spec/security.md#1.1`).
-
-`ssl` takes certificates from files only, so what is given inline goes through a file in memory.
 """
 
 from __future__ import annotations
@@ -19,10 +17,54 @@ from msgspec import Struct
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.listener_keys import LISTENER_PREFIX
 from groupd.coordinator.config.settings import ConfigError
-from groupd.coordinator.security.certificates import Certificate, read_certificate, subject_of
-from groupd.coordinator.security.cipher_suites import choose_suites
+from groupd.coordinator.security.certificates import (
+    Certificate,
+    PrincipalRules,
+    read_certificate,
+    subject_of,
+)
 from groupd.coordinator.security.listeners import Listener, SecurityProtocol, listener_config
-from groupd.coordinator.security.principal_rules import PrincipalRules
+
+KEY = "ssl.cipher.suites"
+
+_TLS_1_3 = re.compile(r"TLS_(AES|CHACHA20)_[A-Z0-9_]+")
+
+
+def choose_suites(context: ssl.SSLContext, suites: Sequence[str]) -> None:
+    """Allow only these suites; none: leave the choice to OpenSSL. Those of TLS 1.3 cannot be chosen
+    one by one. Raises ConfigError."""
+    if not suites:
+        return
+    newest = [name for name in suites if _TLS_1_3.fullmatch(name)]
+    older = {name: openssl_name(name) for name in suites if name not in newest}
+    try:
+        if older:
+            context.set_ciphers(":".join(older.values()))
+    except ssl.SSLError:
+        raise ConfigError(f"{KEY}={','.join(suites)}: OpenSSL knows none of them") from None
+    known = {suite["name"] for suite in context.get_ciphers()}
+    for name in suites:
+        if (name if name in newest else older[name]) not in known:
+            raise ConfigError(f"{KEY}: OpenSSL does not know {name}, or does not allow it")
+    if not newest:
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    if not older:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+
+
+def openssl_name(name: str) -> str:
+    """ECDHE-RSA-AES128-GCM-SHA256 from TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. Names of OpenSSL stay
+    as they are."""
+    if not name.startswith("TLS_"):
+        return name
+    exchange, _, cipher = name.removeprefix("TLS_").partition("_WITH_")
+    cipher = re.sub(r"AES_(128|256)_(CBC_)?", r"AES\1_", cipher)
+    cipher = cipher.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
+    parts = [cipher] if exchange == "RSA" else [exchange, cipher]
+    return "-".join(parts).replace("_", "-")
+
+
+# `ssl` takes certificates from files only, so what is given inline goes through a file in memory.
 
 log = structlog.get_logger("groupd.tls")
 
@@ -143,14 +185,6 @@ class ListenerTls:
     def _read(self) -> _Material:
         """Raises ConfigError."""
         config, stamps = self._config, self._stamps()
-        for kind, key in (
-            (config.ssl_keystore_type, "ssl.keystore.type"),
-            (config.ssl_truststore_type, "ssl.truststore.type"),
-        ):
-            if kind.upper() != "PEM":
-                raise ConfigError(
-                    f"{key}={kind}: only PEM is served; convert the file with keytool and openssl"
-                )
         if config.ssl_keystore_location:
             if config.ssl_keystore_certificate_chain or config.ssl_keystore_key:
                 raise ConfigError(

@@ -44,7 +44,7 @@ _KEYS_WEIGHT = 16
 _DESCRIBED_TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
 _NO_SUCH_USER = "Attempt to describe a user credential that does not exist: "
 
-Change = ScramDeletion | ScramUpsertion
+ScramChange = ScramDeletion | ScramUpsertion
 
 
 class UserRequests:
@@ -107,7 +107,7 @@ class UserRequests:
         _check_cluster_right(context, Operation.ALTER)
         pace = Pace()
 
-        async def make() -> tuple[dict[str, Change], dict[str, AlteredUser]]:
+        async def make() -> tuple[dict[str, ScramChange], dict[str, AlteredUser]]:
             wanted, results = await self._checked(request, pace)
             await self._make(wanted, pace)
             return wanted, results
@@ -125,12 +125,12 @@ class UserRequests:
 
     async def _checked(
         self, request: AlterUserScramCredentialsRequest, pace: Pace
-    ) -> tuple[dict[str, Change], dict[str, AlteredUser]]:
+    ) -> tuple[dict[str, ScramChange], dict[str, AlteredUser]]:
         """The changes to make, and the answers; both by user. The first error of a user counts."""
-        wanted: dict[str, Change] = {}
+        wanted: dict[str, ScramChange] = {}
         results: dict[str, AlteredUser] = {}
         new: set[str] = set()
-        changes: tuple[Change, ...] = (*request.deletions, *request.upsertions)
+        changes: tuple[ScramChange, ...] = (*request.deletions, *request.upsertions)
         for change in changes:
             if pace.due(USER_WEIGHT):
                 await self._turn()
@@ -151,7 +151,7 @@ class UserRequests:
                 results[user] = AlteredUser(user, error.code, error.message)
         return wanted, results
 
-    def _check(self, change: Change) -> None:
+    def _check(self, change: ScramChange) -> None:
         """Raises ApiError."""
         if not change.user:
             raise _unacceptable(NO_NAME)
@@ -173,10 +173,10 @@ class UserRequests:
         if len(new) >= self._users.room:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                "There are as many users as there may be (groupd.scram.users.max).",
+                "There are as many users as there may be.",
             )
 
-    async def _make(self, wanted: Mapping[str, Change], pace: Pace) -> None:
+    async def _make(self, wanted: Mapping[str, ScramChange], pace: Pace) -> None:
         """Raises LogError; then it is unknown what is in the store."""
         changes: dict[tuple[str, str], ScramCredential | None] = {}
         for user, change in wanted.items():
@@ -191,7 +191,7 @@ class UserRequests:
             await self._users.change(changes)
 
 
-def _mechanism(change: Change) -> ScramMechanism:
+def _mechanism(change: ScramChange) -> ScramMechanism:
     """Raises ApiError."""
     mechanism = MECHANISM_BY_CODE.get(change.mechanism)
     if mechanism is None:

@@ -12,11 +12,11 @@ from typing import Protocol
 
 import structlog
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, plain_address
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.node_settings import plain_address
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.quota_entities import CONNECTION_CREATION_RATE
-from groupd.coordinator.security.quota_rates import Rate, Windows
-from groupd.coordinator.security.quotas import CLIENTS_MAX, IDLE_MS, Quotas
+from groupd.coordinator.security.quotas import CLIENTS_MAX, IDLE_MS, Quotas, Rate, Windows
 from groupd.coordinator.security.recent import Recent
 
 UNLIMITED = 2**31 - 1
@@ -53,7 +53,7 @@ class ConnectionRates:
         self._clock = clock
         self._quotas = quotas
         self._of_all = of_all
-        windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+        windows = Windows()
         self._most_ms = windows.size_ms
         self._bound = config.max_connection_creation_rate
         self._rate = None if self._bound == UNLIMITED else Rate(windows)

@@ -3,7 +3,7 @@
 Most of the time of decoding goes to the items of arrays. A request with more than `AT_ONCE` of them
 is decoded again in a thread of its own, where Python gives the event loop its turn every few
 milliseconds. There is one such thread, so only one request at a time takes the memory of being
-decoded. Beyond `groupd.request.max.items` a request is refused like a frame that is too large.
+decoded. Beyond `request_max_items` a request is refused like a frame that is too large.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Decoder:
         try:
             return api.counted(frame, header.body_offset, header.api_version, self._max_items)
         except LongRequest as error:
-            raise MalformedRequest(f"{api.name} with {error} (groupd.request.max.items)") from error
+            raise MalformedRequest(f"{api.name} with {error}") from error
 
     def close(self) -> None:
         if self._thread is not None:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from groupd.coordinator.security.sasl.mechanism import Rejected, Step
+from groupd.coordinator.security.sasl.mechanisms import Rejected, SaslStep
 from groupd.coordinator.server.by_network import ByNetwork
 
 WAITING_BYTES_MAX = 16 * 1024 * 1024
@@ -25,8 +25,8 @@ MESSAGE_BYTES = 1024
 
 
 class _Work(Struct, frozen=True):
-    do: Callable[[], Step]
-    done: Callable[[Step | None], None]
+    do: Callable[[], SaslStep]
+    done: Callable[[SaslStep | None], None]
 
 
 class Judge:
@@ -49,8 +49,8 @@ class Judge:
         client: Hashable,
         network: str,
         size: int,
-        do: Callable[[], Step],
-        done: Callable[[Step | None], None],
+        do: Callable[[], SaslStep],
+        done: Callable[[SaslStep | None], None],
     ) -> None:
         """Calls `do` in the thread, and `done` with its result in a later turn of the running loop;
         with None if the client is turned away. `size`: bytes that the work holds. A client has one
@@ -83,7 +83,7 @@ class Judge:
         work = self._work.pop(self._line.take())
         future = asyncio.get_running_loop().run_in_executor(self._thread, work.do)
 
-        def ended(future: asyncio.Future[Step]) -> None:
+        def ended(future: asyncio.Future[SaslStep]) -> None:
             if future.cancelled():
                 return
             self._busy = False

@@ -16,7 +16,6 @@ from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
 from typing import Any
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, SystemClock, TimerHandle, elapsed_ns
 from groupd.coordinator.security.quota_entities import (
     CONSUMER_BYTE_RATE,
@@ -27,21 +26,16 @@ from groupd.coordinator.security.quota_entities import (
 from groupd.coordinator.security.quotas import ClientQuotas, Limit, Quotas
 from groupd.protocol.messages.data import FetchReply
 from groupd.protocol.messages.throttled import Throttled
-from groupd.protocol.wire.api import (
-    add_partitions_to_txn,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    fetch,
-    produce,
-    write_txn_markers,
-)
+from groupd.protocol.wire.api.fetch import FETCH
+from groupd.protocol.wire.api.produce import PRODUCE
+from groupd.protocol.wire.api.topics import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from groupd.protocol.wire.api.transactions import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from groupd.protocol.wire.header import RequestHeader
 
-_BETWEEN_BROKERS = ((write_txn_markers.API.key, 0), (add_partitions_to_txn.API.key, 4))
+_BETWEEN_BROKERS = ((WRITE_TXN_MARKERS.key, 0), (ADD_PARTITIONS_TO_TXN.key, 4))
 """Keys of APIs, and the version from which on only brokers use them. They cost no time."""
 
-_MUTATIONS = (create_topics.API.key, delete_topics.API.key, create_partitions.API.key)
+_MUTATIONS = (CREATE_TOPICS.key, DELETE_TOPICS.key, CREATE_PARTITIONS.key)
 
 
 class Metering:
@@ -70,8 +64,8 @@ class Metering:
         new = {
             limit
             for limit, counts in (
-                (limits.produce, key == produce.API.key),
-                (limits.fetch, key == fetch.API.key),
+                (limits.produce, key == PRODUCE.key),
+                (limits.fetch, key == FETCH.key),
                 (limits.mutation, key in _MUTATIONS),
                 (limits.request, not between_brokers(header)),
             )
@@ -140,7 +134,7 @@ class RequestMeter:
             quota = CONSUMER_BYTE_RATE if fetched else CONTROLLER_MUTATION_RATE
             limit = limits.fetch if fetched else limits.mutation
             waits.append((reply.throttle_ms, quota, limit))
-        if limits.produce is not None and self._header.api_key == produce.API.key:
+        if limits.produce is not None and self._header.api_key == PRODUCE.key:
             wait_ms = quotas.produced(limits.produce, self._size)
             waits.append((wait_ms, PRODUCER_BYTE_RATE, limits.produce))
         if limits.request is not None and reply is not None and not between_brokers(self._header):
@@ -209,5 +203,5 @@ def _nothing() -> None:
     """Does nothing: stands in for `end` once the connection has ended."""
 
 
-UNMETERED = Metering(Quotas(CoordinatorConfig(), lambda: 0), SystemClock(), elapsed_ns)
+UNMETERED = Metering(Quotas(lambda: 0), SystemClock(), elapsed_ns)
 """Counts nothing: there are no quotas."""

@@ -6,11 +6,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from groupd.coordinator.config.coordinator_config import (
-    CoordinatorConfig,
-    limits_by_address,
-    plain_address,
-)
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.node_settings import limits_by_address, plain_address
 
 
 class _Placed(Protocol):

@@ -8,13 +8,17 @@ from collections.abc import Iterable
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.listeners import Listener, listener_config
-from groupd.coordinator.security.sasl.authenticator import AnswerVersions, Authenticator, Identity
+from groupd.coordinator.security.sasl.authenticator import (
+    AnswerVersions,
+    Authenticator,
+    SaslIdentity,
+)
 from groupd.coordinator.security.sasl.enabled import (
     EnabledMechanisms,
     Sources,
     enabled_mechanisms,
 )
-from groupd.coordinator.security.sasl.scram import Credentials
+from groupd.coordinator.security.sasl.scram import ScramCredentials
 from groupd.coordinator.server.connection_stats import SaslStats
 from groupd.coordinator.server.guesses import Guesses
 from groupd.coordinator.server.judge import Judge
@@ -44,7 +48,7 @@ class SaslEndpoint:
         self._enabled = enabled
         self._versions = versions
 
-    def authenticator(self, before: Identity | None = None) -> Authenticator:
+    def authenticator(self, before: SaslIdentity | None = None) -> Authenticator:
         """A new login. `before`: who the client is, if it authenticates again."""
         return Authenticator(self._enabled.by_name, self._versions, self.clock.now, before)
 
@@ -61,7 +65,7 @@ class SaslEndpoints:
         self,
         config: CoordinatorConfig,
         listeners: Iterable[Listener],
-        credentials: Credentials,
+        credentials: ScramCredentials,
         secret: bytes,
         versions: AnswerVersions,
         clock: Clock,

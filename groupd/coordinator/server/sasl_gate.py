@@ -16,23 +16,23 @@ import structlog
 
 from groupd.coordinator.runtime.clock import TimerHandle
 from groupd.coordinator.security.sasl.authenticator import (
-    Action,
     Authenticator,
     Claimed,
     Complete,
     Drop,
-    Identity,
     InThread,
     Proceed,
     Refuse,
+    SaslAction,
+    SaslIdentity,
 )
-from groupd.coordinator.security.sasl.mechanism import Rejected, Step
+from groupd.coordinator.security.sasl.mechanisms import Rejected, SaslStep
 from groupd.coordinator.server.by_network import network_of
 from groupd.coordinator.server.byte_budget import Account
 from groupd.coordinator.server.client_session import ClientSession
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
 from groupd.coordinator.server.stored_replies import StoredReplies
-from groupd.protocol.wire.api import sasl_handshake
+from groupd.protocol.wire.api.security import SASL_HANDSHAKE
 
 REAUTHENTICATION_PAUSE_MS = 1000
 """A client that began to authenticate again may do so once more after this time."""
@@ -40,7 +40,7 @@ REAUTHENTICATION_PAUSE_MS = 1000
 SLOWED_MAX_MS = 3000
 """Who guesses passwords waits so long for an answer at most; then it gets none."""
 
-_HANDSHAKE = sasl_handshake.API.key.to_bytes(2, "big")
+_HANDSHAKE = SASL_HANDSHAKE.key.to_bytes(2, "big")
 
 log = structlog.get_logger("groupd.sasl")
 
@@ -106,7 +106,7 @@ class SaslGate:
         self._connection = connection
         self._authenticator: Authenticator | None = None
         """The login under way; None: the client is known."""
-        self._identity: Identity | None = None
+        self._identity: SaslIdentity | None = None
         self._begun_ms: int | None = None
         """When the client began to authenticate again."""
         self._ends_ms: int | None = None
@@ -167,7 +167,7 @@ class SaslGate:
         timeout_ms = self._endpoint.config.authentication_timeout_ms
         self._deadline = self._later(timeout_ms, self._too_late)
 
-    def _act(self, action: Action) -> None:
+    def _act(self, action: SaslAction) -> None:
         connection, authenticator = self._connection, self._authenticator
         assert authenticator is not None
         match action:
@@ -195,7 +195,7 @@ class SaslGate:
                 self._failed(reason)
                 connection.abort()
 
-    def _of_thread(self, size: int, step: Step | None) -> None:
+    def _of_thread(self, size: int, step: SaslStep | None) -> None:
         """Takes what the thread has found; None: too many tokens wait for it."""
         if self._connection.closed or self._authenticator is None:
             return
@@ -205,7 +205,7 @@ class SaslGate:
         else:
             self._go_on(step)
 
-    def _slow_down(self, user: str, step: Step) -> None:
+    def _slow_down(self, user: str, step: SaslStep) -> None:
         """Goes on with `step`, later if too many passwords were wrong: then a guesser waits whether
         it is right or wrong, or gets no answer. Who authenticates again as itself learns nothing
         new."""
@@ -227,11 +227,11 @@ class SaslGate:
         else:
             self._act(self._judged(step))
 
-    def _judged(self, step: Step) -> Action:
+    def _judged(self, step: SaslStep) -> SaslAction:
         assert self._authenticator is not None
         return self._authenticator.judged(step)
 
-    def _go_on(self, step: Step) -> None:
+    def _go_on(self, step: SaslStep) -> None:
         """Ends a `hold` with `step`."""
         if not (self._connection.closed or self._authenticator is None):
             self._act(self._judged(step))
@@ -240,7 +240,7 @@ class SaslGate:
     def _later(self, wait_ms: int, go: Callable[[], None]) -> TimerHandle:
         return self._endpoint.clock.call_at(self._endpoint.clock.monotonic_ms() + wait_ms, go)
 
-    def _completed(self, identity: Identity) -> None:
+    def _completed(self, identity: SaslIdentity) -> None:
         self._end_login()
         connection, endpoint = self._connection, self._endpoint
         self._count(succeeded=True)

@@ -10,13 +10,14 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.topics.layout import features_of
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
-from groupd.protocol.wire.api import api_versions, get_telemetry_subscriptions, push_telemetry
+from groupd.protocol.wire.api.api_versions import versions_failure
+from groupd.protocol.wire.api.cluster import GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY
 from groupd.protocol.wire.apis import API_RANGES
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 """The form that a client's name and version must have (KIP-511)."""
 
-_TELEMETRY = (get_telemetry_subscriptions.API.key, push_telemetry.API.key)
+_TELEMETRY = (GET_TELEMETRY_SUBSCRIPTIONS.key, PUSH_TELEMETRY.key)
 
 
 def software_of(request: ApiVersionsRequest) -> tuple[str, str]:
@@ -42,17 +43,16 @@ class VersionsAnswer:
 
     def reply(self, version: int, request: ApiVersionsRequest) -> ApiVersionsReply:
         """The checks and their order are Kafka's. A refused client may try again."""
-        failure = api_versions.failure
         named = request.cluster_id is not None
         if named != (request.node_id != -1):
-            return failure(request, ErrorCode.INVALID_REQUEST, None)
+            return versions_failure(request, ErrorCode.INVALID_REQUEST, None)
         if version >= 3 and not all(map(_SOFTWARE.fullmatch, software_of(request))):
-            return failure(request, ErrorCode.INVALID_REQUEST, None)
+            return versions_failure(request, ErrorCode.INVALID_REQUEST, None)
         here = self._cluster_id, self._broker.node.node_id
         if named and (request.cluster_id, request.node_id) != here:
-            return failure(request, ErrorCode.REBOOTSTRAP_REQUIRED, None)
+            return versions_failure(request, ErrorCode.REBOOTSTRAP_REQUIRED, None)
         # A client that is told of telemetry asks for subscriptions again and again, and librdkafka
         # writes a line to its log: Kafka too hides it as long as nobody wants it.
-        if self._subscriptions() or self._broker.config.telemetry_enable:
+        if self._subscriptions():
             return self._whole
         return self._without_telemetry

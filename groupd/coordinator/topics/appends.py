@@ -14,7 +14,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import Append, LogError, LogFenced, LogUncertain
 from groupd.storage.units import Unit
 
-Writer = Callable[[Sequence[Append]], Awaitable[None]]
+AppendWriter = Callable[[Sequence[Append]], Awaitable[None]]
 """`PartitionLogs.append`, possibly with group commit behind it. Calls must be served in order."""
 
 Staged = tuple[PartitionLog, Append]
@@ -23,7 +23,7 @@ Staged = tuple[PartitionLog, Append]
 class Appends:
     """Everything of the data plane that is on its way into the store."""
 
-    def __init__(self, partitions: Partitions, writer: Writer) -> None:
+    def __init__(self, partitions: Partitions, writer: AppendWriter) -> None:
         self._partitions = partitions
         self._writer = writer
         self._tasks: set[asyncio.Task[ApiError | None]] = set()

@@ -1,33 +1,224 @@
-"""Is what a producer sent a batch that may be appended? Kafka's checks, in Kafka's order.
-
-First what can be seen without the log: one whole batch of magic 2 (`produced_batch`). Then the
-batch with its records (`check_batch`), each of which is looked at. In two things this is stricter
-than Kafka, which appends such batches although no consumer reads them as they were meant: records
-whose offset deltas do not count from 0, and compressed records whose lengths are wrong.
+"""Is what a producer sent a batch that may be appended, and may its records stand in this topic?
+Kafka's checks, in Kafka's order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from msgspec import Struct
 
+from groupd.coordinator.config.values import split_list
 from groupd.coordinator.core.slices import Steps
-from groupd.coordinator.topics.record_checks import ProducedRecords, check_records, survey_produced
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import RecordError
 from groupd.protocol.records.batch import (
     HEADER_BYTES,
     BatchHeader,
     CorruptBatch,
+    RawRecord,
     UnsupportedMagic,
     parse_header,
+    read_headers,
+    read_records,
     verify_crc,
     with_create_time,
 )
 from groupd.protocol.records.compression import CODEC_NAMES, ZSTD, Plain, UnpacksTooLarge
 
-_ZSTD_MIN_VERSION = 7
+# A batch with a record that may not is refused as a whole, and the answer names every such record.
+
+RECORD_ERRORS_MAX = 1000
+"""Records that an answer names; more are counted."""
+
+_SHOWN_IN_MESSAGE = 3
+TURN_RECORDS = 2000
+"""Records, or headers of records, between two turns for others: about a millisecond."""
+
+ITEMS_FACTOR = 32
+"""A batch may have this many records and headers for each of its bytes, so that the time for them
+grows with what was sent. A record adds a byte to a compressed batch, as its offset is a new one;
+equal headers add nothing."""
+ITEMS_ALWAYS = 50_000
+"""Whatever its size is, a batch may have this many records and headers."""
+
+_NAMED_TURN_RECORDS = 500
 _NO_TIMESTAMP = -1
+_INT64_MIN = -(2**63)
 _INT64_MAX = 2**63 - 1
+
+
+class ProducedRecords(Struct, frozen=True):
+    """Facts about the records of a batch: their least and largest timestamp, relative to the base
+    timestamp, and whether one has no key."""
+
+    least_delta_ms: int
+    largest_delta_ms: int
+    keyless: bool
+
+
+def survey_produced(header: BatchHeader, records: Plain) -> Generator[None, None, ProducedRecords]:
+    """Check that the uncompressed `records` are as many whole records as the header says (one at
+    least), at the offsets 0, 1, 2 ... from the first one, and nothing else. A generator that
+    yields now and then so that others can have a turn, but not for short batches. Raises
+    CorruptBatch, and ApiError MESSAGE_TOO_LARGE for too many records and headers."""
+    if header.record_count <= 0:
+        raise CorruptBatch(f"{header.record_count} records")
+    least_ms, largest_ms, keyless = _INT64_MAX, _INT64_MIN, False
+    room, left = TURN_RECORDS, max(ITEMS_ALWAYS, ITEMS_FACTOR * header.size)
+    data = records.data
+    for index, (delta, time_ms, _, key_size, _, _, headers_at, end) in enumerate(
+        read_records(header, records)
+    ):
+        if room <= 0:
+            yield
+            room, left = TURN_RECORDS, _less(left)
+        room -= 1
+        if delta != index:
+            raise CorruptBatch(f"record {index} has the offset delta {delta}")
+        if time_ms < least_ms:
+            least_ms = time_ms
+        if time_ms > largest_ms:
+            largest_ms = time_ms
+        if key_size < 0:
+            keyless = True
+        if headers_at + 1 != end:
+            for _ in read_headers(data, headers_at, end):
+                room -= 1
+                if room <= 0:
+                    yield
+                    room, left = TURN_RECORDS, _less(left)
+    return ProducedRecords(least_ms, largest_ms, keyless)
+
+
+def _less(left: int) -> int:
+    if left <= TURN_RECORDS:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE, "The record batch has too many headers for its size"
+        )
+    return left - TURN_RECORDS
+
+
+class BadRecords(ApiError):
+    """Single records are why the batch is refused: `errors`, by their place in the batch."""
+
+    def __init__(self, code: ErrorCode, message: str, errors: tuple[RecordError, ...]) -> None:
+        super().__init__(code, message)
+        self.errors = errors
+
+
+class _Rules:
+    """What the topic demands of records, with its present configs."""
+
+    def __init__(self, settings: TopicSettings, place: str, now_ms: int) -> None:
+        self.keys = "compact" in split_list(settings.text("cleanup.policy"))
+        self.create_time = settings.text("message.timestamp.type") == "CreateTime"
+        self.earliest_ms = now_ms - settings.number("message.timestamp.before.max.ms")
+        self.latest_ms = now_ms + settings.number("message.timestamp.after.max.ms")
+        self._place = place
+
+    def in_range(self, timestamp_ms: int) -> bool:
+        earliest_ms = max(self.earliest_ms, _INT64_MIN)
+        return earliest_ms <= timestamp_ms <= min(self.latest_ms, _INT64_MAX)
+
+    def kept_by_all(self, header: BatchHeader, found: ProducedRecords) -> bool:
+        """Whether all records keep the rules, told without looking at single records. False if some
+        may break one."""
+        base_ms = header.base_timestamp_ms
+        return (
+            not header.is_log_append_time
+            and not (self.keys and found.keyless)
+            and (
+                not self.create_time
+                or (
+                    self.in_range(base_ms + found.least_delta_ms)
+                    and self.in_range(base_ms + found.largest_delta_ms)
+                )
+            )
+        )
+
+    def broken_by(
+        self, header: BatchHeader, index: int, record: RawRecord
+    ) -> tuple[ErrorCode, str] | None:
+        """The code of the rule that the record breaks, and what to say of it; None if it breaks
+        none. `index`: the record's place in its batch."""
+        _, time_delta_ms, _, key_size, value_size, *_ = record
+        timestamp_ms = header.base_timestamp_ms + time_delta_ms
+        if header.is_log_append_time:
+            timestamp_ms = header.max_timestamp_ms
+        if self.keys and key_size < 0:
+            message = "Compacted topic cannot accept message without key in topic partition "
+            return ErrorCode.INVALID_RECORD, message + self._place
+        if self.create_time and timestamp_ms != _NO_TIMESTAMP:
+            if self.in_range(timestamp_ms):
+                return None
+            message = (
+                f"Timestamp {timestamp_ms} of message with offset {index} is out of range. "
+                f"The timestamp should be within [{self.earliest_ms}, {self.latest_ms}]"
+            )
+            return ErrorCode.INVALID_TIMESTAMP, message
+        if header.is_log_append_time:
+            message = (
+                f"Invalid timestamp type in message DefaultRecord(offset={index}, "
+                f"timestamp={timestamp_ms}, key={max(key_size, 0)} bytes, "
+                f"value={max(value_size, 0)} bytes). Producer should not set timestamp type "
+                "to LogAppendTime."
+            )
+            return ErrorCode.INVALID_TIMESTAMP, message
+        return None
+
+
+def check_records(
+    header: BatchHeader,
+    records: Plain,
+    found: ProducedRecords,
+    settings: TopicSettings,
+    place: str,
+    now_ms: int,
+) -> Generator[None, None, None]:
+    """`records`: uncompressed, in which `found` was found. A generator that yields when
+    others should have a turn. Raises BadRecords INVALID_RECORD or, if one of the timestamps is
+    wrong, INVALID_TIMESTAMP."""
+    rules = _Rules(settings, place, now_ms)
+    if rules.kept_by_all(header, found):
+        return
+    count, codes = 0, set[ErrorCode]()
+    errors: list[RecordError] = []
+    for index, record in enumerate(read_records(header, records)):
+        if index and index % _NAMED_TURN_RECORDS == 0:
+            yield
+        broken = rules.broken_by(header, index, record)
+        if broken is not None:
+            count += 1
+            codes.add(broken[0])
+            if count <= RECORD_ERRORS_MAX:
+                errors.append(RecordError(index, broken[1]))
+    if ErrorCode.INVALID_TIMESTAMP in codes:
+        raise BadRecords(
+            ErrorCode.INVALID_TIMESTAMP,
+            "One or more records have been rejected due to invalid timestamp",
+            tuple(errors),
+        )
+    if codes:
+        shown = ", ".join(
+            f"RecordError(batchIndex={error.index}, message='{error.message}')"
+            for error in errors[:_SHOWN_IN_MESSAGE]
+        )
+        raise BadRecords(
+            ErrorCode.INVALID_RECORD,
+            f"One or more records have been rejected due to {count} record errors in total, and "
+            f"only showing the first three errors at most: [{shown}]",
+            tuple(errors),
+        )
+
+
+# First what can be seen without the log: one whole batch of magic 2 (`produced_batch`). Then the
+# batch with its records (`check_batch`), each of which is looked at. In two things this is stricter
+# than Kafka, which appends such batches although no consumer reads them as they were meant: records
+# whose offset deltas do not count from 0, and compressed records whose lengths are wrong.
+
+_ZSTD_MIN_VERSION = 7
 
 UNPACKED_FACTOR = 1024
 """A compressed batch may unpack to this many times its size. Equal records of a kilobyte reach 200

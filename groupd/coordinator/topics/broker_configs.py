@@ -42,7 +42,7 @@ from groupd.coordinator.topics.broker_keys import (
     own_key,
 )
 from groupd.coordinator.topics.layout import Layout
-from groupd.coordinator.topics.overrides import Overrides
+from groupd.coordinator.topics.overrides import ConfigOverrides
 from groupd.coordinator.topics.topic_configs import BROKER_KEY_UNITS, TOPIC_CONFIGS
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -67,7 +67,7 @@ CLUSTER = ""
 """The name of the cluster-wide default, as a resource."""
 
 
-class BrokerConfigs(Overrides):
+class BrokerConfigs(ConfigOverrides):
     """Overrides by the node's id as text, and those of the cluster."""
 
     def __init__(

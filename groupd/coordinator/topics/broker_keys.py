@@ -17,7 +17,7 @@ from groupd.coordinator.config.listener_keys import (
     listener_key,
     may_be_of_listener,
 )
-from groupd.coordinator.config.settings import setting_text
+from groupd.coordinator.config.settings import described, setting_text
 from groupd.coordinator.config.values import (
     BOOLEAN,
     INT,
@@ -44,7 +44,6 @@ for the cluster, and none for a broker."""
 DYNAMIC_KEYS = frozenset(
     {
         "group.consumer.assignment.interval.ms",
-        "group.consumer.assignor.offload.enable",
         "log.retention.bytes",
         "log.retention.ms",
         "message.max.bytes",
@@ -83,9 +82,12 @@ _FACTS = (
     BrokerKey("log.dir", LOG_DIR, LIST, _FACT),
     BrokerKey("log.dirs", LOG_DIR, LIST, _FACT),
     BrokerKey("offsets.topic.compression.codec", "0", INT, _FACT),
+    BrokerKey("offsets.topic.replication.factor", "1", SHORT, _FACT),
     BrokerKey("offsets.topic.segment.bytes", "104857600", INT, _FACT),
     BrokerKey("process.roles", "broker,controller", LIST, _FACT),
     BrokerKey("security.inter.broker.protocol", "PLAINTEXT", STRING, _FACT),
+    BrokerKey("ssl.keystore.type", "PEM", STRING, _FACT),
+    BrokerKey("ssl.truststore.type", "PEM", STRING, _FACT),
     BrokerKey("transaction.state.log.min.isr", "1", INT, _FACT),
     BrokerKey("transaction.state.log.replication.factor", "1", SHORT, _FACT),
 )
@@ -113,14 +115,11 @@ _TYPES: Mapping[str, int] = {
             "offsets.retention.check.interval.ms",
             "queued.max.request.bytes",
             "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-            "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-            "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         ),
         LONG,
     ),
     "listener.security.protocol.map": STRING,
     "max.connections.per.ip.overrides": STRING,
-    "offsets.topic.replication.factor": SHORT,
 }
 """Kafka's types of settings, where ours do not show it."""
 
@@ -144,7 +143,7 @@ def key_type(key: str) -> int:
 def _dynamic_key(name: str) -> ConfigKey:
     meta = FIELDS_BY_KEY[name].metadata
     rule = ValueRule(key_type(name), meta["low"], meta["high"], choices=meta["choices"])
-    return ConfigKey(name, rule, documentation=meta["doc"])
+    return ConfigKey(name, rule, documentation=described(name).meaning)
 
 
 def is_unknown(key: str) -> bool:
@@ -174,7 +173,7 @@ def own_key(config: CoordinatorConfig, key: str) -> BrokerKey:
     value, sensitive = getattr(config, field.name), field.metadata["sensitive"]
     text = None if value is None or sensitive else setting_text(value)
     return BrokerKey(
-        key, text, key_type(key), field.metadata["doc"], value == field.default, sensitive
+        key, text, key_type(key), described(key).meaning, value == field.default, sensitive
     )
 
 

@@ -19,13 +19,15 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.runtime.coordinator_types import is_internal
 from groupd.coordinator.topics.checks import id_not_hosted
-from groupd.coordinator.topics.names import (
+from groupd.coordinator.topics.topic import (
     CLUSTER_METADATA_TOPIC,
     PARTITION_UNITS,
+    Topic,
     check_topic_name,
     collision_key,
+    coordinator_topics,
+    stored_topic,
 )
-from groupd.coordinator.topics.topic import Topic, coordinator_topics, stored_topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.storage.log import Catalogue, MadePartitions, StoredTopic
@@ -208,8 +210,7 @@ class TopicCatalogue:
         if partitions > most:
             raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"{partitions} partitions exceed the limit of {most} "
-                "(groupd.max.partitions.per.topic).",
+                f"{partitions} partitions exceed the limit of {most}.",
             )
 
     def _check_room(self, added: int) -> None:

@@ -25,7 +25,7 @@ from groupd.coordinator.topics.checks import (
     not_hosted,
     refusal,
 )
-from groupd.coordinator.topics.names import check_topic_name
+from groupd.coordinator.topics.topic import check_topic_name
 from groupd.coordinator.topics.topic_configs import (
     TOPIC_CONFIGS,
     TopicSettings,

@@ -1,23 +1,48 @@
-"""The logs of the coordinators as topics that clients may read. The coordinators write them.
-
-`__consumer_offsets` is the history of the shards: every record as it was written as far as its
-retention reaches, and before that what the cleaner has left. `__consumer_offsets_compacted` is the
-compacted view of it: the newest record of every key, then what has come since the last cleaning.
-Offsets mean the same in both.
-
-`__transaction_state` has the logs of the shards of transactional ids, a partition each. So have the
-topics of all `runtime.coordinator_types`.
-"""
+"""The logs of the coordinators as topics that clients may read. The coordinators write them."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
+from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
 from groupd.coordinator.producers.producer_state import ProducerStates
-from groupd.coordinator.topics.leader_epochs import LeaderEpochs
-from groupd.coordinator.topics.stored_batches import read_batches, within
-from groupd.storage.log import LogUnavailable, PartitionLogs, StoredBatch
+from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES
+from groupd.coordinator.topics.stored_batches import LeaderEpochs, read_batches, within
+from groupd.storage.log import Catalogue, ConfigEntry, LogUnavailable, PartitionLogs, StoredBatch
+
+
+async def fix_shard_count(
+    store: Catalogue, config: CoordinatorConfig, changes: CatalogueChanges
+) -> None:
+    """Remember the numbers of shards in a new store. Raises ConfigError if the store was made with
+    other numbers, and LogError."""
+    wanted = {one.shards_key: one.shards(config) for one in COORDINATOR_TYPES}
+
+    async def change() -> dict[tuple[int, str, str], str]:
+        known = {tuple(place): value for *place, value in await store.configs()}
+        missing = [place for place in wanted if place not in known]
+        if missing:
+            await store.put_configs([ConfigEntry(*place, str(wanted[place])) for place in missing])
+        return {place: known.get(place, str(wanted[place])) for place in wanted}
+
+    for place, value in (await changes.make(change)).items():
+        key, number = place[2], wanted[place]
+        if value != str(number):
+            raise ConfigError(
+                f"{key}={number}: the store was made with {value}; set it to {value}, or choose "
+                "another --data-dir"
+            )
+
+
+# `__consumer_offsets` is the history of the shards: every record as it was written as far as its
+# retention reaches, and before that what the cleaner has left. `__consumer_offsets_compacted` is
+# the compacted view of it: the newest record of every key, then what has come since the last
+# cleaning. Offsets mean the same in both.
+#
+# `__transaction_state` has the logs of the shards of transactional ids, a partition each. So have
+# the topics of all `runtime.coordinator_types`.
 
 
 class CoordinatorLogView(Protocol):

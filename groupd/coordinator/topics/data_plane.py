@@ -1,9 +1,4 @@
-"""The data plane: topics, records and their administration on this node, as its parts.
-
-Start: `await start()` reads topics and configs, then requests may come;
-`coordinator.topics.requests` says which part answers which. Stop: `close()` once no more requests
-arrive; appends under way are waited for.
-"""
+"""The data plane: topics, records and their administration on this node, as its parts."""
 
 from __future__ import annotations
 
@@ -22,26 +17,25 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.security.quotas import Mutations, Quotas
-from groupd.coordinator.topics.appends import Appends, PartitionServer, Writer
+from groupd.coordinator.topics.appends import Appends, AppendWriter, PartitionServer
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
-from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.configs import Configs, TopicConfigs
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
 from groupd.coordinator.topics.fetch import Fetch
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
 from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
-from groupd.coordinator.topics.long_polls import LongPolls, Wait, wait_for_event
+from groupd.coordinator.topics.long_polls import LongPolls, WaitForEvent, wait_for_event
 from groupd.coordinator.topics.markers import TransactionMarkers
 from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.partition_queries import TimeSearch
 from groupd.coordinator.topics.partition_states import P, PartitionStates
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce import Produce
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
 from groupd.coordinator.topics.producer_ids import ProducerIds
-from groupd.coordinator.topics.telemetry import Telemetry
-from groupd.coordinator.topics.time_search import TimeSearch
+from groupd.coordinator.topics.telemetry import ClientMetrics, Telemetry
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
@@ -79,15 +73,15 @@ class DataPlane:
         nodes: Sequence[Node],
         elapsed: Callable[[], Instant],
         work: LongWork,
-        writer: Writer,
+        writer: AppendWriter,
         views: Mapping[str, CoordinatorLogView],
         offsets_markers: MarkerTarget,
-        wait: Wait = wait_for_event,
+        wait: WaitForEvent = wait_for_event,
         ownership: Ownership | None = None,
         changes: CatalogueChanges | None = None,
         quotas: Quotas | None = None,
     ) -> None:
-        self.quotas = quotas or Quotas(config, lambda: now().monotonic_ms)
+        self.quotas = quotas or Quotas(lambda: now().monotonic_ms)
         self.config = config
         self.store = store
         self.now = now
@@ -99,7 +93,7 @@ class DataPlane:
         self.catalogue = TopicCatalogue(store, config, new_topic_id, changes, now().wall_ms)
         self.broker_configs = BrokerConfigs(store, changes, config, self.layout)
         self.client_metrics = ClientMetrics(store, changes)
-        self.telemetry = Telemetry(self.client_metrics, config, now, new_topic_id)
+        self.telemetry = Telemetry(self.client_metrics, now, new_topic_id)
         self.group_overrides = GroupOverrides(store, changes, self.broker_configs)
         self.configs = Configs(
             {

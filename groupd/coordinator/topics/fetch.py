@@ -20,14 +20,13 @@ from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.security.quotas import Quotas
-from groupd.coordinator.topics.current_leaders import CurrentLeaders
 from groupd.coordinator.topics.fetch_reading import BY_ID_FROM, Admission, Reading
 from groupd.coordinator.topics.fetch_sessions import (
     FetchContext,
     FetchSessions,
     FetchTarget,
 )
-from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.layout import CurrentLeaders, Layout
 from groupd.coordinator.topics.long_polls import LongPolls
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode

@@ -1,13 +1,16 @@
-"""One reading of the partitions of a Fetch: which of them may be read, and what is in them."""
+"""One reading of the partitions of a Fetch: which of them may be read, what a reader gets from
+each, and where it goes on.
+"""
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
-from groupd.coordinator.topics.current_leaders import CurrentLeaders
-from groupd.coordinator.topics.fetch_sessions import Answer, FetchTarget
-from groupd.coordinator.topics.log_reading import read_log
-from groupd.coordinator.topics.long_polls import Watched
+from groupd.coordinator.topics.fetch_sessions import FetchTarget, SessionAnswer
+from groupd.coordinator.topics.layout import CurrentLeaders
+from groupd.coordinator.topics.long_polls import WatchedPosition
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic import Topic
@@ -18,7 +21,95 @@ from groupd.protocol.messages.data import (
     FetchPartition,
     FetchRequest,
 )
+from groupd.protocol.records.batch import parse_header
 from groupd.storage.log import LogCorrupt, LogError
+
+# It knows neither who asks nor how the answer is sent. `Partitions.resolve` finds the topic by name
+# or id, `Partitions.readable` the log; `groupd.coordinator.topics.long_polls` waits for more.
+
+
+class LogPart(Struct, frozen=True):
+    """What a reader gets of a log.
+
+    `records`: whole batches, but a limit may have cut the last one. `next_offset`: that of the
+    first batch that is not whole in there. `high_watermark`, `last_stable_offset` and
+    `log_start_offset`: those of the moment at which it was read. `aborted`: the aborted
+    transactions, as (producer id, first offset), that have records in it; None unless committed
+    data was read. `cut`: a limit has kept something back. `exhausted_at`: if the reader has seen
+    all that there is, how often the log had changed then (`ReadableLog.changes`); else -1.
+    """
+
+    records: bytes
+    next_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[tuple[int, int], ...] | None
+    cut: bool = False
+    exhausted_at: int = -1
+
+
+async def read_log(
+    log: ReadableLog, offset: int, max_bytes: int, isolation_level: int, *, whole_first: bool
+) -> LogPart:
+    """Read what there is from `offset` on: below the high watermark, for READ_COMMITTED below the
+    last stable offset, and at most `max_bytes`. As in Kafka a limit cuts the batch that does not
+    fit, for which clients are prepared; with `whole_first` the first batch is whole in any case.
+    Raises ApiError OFFSET_OUT_OF_RANGE, also where records were deleted while they were read;
+    LogError."""
+    start_offset, high_watermark = log.start_offset, log.high_watermark
+    stable_offset = log.last_stable_offset
+    if not start_offset <= offset <= log.next_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    committed = isolation_level == READ_COMMITTED
+    end_offset = stable_offset if committed else high_watermark
+    records, next_offset, cut, exhausted_at = b"", offset, False, -1
+    if offset < end_offset:
+        records, next_offset, cut = await _batches(log, offset, end_offset, max_bytes, whole_first)
+        if committed and offset < log.start_offset:
+            # Deleted while it was read, and with it what is known of aborted transactions.
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    else:
+        exhausted_at = log.changes
+    return LogPart(
+        records,
+        next_offset,
+        high_watermark,
+        stable_offset,
+        start_offset,
+        log.aborted(offset, next_offset) if committed else None,
+        cut,
+        exhausted_at,
+    )
+
+
+async def _batches(
+    log: ReadableLog, offset: int, end_offset: int, limit: int, whole_first: bool
+) -> tuple[bytes, int, bool]:
+    """Batches below `end_offset`, the offset after the last whole one, and whether the limit has
+    kept something back."""
+    limit = max(0, limit)
+    payloads: list[bytes] = []
+    size, next_offset = 0, offset
+    while next_offset < end_offset and (size < limit or (whole_first and not payloads)):
+        found = await log.read(next_offset, limit - size, min_one=True)
+        # Above the end; without open transactions there is nothing of that kind.
+        while found and parse_header(found[-1]).base_offset >= end_offset:
+            found.pop()
+        if not found:
+            break
+        payloads += found
+        size += sum(map(len, found))
+        next_offset = parse_header(found[-1]).next_offset
+    cut = next_offset < end_offset or size > limit
+    if not payloads or (not whole_first and len(payloads[0]) > limit):
+        return b"", offset, cut
+    if size > limit and len(payloads) > 1:
+        whole = size - len(payloads[-1])
+        next_offset = parse_header(payloads[-1]).base_offset
+        payloads[-1] = payloads[-1][: max(0, limit - whole)]
+    return payloads[0] if len(payloads) == 1 else b"".join(payloads), next_offset, cut
+
 
 BY_ID_FROM = 13
 """Fetch versions that name topics by id."""
@@ -118,9 +209,9 @@ class Reading:
         self.leaders = leaders
         self.size = 0
         self.complete = False
-        self.answers: list[Answer] = []
+        self.answers: list[SessionAnswer] = []
         self.exhausted: list[tuple[FetchTarget, ReadableLog, int]] = []
-        self.watched: list[Watched] = []
+        self.watched: list[WatchedPosition] = []
 
     async def read(self, targets: list[FetchTarget], pace: Pace) -> None:
         for target in targets:

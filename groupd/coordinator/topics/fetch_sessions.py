@@ -110,7 +110,7 @@ class FetchTarget:
         return log if isolation == self._seen_isolation else None
 
 
-Answer = tuple[FetchTarget, FetchedPartition]
+SessionAnswer = tuple[FetchTarget, FetchedPartition]
 
 
 class FetchSession(ReaderSession[int, FetchTarget]):
@@ -231,8 +231,8 @@ class FetchContext:
         self._epoch = epoch
 
     async def finish(
-        self, answers: Sequence[Answer], elapsed: Callable[[], Instant], pace: Pace
-    ) -> tuple[int, Sequence[Answer]]:
+        self, answers: Sequence[SessionAnswer], elapsed: Callable[[], Instant], pace: Pace
+    ) -> tuple[int, Sequence[SessionAnswer]]:
         """The session id of the reply and its partitions. Raises ApiError
         INVALID_FETCH_SESSION_EPOCH when the session has had another request meanwhile."""
         if self._session is not None:

@@ -13,8 +13,7 @@ from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core.group_configs import check_altered
 from groupd.coordinator.core.group_types import group_configs
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
-from groupd.coordinator.topics.broker_keys import INTERNAL_KEYS
-from groupd.coordinator.topics.overrides import Overrides
+from groupd.coordinator.topics.overrides import ConfigOverrides
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import (
     RESOURCE_GROUP,
@@ -25,7 +24,7 @@ from groupd.protocol.messages.topics import (
 from groupd.storage.log import Catalogue
 
 
-class GroupOverrides(Overrides):
+class GroupOverrides(ConfigOverrides):
     """Overrides by group id; the group need not exist."""
 
     def __init__(self, store: Catalogue, changes: CatalogueChanges, broker: BrokerConfigs) -> None:
@@ -35,27 +34,20 @@ class GroupOverrides(Overrides):
             RESOURCE_GROUP,
             lambda key: True,
             broker.config.max_group_configs,
-            "groups with configs (groupd.max.group.configs)",
+            "groups with configs",
         )
         self._broker = broker
         self._configs = group_configs()
 
     def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
-        """Keys with their effective values, and where these come from; internal ones only if the
-        group or the broker has set them (KAFKA-20409, KAFKA-20930)."""
+        """Keys with their effective values, and where these come from."""
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         overrides = self.of(name)
-        described = (
+        return [
             self._with_synonyms(value, value.name in overrides)
             for value in self._configs.describe(self._broker.config, overrides)
             if wanted is None or value.name in wanted
-        )
-        keys = self._configs.keys
-        return [
-            one
-            for one in described
-            if one.source != SOURCE_DEFAULT or keys[one.name].broker_key not in INTERNAL_KEYS
         ]
 
     def _with_synonyms(self, value: ConfigValue, own: bool) -> ConfigValue:

@@ -1,12 +1,5 @@
 """The cluster: its nodes and features, which node leads a partition, where new partitions may lie.
-
-A node that is alone leads everything. Otherwise partitions are led by the owners of their units;
-as in Kafka the coordinator of a group leads the partition of `__consumer_offsets` that it keeps the
-group in.
-
-Rules for new partitions are those of Kafka's controller. Tools that ask for a replication factor of
-2 or 3 get it in words; Metadata shows the one replica that there is. Replicas that a client names
-must be nodes that exist.
+And who leads the partitions for which a client has asked the wrong node (KIP-951).
 """
 
 from __future__ import annotations
@@ -15,12 +8,21 @@ from collections.abc import Collection, Sequence
 from itertools import groupby
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.topics.leader_epochs import NO_EPOCH
+from groupd.coordinator.topics.stored_batches import NO_EPOCH
 from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Feature, Node, PartitionRun
 from groupd.protocol.messages.topics import NewTopic
+
+# A node that is alone leads everything. Otherwise partitions are led by the owners of their units;
+# as in Kafka the coordinator of a group leads the partition of `__consumer_offsets` that it keeps
+# the group in.
+#
+# Rules for new partitions are those of Kafka's controller. Tools that ask for a replication factor
+# of 2 or 3 get it in words; Metadata shows the one replica that there is. Replicas that a client
+# names must be nodes that exist.
 
 NO_LEADER = -1
 
@@ -239,3 +241,38 @@ def check_replicas(
 
 def _refused(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+# Produce and Fetch replies name the leader of such a partition and give the addresses of these
+# leaders, so that clients go on there without asking for metadata. As in Kafka the leader is -1
+# while there is none, and one that has died a moment ago has no address.
+
+
+class CurrentLeaders:
+    """The leaders that one reply names. `since`: the version of its API that has room for them.
+    `errors`: with which errors they are told."""
+
+    def __init__(
+        self, layout: Layout, context: RequestContext, since: int, errors: Collection[ErrorCode]
+    ) -> None:
+        self._layout = layout
+        self._listener = context.listener
+        self._errors = errors if context.api_version >= since else ()
+        self._named: set[int] = set()
+
+    def of(self, topic: Topic | None, partition: int, error: ErrorCode) -> tuple[int, int] | None:
+        """(leader, leader epoch) of a partition that failed; None if the reply does not say it.
+        `topic` None: it was not found."""
+        if topic is None or error not in self._errors:
+            return None
+        found = self._layout.current_leader(topic, partition)
+        self._named.add(found[0])
+        return found
+
+    @property
+    def endpoints(self) -> tuple[Node, ...]:
+        """The nodes that were named, as clients of the request's listener reach them."""
+        if not self._named:
+            return ()
+        nodes = self._layout.nodes_on(self._listener)
+        return tuple([node for node in nodes if node.node_id in self._named])

@@ -16,11 +16,10 @@ from groupd.coordinator.lag.ends import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.topics.catalogue import TopicCatalogue
-from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.partition_queries import TimeSearch
 from groupd.coordinator.topics.partitions import Partitions
-from groupd.coordinator.topics.time_search import TimeSearch
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import MeasuredLogs, StoredBatch
 

@@ -42,15 +42,15 @@ class Watchable(Protocol):
     def remove_waiter(self, event: asyncio.Event) -> None: ...
 
 
-Watched = tuple[Watchable, int]
+WatchedPosition = tuple[Watchable, int]
 """With the position that was seen."""
 
-Wait = Callable[[asyncio.Event, int], Awaitable[None]]
+WaitForEvent = Callable[[asyncio.Event, int], Awaitable[None]]
 """`wait(event, timeout_ms)`: returns when the event is set or the time is over."""
 
 
 async def wait_for_event(event: asyncio.Event, timeout_ms: int) -> None:
-    """The `Wait` of the real clock."""
+    """The `WaitForEvent` of the real clock."""
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             await event.wait()
@@ -72,7 +72,7 @@ class Attempt(Protocol):
         ...
 
     @property
-    def watched(self) -> Sequence[Watched]:
+    def watched(self) -> Sequence[WatchedPosition]:
         """What may bring more: logs, mostly. If there is none of it, the poll ends."""
         ...
 
@@ -95,7 +95,7 @@ class LongPolls:
     how they wait."""
 
     def __init__(
-        self, work: LongWork, elapsed: Callable[[], Instant], wait: Wait = wait_for_event
+        self, work: LongWork, elapsed: Callable[[], Instant], wait: WaitForEvent = wait_for_event
     ) -> None:
         self._work = work
         self._elapsed = elapsed
@@ -135,7 +135,7 @@ class LongPolls:
                 until_ms = now_ms
 
     async def until_moved(
-        self, watched: Sequence[Watched], event: asyncio.Event, timeout_ms: int, pace: Pace
+        self, watched: Sequence[WatchedPosition], event: asyncio.Event, timeout_ms: int, pace: Pace
     ) -> None:
         """Wait until one of them has moved or is closed, somebody else sets `event`, or the time is
         over. It may return early, if there is no room to wait for so many."""
@@ -168,7 +168,7 @@ class _MoreOrShort(asyncio.Event):
         self.set()
 
 
-def _unwatch(watched: Sequence[Watched], event: asyncio.Event) -> Steps[None]:
+def _unwatch(watched: Sequence[WatchedPosition], event: asyncio.Event) -> Steps[None]:
     for number, (one, _) in enumerate(watched, 1):
         one.remove_waiter(event)
         if number % REQUEST_ITEMS == 0:

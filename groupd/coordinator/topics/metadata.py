@@ -4,9 +4,8 @@ nodes and topics.
 Rules: every partition has one replica, its leader. While it has none, or the leader's node has
 died, Metadata says LEADER_NOT_AVAILABLE. A node shows itself as the controller, because every node
 can do what one does. A topic that an auto-creating request names is created before the answer and
-is in it, so the client need not ask again; with groupd.auto.create.topics.at.once=false the answer
-is UNKNOWN_TOPIC_OR_PARTITION, as from Kafka, and the next one has the topic. Of a topic that the
-principal may not describe the reply has the name only.
+is in it, so the client need not ask again. Of a topic that the principal may not describe the reply
+has the name only.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from groupd.coordinator.runtime.coordinator_types import is_internal
 from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.checks import may_create
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.names import (
+from groupd.coordinator.topics.topic import (
     CLUSTER_METADATA_TOPIC,
+    Topic,
     check_topic_name,
 )
-from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.cluster import (
@@ -176,8 +175,7 @@ async def _auto_created(
     name: str,
     mutations: Mutations,
 ) -> Topic:
-    """Create the topic where that is wanted and allowed. Raises ApiError, which may also mean that
-    the topic is there for the next request (groupd.auto.create.topics.at.once)."""
+    """Create the topic where that is wanted and allowed. Raises ApiError."""
     wanted = request.allow_auto_topic_creation and plane.config.auto_create_topics_enable
     if wanted and not may_create(context, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -190,7 +188,7 @@ async def _auto_created(
         # Every client asks again.
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from error
     try:
-        created = await plane.catalogue.create(name, plane.config.num_partitions, {})
+        return await plane.catalogue.create(name, plane.config.num_partitions, {})
     except ApiError as error:
         topic = plane.catalogue.topic(name)
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or topic is None:
@@ -199,9 +197,6 @@ async def _auto_created(
     except LogError as error:
         # Retriable for every client: it asks again until the store is back.
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from error
-    if not plane.config.auto_create_topics_at_once:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return created
 
 
 def _info(

@@ -22,7 +22,7 @@ NAME_MAX = 1000
 """Characters of the name of a resource: a table of them stays small."""
 
 
-class Overrides(ABC):
+class ConfigOverrides(ABC):
     """Overrides by resource name. Keys in the store that `accepts(key)` denies are something else.
     `most`: how many resources may have some; `kind`: what they are called in an error.
 

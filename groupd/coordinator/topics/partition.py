@@ -12,9 +12,8 @@ from typing import Protocol
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.topics.leader_epochs import LeaderEpochs
-from groupd.coordinator.topics.names import log_name
-from groupd.coordinator.topics.stored_batches import TailCache, read_batches
+from groupd.coordinator.topics.stored_batches import LeaderEpochs, TailCache, read_batches
+from groupd.coordinator.topics.topic import log_name
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.batch import BatchHeader, CorruptBatch, iter_batches, with_base_offset
 from groupd.protocol.records.batch_builder import encode_marker

@@ -13,11 +13,9 @@ from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.checks import refusal
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLog, CoordinatorLogView
-from groupd.coordinator.topics.leader_epochs import NO_EPOCH, check_leader_epoch
-from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
-from groupd.coordinator.topics.stored_batches import TailCache
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.stored_batches import NO_EPOCH, TailCache, check_leader_epoch
+from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import LogCorrupt, LogError, PartitionLogs

@@ -20,12 +20,11 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.topics.appends import Appends, ArrivalOrder
 from groupd.coordinator.topics.batch_checks import produced_batch
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
-from groupd.coordinator.topics.current_leaders import CurrentLeaders
-from groupd.coordinator.topics.layout import Layout
-from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.layout import CurrentLeaders, Layout
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce_entry import BatchChecking, ProduceEntry
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
+from groupd.coordinator.topics.topic import log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node

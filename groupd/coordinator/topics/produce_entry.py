@@ -11,10 +11,9 @@ from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.producers.verification import Verification
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import TakesLong, Unpacking, unpacked_at_once
-from groupd.coordinator.topics.batch_checks import BatchCheck, refusal
+from groupd.coordinator.topics.batch_checks import TURN_RECORDS, BadRecords, BatchCheck, refusal
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.partition import PartitionLog
-from groupd.coordinator.topics.record_checks import TURN_RECORDS, BadRecords
 from groupd.coordinator.topics.topic import Topic
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode

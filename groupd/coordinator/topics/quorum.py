@@ -9,7 +9,7 @@ from groupd.coordinator.core.types import Operation, RequestContext
 from groupd.coordinator.topics.checks import check_cluster_access, not_hosted
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.layout import features_of
-from groupd.coordinator.topics.names import CLUSTER_METADATA_TOPIC
+from groupd.coordinator.topics.topic import CLUSTER_METADATA_TOPIC
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.quorum import (

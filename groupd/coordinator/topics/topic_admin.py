@@ -27,9 +27,8 @@ from groupd.coordinator.topics.layout import (
     new_partitions,
     place_new_topic,
 )
-from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partition_queries import answer_each
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS, TopicSettings, new_topic_configs
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId

@@ -1,4 +1,5 @@
-"""Finished spans as OTLP over HTTP: the one module that knows OpenTelemetry.
+"""Rebalances that have ended as spans, sent as OTLP over HTTP: the one module that knows
+OpenTelemetry.
 
 The library's `BatchSpanProcessor` keeps a queue of limited length and sends on its own thread, so a
 receiver that is slow or dead keeps nobody waiting. Settings that groupd has no key for are the
@@ -7,45 +8,147 @@ library's own: OTEL_BSP_*, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_CERTIF
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+import time
+from collections.abc import Callable, Mapping
 
+import structlog
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
 
-from groupd.coordinator.config.otel_settings import FROM_ENVIRONMENT, OtelSettings, parse_headers
-from groupd.coordinator.tracing.spans import Attributes, Ids, Span
+from groupd.coordinator.config.admin_settings import (
+    FROM_ENVIRONMENT,
+    AdminSettings,
+    parse_headers,
+)
+from groupd.coordinator.core.types import Event as CoreEvent
+from groupd.coordinator.history.rebalance import GroupRebalance, RebalancePart
+from groupd.coordinator.history.rebalance_text import cause_text
+
+log = structlog.get_logger("groupd.tracing")
 
 DEFAULT_SERVICE = "groupd"
 _UNKNOWN = "unknown_service"
 """The library's name for a service without a name begins so."""
 TEXT_MAX = 1000
 """The most characters of one text; clients choose names and reasons."""
+NOTES_MAX = 20
+"""The most events of a root span."""
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+LIBRARY = "opentelemetry"
+"""The library's loggers have names below this one."""
+LOG_INTERVAL_S = 60.0
+
+Attributes = Mapping[str, str | int | tuple[str, ...]]
+
+
+class SpanMaker:
+    """Makes the spans of rebalances that have ended and are `detailed`."""
+
+    def __init__(self, ids: IdGenerator, resource: Resource) -> None:
+        self._ids = ids
+        self._resource = resource
+        self._scope = InstrumentationScope("groupd")
+        self._roots: dict[GroupRebalance, SpanContext] = {}
+        """The roots of rebalances that are still under way, to which the trace before links."""
+
+    def spans(self, rebalance: GroupRebalance, traces_left_out: int) -> list[ReadableSpan]:
+        """Those of its parts, the earliest first, and the root last. Times are nanoseconds."""
+        assert rebalance.end is not None
+        root = self._roots.pop(rebalance, None) or self._context()
+        counts = {
+            "partitions_assigned": rebalance.assigned,
+            "partitions_revoked": rebalance.revoked,
+            "members_fenced": rebalance.fenced,
+            "spans_left_out": rebalance.parts_left_out,
+            "traces_left_out": traces_left_out,
+        }
+        facts = {
+            "messaging.system": "kafka",
+            "messaging.consumer.group.name": rebalance.group_id,
+            "groupd.group.type": rebalance.group_type,
+            "groupd.epoch": rebalance.epoch,
+            "groupd.cause": cause_text(rebalance),
+            "groupd.outcome": rebalance.end.value,
+            "groupd.members": rebalance.members or 0,
+            **_named({name: number for name, number in counts.items() if number}),
+        }
+        links: list[Link] = []
+        following = rebalance.following
+        if following is not None and following.detailed:
+            self._roots[following] = self._context()
+            links.append(Link(self._roots[following], _bounded({})))
+        whole = ReadableSpan(
+            "rebalance",
+            context=root,
+            resource=self._resource,
+            attributes=_bounded(facts),
+            events=[
+                Event(event.kind.value, _bounded(_note(event)), at_ns)
+                for at_ns, event in rebalance.steps[:NOTES_MAX]
+            ],
+            links=links,
+            status=Status(),
+            start_time=rebalance.since,
+            end_time=rebalance.until,
+            instrumentation_scope=self._scope,
+        )
+        return [*(self._child(root, part) for part in rebalance.parts), whole]
+
+    def _context(self, trace_id: int | None = None) -> SpanContext:
+        trace_id = trace_id or self._ids.generate_trace_id()
+        span_id = self._ids.generate_span_id()
+        return SpanContext(trace_id, span_id, is_remote=False, trace_flags=_SAMPLED)
+
+    def _child(self, root: SpanContext, part: RebalancePart) -> ReadableSpan:
+        facts: dict[str, str | int | tuple[str, ...]] = {**part.facts}
+        if part.member_id:
+            facts["member.id"] = part.member_id
+        if part.count:
+            facts |= {"partitions": tuple(part.partitions), "partitions.count": part.count}
+        failed = Status(StatusCode.ERROR, part.error[:TEXT_MAX]) if part.error else Status()
+        return ReadableSpan(
+            part.kind.value,
+            context=self._context(root.trace_id),
+            parent=root,
+            resource=self._resource,
+            attributes=_bounded(_named(facts)),
+            status=failed,
+            start_time=part.since,
+            end_time=part.until,
+            instrumentation_scope=self._scope,
+        )
 
 
 class OtlpSpans:
-    """Call `stop` in the end, from a thread: it takes its time. `cut` ends it early."""
+    """Call `stop` in the end, from a thread: it takes its time. `cut` ends it early; `leave` comes
+    last. The settings in the environment may make the library raise any exception."""
 
-    def __init__(self, settings: OtelSettings, node_id: int) -> None:
+    def __init__(self, settings: AdminSettings, node_id: int) -> None:
         endpoint = settings.otel_traces_endpoint
-        self._exporter = OTLPSpanExporter(
-            endpoint=None if endpoint == FROM_ENVIRONMENT else endpoint,
-            headers=dict(parse_headers(settings.otel_traces_headers)) or None,
-        )
-        self._processor = BatchSpanProcessor(self._exporter)
-        self._resource = _resource(settings.otel_service_name, node_id)
-        self._scope = InstrumentationScope("groupd")
-        self.ids: Ids = RandomIdGenerator()
+        self._log = LibraryLog()
+        self._log.listen()
+        try:
+            self._exporter = OTLPSpanExporter(
+                endpoint=None if endpoint == FROM_ENVIRONMENT else endpoint,
+                headers=dict(parse_headers(settings.otel_traces_headers)) or None,
+            )
+            self._processor = BatchSpanProcessor(self._exporter)
+            resource = _resource(node_id)
+        except Exception:
+            self._log.leave()
+            raise
+        self._maker = SpanMaker(RandomIdGenerator(), resource)
 
-    def send(self, spans: Iterable[Span]) -> None:
-        for span in spans:
-            self._processor.on_end(self._readable(span))
+    def send(self, rebalance: GroupRebalance, traces_left_out: int) -> None:
+        for span in self._maker.spans(rebalance, traces_left_out):
+            self._processor.on_end(span)
 
     def stop(self) -> None:
         """Send what is left."""
@@ -55,23 +158,55 @@ class OtlpSpans:
         """Do not send again what could not be sent."""
         self._exporter.shutdown()
 
-    def _readable(self, span: Span) -> ReadableSpan:
-        parent = span.parent_id
-        return ReadableSpan(
-            span.name,
-            context=_context(span.trace_id, span.span_id),
-            parent=_context(span.trace_id, parent) if parent else None,
-            resource=self._resource,
-            attributes=_bounded(span.attributes),
-            events=[Event(note.name, _bounded(note.attributes), note.at_ns) for note in span.notes],
-            links=[
-                Link(_context(link.trace_id, link.span_id), _bounded({})) for link in span.links
-            ],
-            status=Status(StatusCode.ERROR, span.error[:TEXT_MAX]) if span.error else Status(),
-            start_time=span.begin_ns,
-            end_time=span.end_ns,
-            instrumentation_scope=self._scope,
-        )
+    def leave(self) -> None:
+        """The library's own log is its own again."""
+        self._log.leave()
+
+
+class LibraryLog(logging.Handler):
+    """What the library logs, as lines of groupd's own log: one in `LOG_INTERVAL_S`; the next one
+    says how many there were meanwhile. A receiver that is down makes several with every try.
+    `elapsed`: a clock in seconds."""
+
+    def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(logging.WARNING)
+        self._elapsed = elapsed
+        self._next_s = float("-inf")
+        self._left_out = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The library's threads log one at a time: `handle` has a lock.
+        now_s = self._elapsed()
+        if now_s < self._next_s:
+            self._left_out += 1
+            return
+        self._next_s = now_s + LOG_INTERVAL_S
+        left_out, self._left_out = self._left_out, 0
+        more = {"left_out": left_out} if left_out else {}
+        log.warning("traces are not delivered", reason=record.getMessage(), **more)
+
+    def listen(self) -> None:
+        logger = logging.getLogger(LIBRARY)
+        logger.addHandler(self)
+        logger.propagate = False
+
+    def leave(self) -> None:
+        logger = logging.getLogger(LIBRARY)
+        logger.removeHandler(self)
+        logger.propagate = not logger.handlers
+
+
+def _note(event: CoreEvent) -> Attributes:
+    facts: dict[str, str | int] = {"cause": event.cause}
+    if event.member_id:
+        facts["member.id"] = event.member_id
+    if event.epoch >= 0:
+        facts["epoch"] = event.epoch
+    return _named(facts)
+
+
+def _named(facts: Attributes) -> Attributes:
+    return {f"groupd.{name}": value for name, value in facts.items()}
 
 
 def _bounded(attributes: Attributes) -> BoundedAttributes:
@@ -79,12 +214,7 @@ def _bounded(attributes: Attributes) -> BoundedAttributes:
     return BoundedAttributes(attributes=dict(attributes), max_value_len=TEXT_MAX)
 
 
-def _context(trace_id: int, span_id: int) -> SpanContext:
-    return SpanContext(trace_id, span_id, is_remote=False, trace_flags=_SAMPLED)
-
-
-def _resource(service: str, node_id: int) -> Resource:
+def _resource(node_id: int) -> Resource:
     own = Resource.create({"groupd.node.id": node_id})
-    if not service and str(own.attributes[SERVICE_NAME]).startswith(_UNKNOWN):
-        service = DEFAULT_SERVICE
-    return own.merge(Resource({SERVICE_NAME: service})) if service else own
+    named = not str(own.attributes[SERVICE_NAME]).startswith(_UNKNOWN)
+    return own if named else own.merge(Resource({SERVICE_NAME: DEFAULT_SERVICE}))

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from groupd.coordinator.config.otel_settings import OtelSettings
+from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.types import Event
-from groupd.coordinator.tracing.folding import Folding
-from groupd.coordinator.tracing.library_log import LibraryLog
+from groupd.coordinator.history.rebalance_fold import FOLDED
+from groupd.coordinator.tracing.traces import Traces
 
 if TYPE_CHECKING:
     from groupd.coordinator.tracing.otlp import OtlpSpans
@@ -29,6 +29,10 @@ log = structlog.get_logger("groupd.tracing")
 FLUSH_S = 2.0
 """How long the end of a process waits for traces to go out."""
 
+TRACES_PER_SECOND = 10
+"""Most rebalances of a process that begin a trace in one second: after a restart all groups have
+one, and a receiver should not drown. The next trace says how many were left out."""
+
 Listeners = list[Callable[[int, Sequence[Event]], None]]
 
 
@@ -36,13 +40,12 @@ class Tracing:
     """Does nothing if the settings name no endpoint. Raises ConfigError if the packages that it
     takes are not installed. `wall_ns`: a clock, in nanoseconds since the epoch."""
 
-    def __init__(self, settings: OtelSettings, wall_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, settings: AdminSettings, wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = settings
         self._wall_ns = wall_ns
         self._enabled = bool(settings.otel_traces_endpoint) and not _disabled()
         self._spans: OtlpSpans | None = None
-        self._folding: Folding
-        self._log = LibraryLog()
+        self._traces: Traces
         if self._enabled:
             _check_packages()
 
@@ -52,21 +55,20 @@ class Tracing:
             return
         from groupd.coordinator.tracing.otlp import OtlpSpans
 
-        self._log.listen()
         try:
             self._spans = OtlpSpans(self._settings, node_id)
         except Exception as error:  # the library's own settings, in the environment
-            self._log.leave()
             raise ConfigError(f"OpenTelemetry cannot be started: {error}") from error
-        self._folding = Folding(self._spans.ids, self._settings.otel_traces_per_second)
+        self._traces = Traces(TRACES_PER_SECOND)
         listeners.append(self._on_events)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         # Commits, which are most of all events, end here.
-        if self._spans is None or not any(event.kind in self._folding.steps for event in events):
+        if self._spans is None or not any(event.kind in FOLDED for event in events):
             return
         try:
-            self._spans.send(self._folding.take(events, self._wall_ns()))
+            for ended in self._traces.take(events, self._wall_ns()):
+                self._spans.send(ended, self._traces.left_out())
         except Exception:
             log.exception("a trace failed", shard=partition)
 
@@ -75,7 +77,8 @@ class Tracing:
         spans, self._spans = self._spans, None
         if spans is None:
             return
-        spans.send(self._folding.stop(self._wall_ns()))
+        for ended in self._traces.stop(self._wall_ns()):
+            spans.send(ended, self._traces.left_out())
         sent = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -93,7 +96,7 @@ class Tracing:
             log.warning("traces are lost: the receiver has not taken them in time")
             spans.cut()
         finally:
-            self._log.leave()
+            spans.leave()
 
 
 def _disabled() -> bool:

@@ -29,10 +29,10 @@ from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.loading import LegacyLog
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
-    Answer,
-    Change,
     NeedsProducerId,
-    Step,
+    TransactionAnswer,
+    TransactionChange,
+    TransactionStep,
 )
 from groupd.coordinator.transactions.shard import CHUNK, TransactionShard
 from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog, TransactionShardParts
@@ -48,7 +48,7 @@ VERIFY_WAIT_MS = 100
 """How long a write waits for the id's pending change (the completion of the transaction before,
 another partition's add) before the producer has to try again."""
 
-Decide = Callable[[TransactionTable, int, int | None], Step]
+Decide = Callable[[TransactionTable, int, int | None], TransactionStep]
 """(table, wall clock in ms, a producer id that is not used yet or None) -> what a request leads to.
 Raises ApiError, NeedsProducerId."""
 
@@ -193,7 +193,7 @@ class TransactionCoordinator:
 
     # Requests -----------------------------------------------------------------------------
 
-    async def init_producer_id(self, request: InitProducerIdRequest) -> Answer:
+    async def init_producer_id(self, request: InitProducerIdRequest) -> TransactionAnswer:
         """InitProducerId with a transactional id. Here and in the methods below an error is in the
         answer."""
         return await self._step(
@@ -208,7 +208,7 @@ class TransactionCoordinator:
         )
         return answer.error
 
-    async def end(self, request: EndTxnRequest, *, client_version: int) -> Answer:
+    async def end(self, request: EndTxnRequest, *, client_version: int) -> TransactionAnswer:
         return await self._step(
             request.transactional_id,
             lambda table, now_ms, fresh_id: table.end(request, client_version, now_ms, fresh_id),
@@ -243,7 +243,7 @@ class TransactionCoordinator:
             for partition, code in codes.items()
         }
 
-    async def _step(self, transactional_id: str | None, decide: Decide) -> Answer:
+    async def _step(self, transactional_id: str | None, decide: Decide) -> TransactionAnswer:
         fresh_id: int | None = None
         try:
             while True:
@@ -254,12 +254,12 @@ class TransactionCoordinator:
                 except NeedsProducerId:
                     fresh_id = await self._fresh_id()
                     continue
-                if isinstance(step, Change):
+                if isinstance(step, TransactionChange):
                     self._set_alarms()
                     return await state_log.append(step)
                 return step
         except ApiError as error:
-            return Answer(error.code)
+            return TransactionAnswer(error.code)
 
     async def _fresh_id(self) -> int:
         try:
@@ -293,11 +293,11 @@ class TransactionCoordinator:
     async def _abort(self, transactional_id: str) -> None:
         aborted = False
 
-        def decide(table: TransactionTable, now_ms: int, fresh_id: int | None) -> Step:
+        def decide(table: TransactionTable, now_ms: int, fresh_id: int | None) -> TransactionStep:
             nonlocal aborted
             change = table.abort_timed_out(transactional_id, now_ms, fresh_id)
             aborted = change is not None
-            return change or Answer()
+            return change or TransactionAnswer()
 
         answer = await self._step(transactional_id, decide)
         if aborted and answer.error is ErrorCode.NONE:

@@ -11,8 +11,8 @@ the client does not know whether its first partition was added:
     CompleteAbort      abort: NONE        abort: new epoch; commit: INVALID_TXN_STATE
     CompleteCommit     commit: NONE       abort: new epoch; commit: INVALID_TXN_STATE
 
-Functions are pure: metadata and what is pending in, a `Step` out; they raise ApiError, or
-NeedsProducerId, before any effect.
+Functions are pure: they take metadata and what is pending, and return a `TransactionStep`. They
+raise ApiError, or NeedsProducerId, before any effect.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from groupd.coordinator.transactions.metadata import (
     LAST_EPOCH,
     NO_PRODUCER_ID,
     PREPARED,
-    Answer,
-    Change,
     NeedsProducerId,
-    Step,
+    TransactionAnswer,
+    TransactionChange,
     TransactionMetadata,
     TransactionState,
+    TransactionStep,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.transactions import EndTxnRequest
@@ -41,12 +41,12 @@ _RESULT = {
 }
 """Whether the state belongs to a commit."""
 
-_DONE = Answer()
+_DONE = TransactionAnswer()
 
 
 def end_v1(
     request: EndTxnRequest, metadata: TransactionMetadata, *, pending: bool, now_ms: int
-) -> Step:
+) -> TransactionStep:
     """EndTxn up to v4."""
     if metadata.producer_id != request.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -61,11 +61,11 @@ def end_v1(
             next_producer_id=NO_PRODUCER_ID,
             now_ms=now_ms,
         )
-        return Change(request.transactional_id, prepared)
+        return TransactionChange(request.transactional_id, prepared)
     _require_result(metadata, request.committed)
     if metadata.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return Answer()
+    return TransactionAnswer()
 
 
 def end_v2(
@@ -75,7 +75,7 @@ def end_v2(
     pending: bool,
     now_ms: int,
     fresh_id: int | None,
-) -> Step:
+) -> TransactionStep:
     """EndTxn from v5 on. `fresh_id`: a producer id for the case that epochs run out."""
     if pending:
         # First of all: the producer may already use an id that is still on its way to the log.
@@ -99,7 +99,9 @@ def end_v2(
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if not retried:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
-    return Answer(producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch)
+    return TransactionAnswer(
+        producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch
+    )
 
 
 def _check_epoch(
@@ -126,7 +128,7 @@ def _require_result(metadata: TransactionMetadata, committed: bool) -> None:
 
 def _prepare_v2(
     request: EndTxnRequest, metadata: TransactionMetadata, now_ms: int, fresh_id: int | None
-) -> Change:
+) -> TransactionChange:
     prepared = metadata.prepared(
         commit=request.committed,
         client_version=EPOCH_BUMPS,
@@ -134,8 +136,8 @@ def _prepare_v2(
         now_ms=now_ms,
     )
     after = prepared.completed(now_ms)
-    answer = Answer(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
-    return Change(request.transactional_id, prepared, answer)
+    answer = TransactionAnswer(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+    return TransactionChange(request.transactional_id, prepared, answer)
 
 
 def _next_producer_id(metadata: TransactionMetadata, fresh_id: int | None) -> int:
@@ -153,8 +155,8 @@ def fence(
     server_version: int,
     now_ms: int,
     fresh_id: int | None,
-    answer: Answer = _DONE,
-) -> Change:
+    answer: TransactionAnswer = _DONE,
+) -> TransactionChange:
     """Abort an open transaction and fence its producer, after a timeout or because another producer
     with the same id begins. No producer gets the new epoch, so no retry can show it."""
     assert metadata.state is TransactionState.ONGOING
@@ -169,4 +171,4 @@ def fence(
         prepared = metadata.fenced().prepared(
             commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms
         )
-    return Change(transactional_id, prepared, answer)
+    return TransactionChange(transactional_id, prepared, answer)

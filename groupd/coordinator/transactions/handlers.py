@@ -26,7 +26,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
 from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, PREPARED, STATES_BY_NAME
-from groupd.coordinator.transactions.table import Entry, TransactionTable
+from groupd.coordinator.transactions.table import TransactionEntry, TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from groupd.protocol.messages.lazily import mapped
@@ -317,7 +317,7 @@ class TransactionFilter:
         self._duration_ms = request.duration_ms
         self._now_ms = now_ms
 
-    def __call__(self, transactional_id: str, entry: Entry) -> bool:
+    def __call__(self, transactional_id: str, entry: TransactionEntry) -> bool:
         metadata = entry.metadata
         return (
             (not self._producer_ids or metadata.producer_id in self._producer_ids)
@@ -327,7 +327,7 @@ class TransactionFilter:
         )
 
 
-def _runs_longer(entry: Entry, duration_ms: int, now_ms: int) -> bool:
+def _runs_longer(entry: TransactionEntry, duration_ms: int, now_ms: int) -> bool:
     return duration_ms < 0 or now_ms - entry.metadata.start_ms > duration_ms
 
 

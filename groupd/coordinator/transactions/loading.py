@@ -84,7 +84,7 @@ LEGACY_EPOCHS = 1 << 24
 """Coordinator epochs that are left to the markers of that log. Each start of a daemon took one, so
 there were never so many."""
 
-Ids = list[tuple[str, TransactionMetadata]]
+TransactionalIds = list[tuple[str, TransactionMetadata]]
 
 
 class LegacyLog:
@@ -95,7 +95,7 @@ class LegacyLog:
         self._logs = logs
         self._lock = asyncio.Lock()
         self._exists: bool | None = None
-        self._ids: dict[int, Ids] = {}
+        self._ids: dict[int, TransactionalIds] = {}
         self._unasked: set[int] = set()
         """Shards that have not asked since the log was read."""
 
@@ -115,7 +115,7 @@ class LegacyLog:
         except LogCorrupt:
             return True
 
-    async def ids_of(self, shard: int) -> Ids:
+    async def ids_of(self, shard: int) -> TransactionalIds:
         """The shard's ids, sorted, with what the log says of them. Raises LogError, LoadFailed."""
         if not await self.epochs():
             return []

@@ -1,7 +1,7 @@
 """The machine of a shard of transactional ids: a `TransactionTable` that speaks in outcomes.
 
-An input is a decided `Change`. Its record counts once it is durable, as in Kafka, where the change
-is made in the callback of the append: until then the id is pending (`table`).
+An input is a decided `TransactionChange`. Its record counts once it is durable, as in Kafka, where
+the change is made in the callback of the append: until then the id is pending (`table`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from groupd.coordinator.core.types import (
     RequestContext,
 )
 from groupd.coordinator.runtime.machine import QuietMachine
-from groupd.coordinator.transactions.metadata import Change, TransactionMetadata
+from groupd.coordinator.transactions.metadata import TransactionChange, TransactionMetadata
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.records.schema import Record
 
@@ -34,7 +34,7 @@ class TransactionMachine(QuietMachine):
     def __init__(self, table: TransactionTable) -> None:
         self.table = table
 
-    def handle(self, context: RequestContext, request: Change, now: Instant) -> Outcome:
+    def handle(self, context: RequestContext, request: TransactionChange, now: Instant) -> Outcome:
         """`request` is a change that the table has begun. Its answer is given once its record is
         durable."""
         return Outcome(
@@ -48,7 +48,7 @@ class TransactionMachine(QuietMachine):
         return Outcome(records=_records(transactional_id, metadata))
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
-        change: Change = completion.data
+        change: TransactionChange = completion.data
         if error is None:
             self.table.applied(change)
         elif change.transactional_id in self.table.entries:

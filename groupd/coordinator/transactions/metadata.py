@@ -203,7 +203,7 @@ class NeedsProducerId(Exception):
     """The request needs a new producer id: get one and ask again. Nothing has happened."""
 
 
-class Answer(Struct, frozen=True):
+class TransactionAnswer(Struct, frozen=True):
     """An error, or NONE with id and epoch where the request has room for them."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -211,14 +211,14 @@ class Answer(Struct, frozen=True):
     producer_epoch: int = NO_EPOCH
 
 
-class Change(Struct, frozen=True):
+class TransactionChange(Struct, frozen=True):
     """`metadata` (None: the id is deleted) is to be made durable; then `answer` may be sent. Until
     then the id takes no other change."""
 
     transactional_id: str
     metadata: TransactionMetadata | None
-    answer: Answer = Answer()
+    answer: TransactionAnswer = TransactionAnswer()
 
 
-Step = Answer | Change
+TransactionStep = TransactionAnswer | TransactionChange
 """A request that changes nothing is answered at once."""

@@ -11,7 +11,7 @@ import structlog
 
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.transactions.markers import MarkerSender
-from groupd.coordinator.transactions.metadata import PREPARED, Change, TransactionState
+from groupd.coordinator.transactions.metadata import PREPARED, TransactionChange, TransactionState
 from groupd.coordinator.transactions.state_log import StateLog, TransactionShardParts
 from groupd.storage.log import LogError, PartitionLogs
 from groupd.storage.units import OwnedUnit
@@ -146,7 +146,7 @@ class TransactionShard(StateLog):
             self.markers.begin(transactional_id)
         self._shared.on_loaded()
 
-    def on_applied(self, change: Change) -> None:
+    def on_applied(self, change: TransactionChange) -> None:
         state = TransactionState.DEAD if change.metadata is None else change.metadata.state
         if state in PREPARED:
             if self.active:  # else the next start does it

@@ -32,8 +32,8 @@ from groupd.coordinator.transactions.loading import LegacyLog, load_table
 from groupd.coordinator.transactions.log_records import to_record
 from groupd.coordinator.transactions.machine import TransactionMachine, TransactionRecord
 from groupd.coordinator.transactions.metadata import (
-    Answer,
-    Change,
+    TransactionAnswer,
+    TransactionChange,
     TransactionMetadata,
     TransactionState,
 )
@@ -157,11 +157,11 @@ class StateLog(LogShard[TransactionMachine]):
 
     # Appends ------------------------------------------------------------------------------
 
-    def append(self, change: Change) -> asyncio.Future[Answer]:
+    def append(self, change: TransactionChange) -> asyncio.Future[TransactionAnswer]:
         """Make `change` durable, then true; the result is its answer. The future fails with
         ApiError: NOT_COORDINATOR if the log has failed, COORDINATOR_NOT_AVAILABLE if it takes too
         long, UNKNOWN_SERVER_ERROR if the record is too large, which undoes the change."""
-        waiting = _Waiting()
+        waiting = _WaitingChange()
         context = RequestContext(waiting, 0)
         self._take_in(self.machine.handle(context, change, self.clock.now()))
         return waiting.future
@@ -185,13 +185,13 @@ class StateLog(LogShard[TransactionMachine]):
         return encoded._replace(size_bytes=encoded.size_bytes + HEADROOM_BYTES * open_)
 
     def _complete(self, completion: Completion, error: AppendError | None) -> None:
-        change: Change = completion.data
+        change: TransactionChange = completion.data
         self.machine.appended(completion, error, self.clock.now())
         if error is None:
             self.on_applied(change)
 
     @abstractmethod
-    def on_applied(self, change: Change) -> None:
+    def on_applied(self, change: TransactionChange) -> None:
         """A change has become true."""
 
 
@@ -207,7 +207,7 @@ def _is_ongoing(metadata: TransactionMetadata | None) -> bool:
     return metadata is not None and metadata.state is TransactionState.ONGOING
 
 
-class _Waiting:
+class _WaitingChange:
     """What waits for a change: answered and refused as a `Waiter` of a request is."""
 
     __slots__ = ("future",)
@@ -215,7 +215,7 @@ class _Waiting:
     request = None
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[TransactionAnswer] = asyncio.get_running_loop().create_future()
         self.future.add_done_callback(_looked_at)
 
     def answer(self, reply: Any) -> None:
@@ -227,7 +227,7 @@ class _Waiting:
             self.future.set_exception(ApiError(code, message))
 
 
-def _looked_at(future: asyncio.Future[Answer]) -> None:
+def _looked_at(future: asyncio.Future[TransactionAnswer]) -> None:
     """Look at the future's error, because nobody may await it any more; the program's log has the
     failure already."""
     if not future.cancelled():

@@ -1,8 +1,9 @@
 """TransactionTable: the transactional ids of a shard, as a state machine.
 
 Pure: no clock, no I/O, nothing awaited; time is `now_ms` (wall clock, because it is persisted). A
-request gives a `Step`: an `Answer`, or a `Change` whose record must become durable first. From
-then until `applied` or `refused` the id is *pending* and refuses every other change with
+request gives a `TransactionStep`: a `TransactionAnswer`, or a `TransactionChange` whose record must
+become durable first. From then until `applied` or `refused` the id is *pending* and refuses every
+other change with
 CONCURRENT_TRANSACTIONS. A prepared transaction stays pending until its markers are written and
 its completion is applied. ApiError and NeedsProducerId are raised before any effect.
 
@@ -23,12 +24,12 @@ from groupd.coordinator.transactions.metadata import (
     LAST_EPOCH,
     NO_EPOCH,
     PREPARED,
-    Answer,
-    Change,
     NeedsProducerId,
-    Step,
+    TransactionAnswer,
+    TransactionChange,
     TransactionMetadata,
     TransactionState,
+    TransactionStep,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
@@ -37,11 +38,11 @@ from groupd.protocol.messages.transactions import EndTxnRequest
 ID_MAX = 1000
 """Characters of a transactional id: a table of them stays small."""
 
-_FENCING = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+_FENCING = TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
 """The answer to a new producer while the transaction of the old one is aborted."""
 
 
-class Entry:
+class TransactionEntry:
     """One transactional id. `pending`: the state that a change under way leads to, None if there is
     none; `unmarked`: partitions that still lack the marker of a prepared end; `offset`: that of its
     newest record in the log."""
@@ -64,13 +65,13 @@ class TransactionTable:
     ) -> None:
         self._config = config
         self._ids_in_all = ids_in_all or (lambda: len(self.entries))
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, TransactionEntry] = {}
 
     # Requests -----------------------------------------------------------------------------
 
     def init_producer_id(
         self, request: InitProducerIdRequest, now_ms: int, fresh_id: int | None
-    ) -> Step:
+    ) -> TransactionStep:
         """InitProducerId with a transactional id."""
         transactional_id = self._checked_init(request)
         entry = self.entries.get(transactional_id)
@@ -101,10 +102,12 @@ class TransactionTable:
             after = metadata.rotated(fresh_id, timeout_ms, now_ms, record_last=expected is not None)
         else:
             after = metadata.initialised(timeout_ms, expected, now_ms)
-        answer = Answer(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+        answer = TransactionAnswer(
+            producer_id=after.producer_id, producer_epoch=after.producer_epoch
+        )
         if entry is None:
-            self.entries[transactional_id] = Entry(metadata)
-        return self._begin(Change(transactional_id, after, answer))
+            self.entries[transactional_id] = TransactionEntry(metadata)
+        return self._begin(TransactionChange(transactional_id, after, answer))
 
     def _checked_init(self, request: InitProducerIdRequest) -> str:
         if not request.transactional_id or len(request.transactional_id) > ID_MAX:
@@ -122,7 +125,9 @@ class TransactionTable:
             raise NeedsProducerId
         return TransactionMetadata(fresh_id, NO_EPOCH, request.transaction_timeout_ms, now_ms)
 
-    def add_partitions(self, write: TransactionalWrite, client_version: int, now_ms: int) -> Step:
+    def add_partitions(
+        self, write: TransactionalWrite, client_version: int, now_ms: int
+    ) -> TransactionStep:
         """AddPartitionsToTxn, AddOffsetsToTxn, and the addition that a write of version 2 makes by
         itself."""
         entry = self._entry(write.transactional_id)
@@ -134,11 +139,11 @@ class TransactionTable:
         if metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(
             write.partitions
         ):
-            return Answer()
+            return TransactionAnswer()
         ongoing = metadata.with_partitions(write.partitions, client_version, now_ms)
         if len(ongoing.partitions) > self._config.max_transaction_partitions:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
-        return self._begin(Change(write.transactional_id, ongoing))
+        return self._begin(TransactionChange(write.transactional_id, ongoing))
 
     def verify(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
         """Which partitions are in the open transaction. What is pending does not matter: the
@@ -154,7 +159,7 @@ class TransactionTable:
 
     def end(
         self, request: EndTxnRequest, client_version: int, now_ms: int, fresh_id: int | None
-    ) -> Step:
+    ) -> TransactionStep:
         """EndTxn."""
         entry = self._entry(request.transactional_id)
         pending = entry.pending is not None
@@ -164,9 +169,9 @@ class TransactionTable:
             )
         else:
             step = end_v1(request, entry.metadata, pending=pending, now_ms=now_ms)
-        return self._begin(step) if isinstance(step, Change) else step
+        return self._begin(step) if isinstance(step, TransactionChange) else step
 
-    def _entry(self, transactional_id: str) -> Entry:
+    def _entry(self, transactional_id: str) -> TransactionEntry:
         entry = self.entries.get(transactional_id)
         if entry is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -199,7 +204,7 @@ class TransactionTable:
 
     def abort_timed_out(
         self, transactional_id: str, now_ms: int, fresh_id: int | None
-    ) -> Change | None:
+    ) -> TransactionChange | None:
         """Begin to abort a transaction that has been open for too long; None if it has ended
         meanwhile."""
         entry = self.entries.get(transactional_id)
@@ -215,7 +220,7 @@ class TransactionTable:
         self._begin(change)
         return change
 
-    def expired(self, transactional_ids: Iterable[str], now_ms: int) -> list[Change]:
+    def expired(self, transactional_ids: Iterable[str], now_ms: int) -> list[TransactionChange]:
         """Tombstones of those of the ids that were not used for `transactional.id.expiration.ms`.
         Unknown ids are passed over."""
         before_ms = now_ms - self._config.transactional_id_expiration_ms
@@ -228,7 +233,7 @@ class TransactionTable:
                 and entry.metadata.state in AT_REST
                 and entry.metadata.last_update_ms <= before_ms
             ):
-                changes.append(self._begin(Change(transactional_id, None)))
+                changes.append(self._begin(TransactionChange(transactional_id, None)))
         return changes
 
     # Markers ------------------------------------------------------------------------------
@@ -237,27 +242,27 @@ class TransactionTable:
         """These partitions have their marker, or need none."""
         self.entries[transactional_id].unmarked.difference_update(partitions)
 
-    def completion(self, transactional_id: str, now_ms: int) -> Change:
+    def completion(self, transactional_id: str, now_ms: int) -> TransactionChange:
         """The last step of a prepared end, once nothing is unmarked."""
         entry = self.entries[transactional_id]
         assert not entry.unmarked
-        return Change(transactional_id, entry.metadata.completed(now_ms))
+        return TransactionChange(transactional_id, entry.metadata.completed(now_ms))
 
     # The log ------------------------------------------------------------------------------
 
-    def _begin(self, change: Change) -> Change:
+    def _begin(self, change: TransactionChange) -> TransactionChange:
         state = TransactionState.DEAD if change.metadata is None else change.metadata.state
         self.entries[change.transactional_id].pending = state
         return change
 
-    def refused(self, change: Change) -> None:
+    def refused(self, change: TransactionChange) -> None:
         """The record of `change` cannot be written: it never happened."""
         entry = self.entries[change.transactional_id]
         entry.pending = None
         if entry.metadata.producer_epoch == NO_EPOCH:
             del self.entries[change.transactional_id]
 
-    def applied(self, change: Change) -> None:
+    def applied(self, change: TransactionChange) -> None:
         """The record of `change` is durable."""
         if change.metadata is None:
             del self.entries[change.transactional_id]
@@ -273,7 +278,7 @@ class TransactionTable:
             return
         entry = self.entries.get(transactional_id)
         if entry is None:
-            entry = self.entries[transactional_id] = Entry(metadata)
+            entry = self.entries[transactional_id] = TransactionEntry(metadata)
         _install(entry, metadata)
         entry.offset = offset
 
@@ -286,7 +291,7 @@ class TransactionTable:
         )
 
 
-def _install(entry: Entry, metadata: TransactionMetadata) -> None:
+def _install(entry: TransactionEntry, metadata: TransactionMetadata) -> None:
     entry.metadata = metadata
     entry.pending, entry.unmarked = None, set()
     if metadata.state in PREPARED:
@@ -294,7 +299,7 @@ def _install(entry: Entry, metadata: TransactionMetadata) -> None:
         entry.unmarked = set(metadata.partitions)
 
 
-def _times_out(entry: Entry, now_ms: int) -> bool:
+def _times_out(entry: TransactionEntry, now_ms: int) -> bool:
     metadata = entry.metadata
     return (
         entry.pending is None

@@ -1,26 +1,93 @@
 """What the end of the log shows about a group: partitions that stand still, a skewed assignment,
-offsets about to expire, and partitions that no member reads."""
+offsets about to expire, and partitions that no member reads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from groupd.pipeline.fold.balance import deviation
-from groupd.pipeline.fold.facts import Row
-from groupd.pipeline.fold.findings import MANY, duration, finding, iso, times
-from groupd.pipeline.fold.offsets import Committed, NamedPlace, Offsets
+from msgspec import Struct
+
+from groupd.pipeline.fold.entry import EntryValue, FactRow, FoldEntry
+from groupd.pipeline.fold.findings import (
+    EMPTY_LAG,
+    EXPIRY,
+    IDLE,
+    MANY,
+    SKEW,
+    STUCK,
+    Thresholds,
+    duration,
+    finding,
+    iso,
+    times,
+)
+from groupd.pipeline.fold.simulate import deviation
 from groupd.pipeline.fold.state import CLASSIC, FoldedGroup
-from groupd.pipeline.fold.thresholds import EMPTY_LAG, EXPIRY, IDLE, SKEW, STUCK, Thresholds
+
+NamedPlace = tuple[str, int]
+"""Topic name and partition."""
+
+
+class Committed(Struct):
+    """`moved_ms`: when the offset last changed. `commit_ms`: when it was last committed."""
+
+    offset: int
+    commit_ms: int
+    moved_ms: int
+    expire_ms: int | None
+
+
+class PresentOffsets:
+    """The committed offsets of all groups in a partition of the log."""
+
+    __slots__ = ("_open", "by_group", "last_ms")
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, dict[NamedPlace, Committed]] = {}
+        self.last_ms: dict[str, int] = {}
+        self._open: dict[int, list[FoldEntry]] = {}
+
+    def apply(self, entry: FoldEntry) -> None:
+        """Applies a commit or its tombstone."""
+        self.last_ms[entry.group] = entry.at_ms
+        if entry.value is None:
+            group = self.by_group.get(entry.group, {})
+            group.pop((entry.topic, entry.partition), None)
+            if not group:
+                self.by_group.pop(entry.group, None)
+                self.last_ms.pop(entry.group, None)
+        elif entry.producer_id >= 0:
+            self._open.setdefault(entry.producer_id, []).append(entry)
+        else:
+            self._commit(entry, entry.value, entry.at_ms)
+
+    def end(self, entry: FoldEntry) -> None:
+        """Applies the marker of a transaction."""
+        for one in self._open.pop(entry.producer_id, ()):
+            if entry.marker == "commit" and one.value is not None:
+                self._commit(one, one.value, entry.at_ms)
+
+    def of(self, group_id: str) -> Iterator[tuple[NamedPlace, Committed]]:
+        yield from sorted(self.by_group.get(group_id, {}).items())
+
+    def _commit(self, entry: FoldEntry, value: EntryValue, at_ms: int) -> None:
+        group = self.by_group.setdefault(entry.group, {})
+        place = (entry.topic, entry.partition)
+        before, offset = group.get(place), int(value["offset"])
+        commit_ms = value["commit_ms"] if value["commit_ms"] is not None else at_ms
+        moved_ms = before.moved_ms if before and before.offset == offset else at_ms
+        group[place] = Committed(offset, commit_ms, moved_ms, value["expire_ms"])
 
 
 def checkup(
     group_id: str,
     group: FoldedGroup | None,
-    offsets: Offsets,
+    offsets: PresentOffsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
     now_ms: int,
-) -> Iterator[Row]:
+) -> Iterator[FactRow]:
     """The rows of `findings` about one group."""
     if group is not None and group.members:
         yield from _stuck(group, offsets, limits, ends, now_ms)
@@ -32,11 +99,11 @@ def checkup(
 
 def _stuck(
     group: FoldedGroup,
-    offsets: Offsets,
+    offsets: PresentOffsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
     now_ms: int,
-) -> Iterator[Row]:
+) -> Iterator[FactRow]:
     subscribed = _subscribed(group)
     for (topic, partition), committed in offsets.of(group.group_id):
         lag = ends.get((topic, partition), 0) - committed.offset
@@ -65,7 +132,7 @@ def _stuck(
         )
 
 
-def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[Row]:
+def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[FactRow]:
     """Finds a skewed assignment: how many partitions each member has, where all members subscribe
     to the same topics."""
     if not group.is_homogeneous() or not group.target or len(group.members) < 2:
@@ -118,11 +185,11 @@ def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[Row]:
 def _empty_with_lag(
     group_id: str,
     group: FoldedGroup | None,
-    offsets: Offsets,
+    offsets: PresentOffsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
     now_ms: int,
-) -> Iterator[Row]:
+) -> Iterator[FactRow]:
     if group is None or not group.protocol_type:
         return  # it only stores offsets: its consumers are not known
     lags: dict[str, int] = {}
@@ -151,8 +218,12 @@ def _empty_with_lag(
 
 
 def _expiry(
-    group_id: str, group: FoldedGroup | None, offsets: Offsets, limits: Thresholds, now_ms: int
-) -> Iterator[Row]:
+    group_id: str,
+    group: FoldedGroup | None,
+    offsets: PresentOffsets,
+    limits: Thresholds,
+    now_ms: int,
+) -> Iterator[FactRow]:
     """Offsets that the coordinator's sweep would soon remove, see docs/pipeline-jobs.md."""
     subscribed = None if group is None or not group.members else _subscribed(group)
     if group is not None and group.members and subscribed is None:

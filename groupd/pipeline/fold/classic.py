@@ -20,9 +20,8 @@ from groupd.coordinator.core.classic_group.subscription import (
     parse_subscription,
 )
 from groupd.pipeline.fold import rebalances
-from groupd.pipeline.fold.endings import CONVERTED
 from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.state import STABLE, FoldedGroup, Life, Place
+from groupd.pipeline.fold.state import CONVERTED, STABLE, FoldedGroup, Life, OwnedPartition
 from groupd.pipeline.fold.tracker import Tracker
 
 
@@ -137,7 +136,7 @@ def _assignments(
             group.changed[place] = before.get(place)
 
 
-def _places(group: FoldedGroup, value: Mapping[str, Any]) -> set[Place]:
+def _places(group: FoldedGroup, value: Mapping[str, Any]) -> set[OwnedPartition]:
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE or not value["assignment"]:
         return set()
     try:

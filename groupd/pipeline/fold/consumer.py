@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from groupd.pipeline.fold import rebalances
-from groupd.pipeline.fold.endings import CONVERTED
 from groupd.pipeline.fold.entry import (
     CONSUMER_GROUP,
     CURRENT_MEMBER,
@@ -24,13 +23,14 @@ from groupd.pipeline.fold.entry import (
 )
 from groupd.pipeline.fold.state import (
     AWAY,
+    CONVERTED,
     REVOKING,
     STABLE,
     WAITING,
     Cause,
     FoldedGroup,
     Life,
-    Place,
+    OwnedPartition,
 )
 from groupd.pipeline.fold.tracker import Tracker
 
@@ -241,7 +241,7 @@ def _regex(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
         del group.regexes[pattern]
 
 
-def _places(topics: Iterable[Mapping[str, Any]] | None) -> set[Place]:
+def _places(topics: Iterable[Mapping[str, Any]] | None) -> set[OwnedPartition]:
     return {(one["topic_id"], number) for one in topics or () for number in one["partitions"] or ()}
 
 

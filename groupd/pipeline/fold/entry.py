@@ -1,16 +1,19 @@
-"""The input of a fold: a record of the log as plain data.
-
-`value` has the fields of the record's struct in `pipeline.schema`, except that instants are
-milliseconds since 1970 under other names: `commit_ms`, `expire_ms`, `current_state_ms`,
-`assignment_ms`.
+"""What goes into a fold and what comes out: a record of the log as plain data, facts (rows of
+result tables), and reports to observers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
-Value = Mapping[str, Any]
+from groupd.pipeline.fold.state import Ending, FoldedGroup, Life, Rebalance
+
+# The `value` of an entry has the fields of the record's struct in `pipeline.schema`, except that
+# instants are milliseconds since 1970 under other names: `commit_ms`, `expire_ms`,
+# `current_state_ms`, `assignment_ms`.
+
+EntryValue = Mapping[str, Any]
 
 OFFSET_KINDS = frozenset({0, 1})
 CLASSIC_GROUP = 2
@@ -40,4 +43,59 @@ class FoldEntry(NamedTuple):
     tombstone: bool = False
     producer_id: int = -1
     marker: str | None = None
-    value: Value | None = None
+    value: EntryValue | None = None
+
+
+FactRow = dict[str, Any]
+
+
+class FoldFacts:
+    """Collects the rows of the tables that are wanted; rows of other tables are dropped at once."""
+
+    __slots__ = ("_rows", "_wanted")
+
+    def __init__(self, wanted: Container[str]) -> None:
+        self._wanted = wanted
+        self._rows: list[tuple[str, FactRow]] = []
+
+    def add(self, table: str, row: FactRow) -> None:
+        if table in self._wanted:
+            self._rows.append((table, row))
+
+    def take(self) -> list[tuple[str, FactRow]]:
+        """Returns the rows that were added since the last call."""
+        rows, self._rows = self._rows, []
+        return rows
+
+
+class FoldObserver:
+    """A base class whose methods do nothing. Observers see each group in its present state and must
+    not change it."""
+
+    def life_ended(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending) -> None:
+        """`life` is not among the members any more."""
+
+    def baseline(self, group: FoldedGroup) -> None:
+        """There is a target without a known rebalance: the history begins with it."""
+
+    def rebalance_opened(self, group: FoldedGroup, rebalance: Rebalance) -> None:
+        """A rebalance begins; its triggers and members are known."""
+
+    def target_installed(self, group: FoldedGroup, rebalance: Rebalance) -> None:
+        """The rebalance has its target: `group.target` is the new one, `group.changed` has the
+        former owners."""
+
+    def rebalance_over(self, group: FoldedGroup, rebalance: Rebalance) -> None:
+        """The row of the rebalance is written."""
+
+    def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
+        """An offset record of any kind; `holder`: whose partition it is, by the log."""
+
+    def transaction_ended(self, entry: FoldEntry) -> None:
+        """The marker of a transaction."""
+
+    def group_deleted(self, group_id: str) -> None:
+        """The tombstone of the group itself."""
+
+    def finished(self, groups: dict[str, FoldedGroup]) -> None:
+        """The log partition is over."""

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.pipeline.fold import classic, consumer, rebalances
-from groupd.pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, KINDS, OFFSET_KINDS, FoldEntry
-from groupd.pipeline.fold.facts import Facts
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import CLASSIC, CONSUMER, FoldedGroup, Life, Place, Settings
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.entry import (
+    CLASSIC_GROUP,
+    CONSUMER_GROUP,
+    KINDS,
+    OFFSET_KINDS,
+    FoldEntry,
+    FoldFacts,
+    FoldObserver,
+)
+from groupd.pipeline.fold.state import (
+    CLASSIC,
+    CONSUMER,
+    FoldedGroup,
+    Life,
+    OwnedPartition,
+    Settings,
+    TopicNames,
+)
 from groupd.pipeline.fold.tracker import Tracker
 
 
@@ -19,8 +32,8 @@ class GroupsFold:
 
     def __init__(
         self,
-        facts: Facts,
-        topics: Topics,
+        facts: FoldFacts,
+        topics: TopicNames,
         settings: Settings | None = None,
         observers: Sequence[FoldObserver] = (),
     ) -> None:
@@ -119,7 +132,9 @@ class GroupsFold:
         return converted
 
 
-def place_of(protocol: str, topics: Topics, entry: FoldEntry, topic_id: str | None) -> Place | None:
+def place_of(
+    protocol: str, topics: TopicNames, entry: FoldEntry, topic_id: str | None
+) -> OwnedPartition | None:
     """The partition of an offset, named as the group's records name it; None if that is not
     known."""
     if protocol == CLASSIC:

@@ -8,26 +8,32 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from groupd.pipeline.fold.checkup import checkup
-from groupd.pipeline.fold.endings import REPLACED, Ending
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.episodes import Episode
-from groupd.pipeline.fold.facts import Facts, Row
-from groupd.pipeline.fold.findings import MANY, duration, finding, times
-from groupd.pipeline.fold.groups import place_of
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.offsets import NamedPlace, Offsets
-from groupd.pipeline.fold.state import FoldedGroup, Life, Place, Rebalance
-from groupd.pipeline.fold.storms import Storms
-from groupd.pipeline.fold.thresholds import (
+from groupd.pipeline.fold.checkup import NamedPlace, PresentOffsets, checkup
+from groupd.pipeline.fold.entry import FactRow, FoldEntry, FoldFacts, FoldObserver
+from groupd.pipeline.fold.findings import (
     CONFLICT,
     FLAPPING,
+    MANY,
     UNFINISHED,
     UNOWNED,
     ZOMBIE,
+    Episode,
     Thresholds,
+    duration,
+    finding,
+    times,
 )
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.groups import place_of
+from groupd.pipeline.fold.state import (
+    REPLACED,
+    Ending,
+    FoldedGroup,
+    Life,
+    OwnedPartition,
+    Rebalance,
+    TopicNames,
+)
+from groupd.pipeline.fold.storms import Storms
 
 
 class _Watch(Struct):
@@ -45,8 +51,8 @@ class HealthFold(FoldObserver):
 
     def __init__(
         self,
-        facts: Facts,
-        topics: Topics,
+        facts: FoldFacts,
+        topics: TopicNames,
         thresholds: Thresholds,
         end_offsets: Mapping[NamedPlace, int],
         now_ms: int,
@@ -56,7 +62,7 @@ class HealthFold(FoldObserver):
         self._limits = thresholds
         self._ends = end_offsets
         self._now_ms = now_ms
-        self._offsets = Offsets()
+        self._offsets = PresentOffsets()
         self._watches: dict[str, _Watch] = {}
 
     def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
@@ -73,7 +79,9 @@ class HealthFold(FoldObserver):
         episode.recent = episode.recent[:1]
         episode.note(entry.at_ms, entry.at_ms + 1, found[1], found[0])
 
-    def _zombie_kind(self, group: FoldedGroup, place: Place, at_ms: int) -> tuple[str, str] | None:
+    def _zombie_kind(
+        self, group: FoldedGroup, place: OwnedPartition, at_ms: int
+    ) -> tuple[str, str] | None:
         """What is wrong with a commit for a place that nobody holds, and who held it before."""
         grace_ms = self._limits.zombie_grace_ms
         if not group.members:
@@ -141,7 +149,7 @@ class HealthFold(FoldObserver):
             watch = self._watches[group.group_id] = _Watch(storms)
         return watch
 
-    def _found(self, row: Row) -> None:
+    def _found(self, row: FactRow) -> None:
         self._facts.add("findings", row)
 
     # Findings
@@ -271,10 +279,10 @@ class HealthFold(FoldObserver):
         self._found(row)
 
 
-def _state(group_id: str, group: FoldedGroup | None, offsets: Offsets) -> dict[str, object]:
+def _state(group_id: str, group: FoldedGroup | None, offsets: PresentOffsets) -> dict[str, object]:
     """A row of `group_states`."""
     last_ms = max(group.last_ms if group else 0, offsets.last_ms.get(group_id, 0))
-    state = "Offsets"
+    state = "PresentOffsets"
     if group is not None and (group.members or group.protocol_type):
         state = "Empty"
         if group.members:

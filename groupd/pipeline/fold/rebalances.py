@@ -7,10 +7,8 @@ from collections.abc import Iterable
 
 from groupd.coordinator.core.assignors.api import AssignorError
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.pipeline.fold.balance import minimal_moves
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Row
-from groupd.pipeline.fold.simulate import assign, universe_of
+from groupd.pipeline.fold.entry import FactRow, FoldEntry
+from groupd.pipeline.fold.simulate import assign, minimal_moves, universe_of
 from groupd.pipeline.fold.state import (
     AWAY,
     CLASSIC,
@@ -18,8 +16,8 @@ from groupd.pipeline.fold.state import (
     FoldedGroup,
     Life,
     Move,
+    OwnedPartition,
     Owner,
-    Place,
     Rebalance,
 )
 from groupd.pipeline.fold.tracker import Tracker, index_by_key
@@ -152,7 +150,9 @@ def install(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None:
     group.changed.clear()
 
 
-def _move(tracker: Tracker, group: FoldedGroup, place: Place, now: dict[str, Life]) -> Move | None:
+def _move(
+    tracker: Tracker, group: FoldedGroup, place: OwnedPartition, now: dict[str, Life]
+) -> Move | None:
     before, after = group.changed[place], group.target.get(place)
     if before is not None and after is not None and before.key == after.key:
         return None  # the same static member under a new id
@@ -163,7 +163,9 @@ def _move(tracker: Tracker, group: FoldedGroup, place: Place, now: dict[str, Lif
     return Move(place, kind, before, after, forced)
 
 
-def _could_keep(tracker: Tracker, group: FoldedGroup, place: Place, life: Life | None) -> bool:
+def _could_keep(
+    tracker: Tracker, group: FoldedGroup, place: OwnedPartition, life: Life | None
+) -> bool:
     if life is None:
         return False
     name = place[0] if group.protocol == CLASSIC else tracker.topics.name(place[0])
@@ -184,7 +186,7 @@ def _await(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Mov
     rebalance.untaken += 1
 
 
-def taken(tracker: Tracker, group: FoldedGroup, places: set[Place]) -> None:
+def taken(tracker: Tracker, group: FoldedGroup, places: set[OwnedPartition]) -> None:
     """Members have got these places: moves that waited for it are done."""
     for place in places:
         found = group.awaiting.get(place)
@@ -222,7 +224,7 @@ def _moves_of_uniform(
     tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, now: dict[str, Life]
 ) -> int | None:
     prior = {member_id: set(places) for member_id, places in group.target_of.items()}
-    before: dict[Place, Owner] = dict(group.target)
+    before: dict[OwnedPartition, Owner] = dict(group.target)
     for move in rebalance.moves:
         if move.after is not None:
             prior.get(move.after.member_id, set()).discard(move.place)
@@ -299,7 +301,7 @@ def _write(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance) -> None:
         observer.rebalance_over(group, rebalance)
 
 
-def _row(group: FoldedGroup, rebalance: Rebalance) -> Row:
+def _row(group: FoldedGroup, rebalance: Rebalance) -> FactRow:
     moved = rebalance.count("moved")
     unowned = rebalance.unowned()
     started, stable = rebalance.started_ms, rebalance.stable_ms
@@ -343,7 +345,7 @@ def _row(group: FoldedGroup, rebalance: Rebalance) -> Row:
     }
 
 
-def _move_row(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Move) -> Row:
+def _move_row(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Move) -> FactRow:
     return {
         "group": group.group_id,
         "epoch": rebalance.epoch,

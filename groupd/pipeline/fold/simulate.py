@@ -1,13 +1,11 @@
-"""Runs an assignor of the coordinator over a group in the state that the log shows.
-
-The partitions of a run are those of the recorded target. As long as there are members, that target
-has every partition of every subscribed topic. So a run follows the growth of topics without knowing
-their sizes.
+"""Runs an assignor of the coordinator over a group in the state that the log shows, and measures
+how balanced an assignment is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
 from uuid import UUID
 
 from msgspec import Struct
@@ -20,8 +18,39 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.spec import AssignmentSpec
-from groupd.pipeline.fold.state import CLASSIC, FoldedGroup, Life, Place
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import CLASSIC, FoldedGroup, Life, OwnedPartition, TopicNames
+
+# The minimum is exact where all members have the same subscription. Of P partitions on N members
+# each member gets P // N, and P % N members get one more. A member that owned c of the still
+# existing partitions can keep min(c, P // N), and as many members as there are extra partitions can
+# keep one more. Every partition that had an owner and that no member can keep must move. No
+# balanced assignment moves fewer, and one that moves no more exists. For mixed subscriptions there
+# is no such formula; there the minimum is what the `uniform` assignor moves from the same start.
+
+
+def minimal_moves(loads_before: Sequence[int], owned_before: int, partitions: int) -> int:
+    """The fewest partitions that have to move. `loads_before`: for every present member the number
+    of partitions that it owned before, 0 for new members. `owned_before`: the number of still
+    existing partitions that had an owner, members that are gone included."""
+    if not loads_before:
+        return 0
+    quota, extras = divmod(partitions, len(loads_before))
+    kept = sum(min(load, quota) for load in loads_before)
+    kept += min(extras, sum(load > quota for load in loads_before))
+    return owned_before - kept
+
+
+def deviation(loads: Sequence[int]) -> float:
+    """The standard deviation of the population; 0 without members."""
+    if not loads:
+        return 0.0
+    mean = sum(loads) / len(loads)
+    return sqrt(sum((load - mean) ** 2 for load in loads) / len(loads))
+
+
+# The partitions of a run are those of the recorded target. As long as there are members, that
+# target has every partition of every subscribed topic. So a run follows the growth of topics
+# without knowing their sizes.
 
 
 class Universe(Struct, frozen=True):
@@ -40,7 +69,7 @@ class Universe(Struct, frozen=True):
         return frozenset()  # racks are not in the log
 
 
-def universe_of(places: Iterable[Place], protocol: str, topics: Topics) -> Universe:
+def universe_of(places: Iterable[OwnedPartition], protocol: str, topics: TopicNames) -> Universe:
     counts: dict[str, int] = {}
     for topic, partition in places:
         counts[topic] = max(counts.get(topic, 0), partition + 1)
@@ -75,9 +104,9 @@ def subscriptions(group: FoldedGroup, universe: Universe) -> dict[str, frozenset
 def assign(
     assignor: PartitionAssignor,
     group: FoldedGroup,
-    prior: Mapping[str, Iterable[Place]],
+    prior: Mapping[str, Iterable[OwnedPartition]],
     universe: Universe,
-) -> dict[str, set[Place]]:
+) -> dict[str, set[OwnedPartition]]:
     """Places by member id. `prior`: what each member has. Raises AssignorError, also for an
     assignor that fails or assigns what it must not."""
     subscribed = subscriptions(group, universe)
@@ -100,7 +129,7 @@ def _spec(
     group: FoldedGroup,
     life: Life,
     topic_ids: frozenset[bytes],
-    prior: Mapping[str, Iterable[Place]],
+    prior: Mapping[str, Iterable[OwnedPartition]],
 ) -> MemberSpec:
     assigned: dict[bytes, list[int]] = {}
     for topic, partition in sorted(prior.get(life.member_id, ())):
@@ -118,9 +147,9 @@ def _checked(
     specs: Mapping[str, MemberSpec],
     universe: Universe,
     protocol: str,
-) -> dict[str, set[Place]]:
-    taken: set[Place] = set()
-    targets: dict[str, set[Place]] = {}
+) -> dict[str, set[OwnedPartition]]:
+    taken: set[OwnedPartition] = set()
+    targets: dict[str, set[OwnedPartition]] = {}
     for member_id in given.keys() - specs.keys():
         raise AssignorError(f"{member_id} is not a member of the group")
     for member_id, spec in specs.items():

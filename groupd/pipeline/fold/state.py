@@ -1,15 +1,19 @@
-"""The live state of a group, the same for both protocols.
-
-A partition is a `Place`: (topic id as text, number) in consumer groups, whose records have topic
-ids, and (topic name, number) in classic groups. `Life.key` identifies a member. For a static member
-it is the instance id, because a replacement under another member id is the same owner.
+"""The live state of a group, the same for both protocols: members, topics, and why a member is
+gone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct, field
 
-Place = tuple[str, int]
+# A partition is an `OwnedPartition`: (topic id as text, number) in consumer groups, whose records
+# have topic ids, and (topic name, number) in classic groups. `Life.key` identifies a member. For a
+# static member it is the instance id, because a replacement under another member id is the same
+# owner.
+
+OwnedPartition = tuple[str, int]
 
 STABLE, REVOKING, WAITING, AWAY = "stable", "revoking", "waiting", "away"
 CONSUMER, CLASSIC = "consumer", "classic"
@@ -56,8 +60,8 @@ class Life(Struct):
     state: str = STABLE
     state_since_ms: int = 0
     state_offset: int = 0
-    assigned: set[Place] = field(default_factory=set)
-    pending: set[Place] = field(default_factory=set)
+    assigned: set[OwnedPartition] = field(default_factory=set)
+    pending: set[OwnedPartition] = field(default_factory=set)
     partitions_max: int = 0
     away_ms: int = 0
     heard_ms: int = 0
@@ -83,7 +87,7 @@ class Life(Struct):
     def last_sign_ms(self) -> int:
         return max(self.heard_ms, self.last_commit_ms or 0)
 
-    def held(self) -> set[Place]:
+    def held(self) -> set[OwnedPartition]:
         return self.assigned | self.pending
 
     def committed(self, at_ms: int) -> None:
@@ -93,7 +97,7 @@ class Life(Struct):
         self.last_commit_ms = at_ms
 
 
-class Holding(Struct):
+class OwnedInterval(Struct):
     """The present interval in which a member owns a partition."""
 
     owner: Owner
@@ -104,7 +108,7 @@ class Holding(Struct):
 
 
 class Move(Struct):
-    place: Place
+    place: OwnedPartition
     kind: str
     before: Owner | None
     after: Owner | None
@@ -196,12 +200,12 @@ class FoldedGroup(Struct):
     members: dict[str, Life] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     away: set[str] = field(default_factory=set)
-    target: dict[Place, Owner] = field(default_factory=dict)
-    target_of: dict[str, set[Place]] = field(default_factory=dict)
-    changed: dict[Place, Owner | None] = field(default_factory=dict)
-    holders: dict[Place, Holding] = field(default_factory=dict)
-    released: dict[Place, tuple[int, Owner]] = field(default_factory=dict)
-    awaiting: dict[Place, tuple[Rebalance, Move]] = field(default_factory=dict)
+    target: dict[OwnedPartition, Owner] = field(default_factory=dict)
+    target_of: dict[str, set[OwnedPartition]] = field(default_factory=dict)
+    changed: dict[OwnedPartition, Owner | None] = field(default_factory=dict)
+    holders: dict[OwnedPartition, OwnedInterval] = field(default_factory=dict)
+    released: dict[OwnedPartition, tuple[int, Owner]] = field(default_factory=dict)
+    awaiting: dict[OwnedPartition, tuple[Rebalance, Move]] = field(default_factory=dict)
     rebalance: Rebalance | None = None
     causes: list[Cause] = field(default_factory=list)
     departing: dict[str, Life] = field(default_factory=dict)
@@ -224,3 +228,143 @@ class FoldedGroup(Struct):
     def is_homogeneous(self) -> bool:
         kinds = {(life.topics, life.regex) for life in self.members.values()}
         return len(kinds) < 2 and not any(topics and regex for topics, regex in kinds)
+
+
+# The evidence, in this order:
+#
+# - A static member had left for a while (epoch -2): its session expired, unless it was gone sooner.
+# - A member was revoking for just its rebalance timeout: it missed that timeout.
+# - A member gave a sign of life more recently than its session timeout: the session cannot have
+#   expired, so the member left (or an administrator removed it).
+# - A member committed regularly: if it then was silent for its session timeout, the session has
+#   probably expired; if it committed until just before the end, it has probably left.
+
+LEFT, EXPIRED, REBALANCE_TIMEOUT, REMOVED = "left", "expired", "rebalance-timeout", "removed"
+REPLACED, CONVERTED = "replaced", "converted"
+
+TRIGGERS = {
+    LEFT: "leave",
+    EXPIRED: "expiry",
+    REBALANCE_TIMEOUT: "rebalance-timeout",
+    REMOVED: "removal",
+    REPLACED: "static-replacement",
+    CONVERTED: "conversion",
+}
+"""The trigger of a rebalance that each ending causes."""
+
+_SLACK_MS = 1000
+"""How late the record of an expired timer may be."""
+
+_HEARTBEAT_MS = 5000
+"""The longest time between two heartbeats (group.consumer.heartbeat.interval.ms by default)."""
+
+_REGULAR = 3
+"""This many commits count as a habit."""
+
+
+class Ending(Struct, frozen=True):
+    """`certainty`: `certain`, `likely`, or None if `by` is REMOVED. `why`: the evidence in
+    words."""
+
+    by: str
+    certainty: str | None
+    why: str
+    successor: str | None = None
+
+
+def ending_of(life: Life, at_ms: int, settings: Settings) -> Ending:
+    """Why a member is gone at `at_ms`; not for replaced or converted members. For a classic member
+    `at_ms` is when the first generation without it was written."""
+    session_ms = life.session_timeout_ms or settings.session_timeout_ms
+    if life.state == "away":
+        return _of_absent(at_ms - life.state_since_ms, session_ms)
+    late_ms = _beyond_rebalance_timeout(life, at_ms)
+    if late_ms is not None:
+        return Ending(
+            REBALANCE_TIMEOUT,
+            "likely",
+            f"it was revoking partitions for its rebalance timeout of {life.rebalance_timeout_ms}"
+            f" ms and {late_ms} ms",
+        )
+    # A classic member's commits count as heartbeats; a consumer group's commits do not.
+    heard_ms = life.last_sign_ms if life.protocol == CLASSIC else life.heard_ms
+    bound_ms = session_ms
+    if life.protocol == CLASSIC and life.rebalance_timeout_ms is not None:
+        bound_ms = min(bound_ms, life.rebalance_timeout_ms)
+    if at_ms - heard_ms < bound_ms:
+        return Ending(
+            LEFT,
+            "certain",
+            f"it was heard of {at_ms - heard_ms} ms before, less than its timeout of {bound_ms} ms",
+        )
+    return _by_habit(life, at_ms, session_ms)
+
+
+def _of_absent(absent_ms: int, session_ms: int) -> Ending:
+    if absent_ms >= session_ms - _HEARTBEAT_MS:
+        return Ending(
+            EXPIRED, "likely", f"the static member was away for {absent_ms} ms and did not return"
+        )
+    return Ending(
+        LEFT, "certain", f"the static member was away for {absent_ms} ms, less than its session"
+    )
+
+
+def _beyond_rebalance_timeout(life: Life, at_ms: int) -> int | None:
+    """How long after its rebalance timeout the member was removed; None if that was not the
+    reason."""
+    if life.state != REVOKING or not life.rebalance_timeout_ms or life.rebalance_timeout_ms < 0:
+        return None
+    late_ms = at_ms - life.state_since_ms - life.rebalance_timeout_ms
+    return late_ms if 0 <= late_ms <= _SLACK_MS else None
+
+
+def _by_habit(life: Life, at_ms: int, session_ms: int) -> Ending:
+    if life.commits >= _REGULAR and life.last_commit_ms is not None:
+        silent_ms = at_ms - life.last_commit_ms
+        if silent_ms <= _HEARTBEAT_MS:
+            return Ending(LEFT, "likely", f"it committed {silent_ms} ms before")
+        if silent_ms >= max(session_ms - _HEARTBEAT_MS, 3 * life.commit_gap_ms):
+            return Ending(
+                EXPIRED,
+                "likely",
+                f"it committed at least every {life.commit_gap_ms} ms, then not for {silent_ms} ms",
+            )
+    return Ending(
+        REMOVED,
+        None,
+        f"it left or its session expired: its last sign of life is {at_ms - life.last_sign_ms} ms"
+        " before",
+    )
+
+
+class TopicNames:
+    """Ids are UUID text. A name has several ids if its topic was deleted and created again."""
+
+    __slots__ = ("_ids", "_names")
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = dict(names)
+        self._ids: dict[str, set[str]] = {}
+        for topic_id, name in names.items():
+            self._ids.setdefault(name, set()).add(topic_id)
+
+    def learn(self, topic_id: str | None, name: str) -> None:
+        if topic_id and topic_id not in self._names:
+            self._names[topic_id] = name
+            self._ids.setdefault(name, set()).add(topic_id)
+
+    def name(self, topic_id: str) -> str | None:
+        return self._names.get(topic_id)
+
+    def id_of(self, name: str) -> str | None:
+        """The id of a topic; None if none is known, or if several are."""
+        ids = self._ids.get(name, set())
+        return next(iter(ids)) if len(ids) == 1 else None
+
+    def columns(self, place: OwnedPartition, protocol: str) -> dict[str, str | int | None]:
+        """The columns `topic`, `topic_id` and `partition` of a row."""
+        topic, partition = place
+        if protocol == CLASSIC:
+            return {"topic": topic, "topic_id": self.id_of(topic), "partition": partition}
+        return {"topic": self.name(topic), "topic_id": topic, "partition": partition}

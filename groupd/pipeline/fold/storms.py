@@ -13,12 +13,9 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from groupd.pipeline.fold.endings import Ending
-from groupd.pipeline.fold.episodes import Episode
-from groupd.pipeline.fold.facts import Row
-from groupd.pipeline.fold.findings import MANY, duration, finding, times
-from groupd.pipeline.fold.state import FoldedGroup, Life, Rebalance
-from groupd.pipeline.fold.thresholds import STORM, Thresholds
+from groupd.pipeline.fold.entry import FactRow
+from groupd.pipeline.fold.findings import MANY, STORM, Episode, Thresholds, duration, finding, times
+from groupd.pipeline.fold.state import Ending, FoldedGroup, Life, Rebalance
 
 _GONE = "gone"
 _DEPARTURES = frozenset({"leave", "expiry", "removal", "rebalance-timeout"})
@@ -30,7 +27,7 @@ _GONE_MAX = 1000
 """At most this many clients that are gone are remembered; the oldest are forgotten first."""
 
 
-class _Client(Struct, eq=False):
+class _StormClient(Struct, eq=False):
     """The client behind a member; after a restart it comes back as another member. `acts`: for each
     kind of act, how often in a row the client did it and when it last did. `gone_ms`: None while
     the client is a member."""
@@ -73,24 +70,26 @@ class Storms:
     """Watches the rebalances of one group. When a storm is over, `report` gets it as a row of
     `findings`."""
 
-    def __init__(self, group_id: str, limits: Thresholds, report: Callable[[Row], None]) -> None:
+    def __init__(
+        self, group_id: str, limits: Thresholds, report: Callable[[FactRow], None]
+    ) -> None:
         self._group_id = group_id
         self._limits = limits
         self._report = report
-        self._members: dict[str, _Client] = {}
-        self._gone: list[_Client] = []
-        self._ended: dict[str, _Client] = {}
+        self._members: dict[str, _StormClient] = {}
+        self._gone: list[_StormClient] = []
+        self._ended: dict[str, _StormClient] = {}
         """The clients whose membership ended at `_ended_ms`, by member id, because causes name
         members."""
         self._ended_ms = 0
-        self._without_member = _Client(None)
+        self._without_member = _StormClient(None)
         self._episode = Episode()
-        self._culprits: Counter[_Client] = Counter()
-        self._repeating: dict[_Client, None] = {}
+        self._culprits: Counter[_StormClient] = Counter()
+        self._repeating: dict[_StormClient, None] = {}
         """The clients for which the last rebalance counted."""
 
     def life_ended(self, life: Life, at_ms: int, ending: Ending) -> None:
-        client = self._members.pop(life.member_id, None) or _Client(life.member_id)
+        client = self._members.pop(life.member_id, None) or _StormClient(life.member_id)
         client.is_now(life)
         if self._ended_ms != at_ms:
             self._ended, self._ended_ms = {}, at_ms
@@ -108,7 +107,7 @@ class Storms:
         if self._episode.is_over(at_ms, window_ms):
             self.end()
         self._gone = [one for one in self._gone if at_ms - (one.gone_ms or at_ms) < window_ms]
-        repeating: dict[_Client, None] = {}
+        repeating: dict[_StormClient, None] = {}
         # Endings come first: a client may go and come back in one rebalance.
         for trigger, member_id in sorted(rebalance.causes, key=lambda cause: cause[0] == "join"):
             client = self._client(group, trigger, member_id, at_ms)
@@ -131,7 +130,7 @@ class Storms:
         if limit and episode.peak >= limit:
             self._report(self._finding(episode, culprits.most_common()))
 
-    def _client(self, group: FoldedGroup, trigger: str, member_id: str, at_ms: int) -> _Client:
+    def _client(self, group: FoldedGroup, trigger: str, member_id: str, at_ms: int) -> _StormClient:
         if not member_id:
             return self._without_member
         if trigger != "join" and self._ended_ms == at_ms and member_id in self._ended:
@@ -140,13 +139,13 @@ class Storms:
         if client is None:
             if trigger == "join" and life is not None:
                 client = self._returned(life)
-            client = client or _Client(member_id)
+            client = client or _StormClient(member_id)
         if life is not None:
             self._members[member_id] = client
             client.is_now(life)
         return client
 
-    def _returned(self, life: Life) -> _Client | None:
+    def _returned(self, life: Life) -> _StormClient | None:
         """The client that comes back as this member, out of those that are gone; None if there is
         none."""
         if not self._gone:
@@ -156,7 +155,7 @@ class Storms:
         gone[number].gone_ms = None
         return gone.pop(number)
 
-    def _finding(self, episode: Episode, culprits: list[tuple[_Client, int]]) -> Row:
+    def _finding(self, episode: Episode, culprits: list[tuple[_StormClient, int]]) -> FactRow:
         limits = self._limits
         kinds = ", ".join(f"{kind} {count}" for kind, count in episode.kinds.most_common())
         shares = [

@@ -7,28 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from groupd.pipeline.fold.endings import REPLACED, TRIGGERS, Ending, ending_of
-from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.facts import Facts, Row
-from groupd.pipeline.fold.observer import FoldObserver
+from groupd.pipeline.fold.entry import FactRow, FoldEntry, FoldFacts, FoldObserver
 from groupd.pipeline.fold.state import (
     AWAY,
+    REPLACED,
+    TRIGGERS,
     Cause,
+    Ending,
     FoldedGroup,
-    Holding,
     Life,
+    OwnedInterval,
+    OwnedPartition,
     Owner,
-    Place,
     Settings,
+    TopicNames,
+    ending_of,
 )
-from groupd.pipeline.fold.topics import Topics
 
 
 class Tracker:
     __slots__ = ("facts", "observers", "settings", "topics")
 
     def __init__(
-        self, facts: Facts, topics: Topics, settings: Settings, observers: Sequence[FoldObserver]
+        self,
+        facts: FoldFacts,
+        topics: TopicNames,
+        settings: Settings,
+        observers: Sequence[FoldObserver],
     ) -> None:
         self.facts = facts
         self.topics = topics
@@ -123,13 +128,13 @@ class Tracker:
 
     # Partitions
 
-    def hold(self, group: FoldedGroup, place: Place, life: Life, entry: FoldEntry) -> None:
+    def hold(self, group: FoldedGroup, place: OwnedPartition, life: Life, entry: FoldEntry) -> None:
         before = group.holders.get(place)
         if before is not None:
             # Only a client-side assignor gives a partition to two members: the later one counts.
             loser = group.members.get(before.owner.member_id)
             self._ownership_row(group, place, before, loser, entry.at_ms, "revoked")
-        group.holders[place] = Holding(life.owner, entry.at_ms, entry.offset, life.epoch)
+        group.holders[place] = OwnedInterval(life.owner, entry.at_ms, entry.offset, life.epoch)
         found = group.awaiting.get(place)
         if found is not None and _key(found[1].after) == life.key:
             move, since = found[1], group.released.get(place)
@@ -138,7 +143,9 @@ class Tracker:
             move.taken_ms = entry.at_ms
         group.released.pop(place, None)
 
-    def release(self, group: FoldedGroup, place: Place, life: Life, at_ms: int, by: str) -> None:
+    def release(
+        self, group: FoldedGroup, place: OwnedPartition, life: Life, at_ms: int, by: str
+    ) -> None:
         holding = group.holders.get(place)
         if holding is not None and holding.owner.member_id == life.member_id:
             self._ownership_row(group, place, holding, life, at_ms, by)
@@ -151,8 +158,8 @@ class Tracker:
         group: FoldedGroup,
         life: Life,
         entry: FoldEntry,
-        assigned: set[Place],
-        pending: set[Place],
+        assigned: set[OwnedPartition],
+        pending: set[OwnedPartition],
     ) -> None:
         """Sets what a member holds from now on."""
         before, after = life.held(), assigned | pending
@@ -209,13 +216,13 @@ class Tracker:
     def _ownership_row(
         self,
         group: FoldedGroup,
-        place: Place,
-        holding: Holding,
+        place: OwnedPartition,
+        holding: OwnedInterval,
         life: Life | None,
         until_ms: int | None,
         by: str | None,
     ) -> None:
-        row: Row = {
+        row: FactRow = {
             "group": group.group_id,
             **self.topics.columns(place, group.protocol if life is None else life.protocol),
             "member_id": holding.owner.member_id,
@@ -234,7 +241,7 @@ class Tracker:
 
     def _member_row(
         self, group: FoldedGroup, life: Life, at_ms: int | None, ending: Ending | None
-    ) -> Row:
+    ) -> FactRow:
         now_away = at_ms is None and life.state == AWAY
         return {
             "group": group.group_id,

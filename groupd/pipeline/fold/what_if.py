@@ -18,21 +18,18 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import AssignorError, PartitionAssignor
-from groupd.pipeline.fold.balance import deviation, minimal_moves
-from groupd.pipeline.fold.facts import Facts, Row
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.simulate import assign, universe_of
-from groupd.pipeline.fold.state import FoldedGroup, Place, Rebalance
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.entry import FactRow, FoldFacts, FoldObserver
+from groupd.pipeline.fold.simulate import assign, deviation, minimal_moves, universe_of
+from groupd.pipeline.fold.state import FoldedGroup, OwnedPartition, Rebalance, TopicNames
 
 OK = "ok"
 
 
-class _Replay(Struct):
+class _GroupReplay(Struct):
     """The replay of one group. `owners`: by place, the key of the owner."""
 
-    owners: dict[Place, str] = field(default_factory=dict)
-    waiting: dict[int, Row] = field(default_factory=dict)
+    owners: dict[OwnedPartition, str] = field(default_factory=dict)
+    waiting: dict[int, FactRow] = field(default_factory=dict)
     unowned_ms: int = 0
     moves: int = 0
 
@@ -42,20 +39,20 @@ class WhatIf(FoldObserver):
     known."""
 
     def __init__(
-        self, facts: Facts, topics: Topics, assignor: PartitionAssignor, default_ms: float
+        self, facts: FoldFacts, topics: TopicNames, assignor: PartitionAssignor, default_ms: float
     ) -> None:
         self._facts = facts
         self._topics = topics
         self._assignor = assignor
         self._default_ms = default_ms
-        self._replays: dict[str, _Replay] = {}
+        self._replays: dict[str, _GroupReplay] = {}
 
     def baseline(self, group: FoldedGroup) -> None:
-        replay = self._replays.setdefault(group.group_id, _Replay())
+        replay = self._replays.setdefault(group.group_id, _GroupReplay())
         replay.owners = {place: owner.key for place, owner in group.target.items()}
 
     def target_installed(self, group: FoldedGroup, rebalance: Rebalance) -> None:
-        replay = self._replays.setdefault(group.group_id, _Replay())
+        replay = self._replays.setdefault(group.group_id, _GroupReplay())
         if not group.members:
             replay.owners.clear()
             return
@@ -101,16 +98,18 @@ class WhatIf(FoldObserver):
         self._replays.pop(group_id, None)
 
 
-def _by_member(group: FoldedGroup, owners: Mapping[Place, str]) -> dict[str, set[Place]]:
+def _by_member(
+    group: FoldedGroup, owners: Mapping[OwnedPartition, str]
+) -> dict[str, set[OwnedPartition]]:
     ids = {life.key: member_id for member_id, life in group.members.items()}
-    found: dict[str, set[Place]] = {}
+    found: dict[str, set[OwnedPartition]] = {}
     for place, key in owners.items():
         if key in ids:
             found.setdefault(ids[key], set()).add(place)
     return found
 
 
-def _recorded(group: FoldedGroup, rebalance: Rebalance, assignor: str) -> Row:
+def _recorded(group: FoldedGroup, rebalance: Rebalance, assignor: str) -> FactRow:
     loads = [len(group.target_of.get(member_id, ())) for member_id in group.members]
     return {
         "group": group.group_id,
@@ -142,8 +141,10 @@ def _recorded(group: FoldedGroup, rebalance: Rebalance, assignor: str) -> Row:
 
 
 def _simulated(
-    group: FoldedGroup, before: Mapping[Place, str], given: Mapping[str, set[Place]]
-) -> Row:
+    group: FoldedGroup,
+    before: Mapping[OwnedPartition, str],
+    given: Mapping[str, set[OwnedPartition]],
+) -> FactRow:
     loads = [len(given[member_id]) for member_id in group.members]
     after = {
         place: group.members[member_id].key for member_id in given for place in given[member_id]

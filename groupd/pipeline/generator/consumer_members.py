@@ -23,7 +23,6 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, Task
-from groupd.pipeline.generator.names import client_host, member_uuid
 from groupd.pipeline.generator.script import (
     Act,
     EncodedRecord,
@@ -31,6 +30,8 @@ from groupd.pipeline.generator.script import (
     GroupPlan,
     Op,
     ScriptStep,
+    client_host,
+    member_uuid,
 )
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
@@ -46,7 +47,7 @@ LEAVE_EPOCH, AWAY_EPOCH = -1, -2
 _ROUNDS_MAX = 40
 
 
-class _Client:
+class _ConsumerClient:
     """What a consumer knows about itself."""
 
     __slots__ = ("assignment", "epoch", "member_id", "next_ms", "number", "owned")
@@ -81,14 +82,14 @@ class ConsumerMembers:
             MetadataImage(images, version=1),
         )
         self._shard = GroupCoordinatorShard(state)
-        self._clients: dict[int, _Client] = {}
+        self._clients: dict[int, _ConsumerClient] = {}
         self._silent: set[int] = set()
         self._written = 0
 
     def apply(self, op: Op) -> Iterator[ScriptStep]:
         if op.act is Act.JOIN:
             self._silent.discard(op.member)
-            client = _Client(op.member, member_uuid(self._rng), op.at_ms)
+            client = _ConsumerClient(op.member, member_uuid(self._rng), op.at_ms)
             self._clients[op.member] = client
             yield self._beat(client, op.at_ms)
         elif op.act is Act.MUTE:
@@ -126,7 +127,7 @@ class ConsumerMembers:
     def close(self) -> None:
         self._shard.discard()
 
-    def _is_settled(self, clients: list[_Client]) -> bool:
+    def _is_settled(self, clients: list[_ConsumerClient]) -> bool:
         group = self._shard.state.groups.get(self._plan.name)
         if not isinstance(group, ConsumerGroup):
             return True
@@ -138,7 +139,7 @@ class ConsumerMembers:
             for member in members
         )
 
-    def _beat(self, client: _Client, at_ms: int) -> ScriptStep:
+    def _beat(self, client: _ConsumerClient, at_ms: int) -> ScriptStep:
         step, (reply,) = self._done(self._send(client, client.epoch, at_ms), at_ms)
         assert isinstance(reply, ConsumerGroupHeartbeatReply)
         client.epoch = reply.member_epoch
@@ -150,7 +151,7 @@ class ConsumerMembers:
             client.next_ms = at_ms + self._rng.randrange(80, 2500)
         return step
 
-    def _send(self, client: _Client, epoch: int, at_ms: int) -> Outcome:
+    def _send(self, client: _ConsumerClient, epoch: int, at_ms: int) -> Outcome:
         joins = epoch == 0
         tells = joins or client.assignment is not None
         if client.assignment is not None:

@@ -15,8 +15,15 @@ from collections.abc import Iterator
 from random import Random
 
 from groupd.pipeline.generator.profiles import DAY_MS, HOUR_MS, MINUTE_MS, SESSION_MS
-from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
-from groupd.pipeline.generator.traffic import GeneratedTopic, TopicPartition
+from groupd.pipeline.generator.script import (
+    Act,
+    GeneratedTopic,
+    GeneratedWorld,
+    GroupPlan,
+    Kind,
+    Op,
+    TopicPartition,
+)
 
 SEED = 848
 DAYS = 2

@@ -11,8 +11,14 @@ from random import Random
 
 from msgspec import Struct
 
-from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
-from groupd.pipeline.generator.traffic import TopicPartition
+from groupd.pipeline.generator.script import (
+    Act,
+    GeneratedWorld,
+    GroupPlan,
+    Kind,
+    Op,
+    TopicPartition,
+)
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SESSION_MS = 45_000
@@ -24,7 +30,7 @@ _LIFECYCLE_SHARE = 0.15
 _PRODUCERS_A_GROUP = 100
 _FIRST_PRODUCER_ID = 1000
 
-Incident = Callable[["IncidentSlot"], Iterator[Op]]
+GroupIncident = Callable[["IncidentSlot"], Iterator[Op]]
 
 
 class IncidentSlot(Struct, frozen=True):
@@ -132,7 +138,7 @@ class Profile(Struct, frozen=True):
     name: str
     share: float
     kind: Kind
-    incidents: tuple[tuple[Incident, float], ...] = ()
+    incidents: tuple[tuple[GroupIncident, float], ...] = ()
     a_day: float = 0.5
     members: tuple[int, ...] = (1, 2, 3, 3, 4, 4, 6, 8)
     capacity: tuple[float, float] = (1.7, 4.0)

@@ -13,7 +13,7 @@ from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.logtools.segments import SegmentWriter
 from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
 from groupd.pipeline.errors import PipelineError
-from groupd.pipeline.generator.traffic import EndOffset, GeneratedTopic
+from groupd.pipeline.generator.script import EndOffset, GeneratedTopic
 from groupd.protocol.records.batch import parse_header
 from groupd.protocol.records.batch_builder import new_header, pack_batch
 from groupd.storage.log import Append, ConfigEntry, Store, StoredTopic

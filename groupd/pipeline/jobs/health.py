@@ -9,13 +9,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
-from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.checkup import NamedPlace
+from groupd.pipeline.fold.entry import FoldFacts, FoldObserver
+from groupd.pipeline.fold.findings import SEVERITIES, Thresholds, read_thresholds
 from groupd.pipeline.fold.health import HealthFold
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.offsets import NamedPlace
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.thresholds import SEVERITIES, Thresholds, read_thresholds
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.state import Settings, TopicNames
 from groupd.pipeline.group_pass import COLUMNS, Observers, group_pass
 from groupd.pipeline.group_tables import FINDINGS, HEALTH
 from groupd.pipeline.job import Inputs, Job, Table
@@ -77,7 +75,7 @@ def tables(frames: Mapping[str, DataFrame]) -> dict[str, Table]:
 
 
 def _observers(limits: Thresholds, ends: Mapping[NamedPlace, int], now_ms: int) -> Observers:
-    def make(facts: Facts, topics: Topics) -> Sequence[FoldObserver]:
+    def make(facts: FoldFacts, topics: TopicNames) -> Sequence[FoldObserver]:
         return [HealthFold(facts, topics, limits, ends, now_ms)]
 
     return make

@@ -10,12 +10,11 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as f
 
 from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS
-from groupd.pipeline.ends import with_lag, with_lag_seconds
+from groupd.pipeline.errors import length
 from groupd.pipeline.job import Inputs, Job, Table
 from groupd.pipeline.jobs.commits import INPUT, history
 from groupd.pipeline.options import parse_time
-from groupd.pipeline.settings import length
-from groupd.pipeline.windows import PLACE, filled, moves_by_window
+from groupd.pipeline.windows import PLACE, filled, moves_by_window, with_lag, with_lag_seconds
 
 _MS_PER_MINUTE = 60_000
 _COLUMNS = (

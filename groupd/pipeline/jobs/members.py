@@ -8,11 +8,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from groupd.pipeline.errors import length
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.group_pass import COLUMNS, group_pass
 from groupd.pipeline.group_tables import MEMBER_EPOCHS, MEMBERS, OWNERSHIP
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.settings import length
 
 TABLES = {"members": MEMBERS, "member_epochs": MEMBER_EPOCHS, "ownership": OWNERSHIP}
 _MS = timedelta(milliseconds=1)

@@ -14,9 +14,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.jobs.commits import PLACE
+from groupd.pipeline.jobs.commits import OPEN, PLACE, is_offset, resolve
 from groupd.pipeline.options import parse_time
-from groupd.pipeline.transactions import OPEN, is_offset, resolve
 
 _GROUP_TYPES = (2, 3, 17)
 """The record types whose tombstone removes a group: classic, consumer, streams."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from groupd.pipeline.errors import length
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.group_pass import COLUMNS, group_pass
 from groupd.pipeline.group_tables import REBALANCE_MOVES, REBALANCES
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.settings import length
 
 TABLES = {"rebalances": REBALANCES, "rebalance_moves": REBALANCE_MOVES}
 _MS = timedelta(milliseconds=1)

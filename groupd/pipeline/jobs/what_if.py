@@ -12,16 +12,13 @@ from pyspark.sql import functions as f
 from groupd.coordinator.config.coordinator_config import ConfigError
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.loader import load_assignors
-from groupd.pipeline.errors import PipelineError
-from groupd.pipeline.fold.facts import Facts
-from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import Settings
-from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.errors import PipelineError, length
+from groupd.pipeline.fold.entry import FoldFacts, FoldObserver
+from groupd.pipeline.fold.state import Settings, TopicNames
 from groupd.pipeline.fold.what_if import OK, WhatIf
 from groupd.pipeline.group_pass import COLUMNS, Observers, group_pass
 from groupd.pipeline.group_tables import WHAT_IF, WHAT_IF_TOTALS
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.settings import length
 
 _MS = timedelta(milliseconds=1)
 
@@ -48,7 +45,7 @@ def _load(name: str) -> PartitionAssignor:
 
 
 def _observers(name: str, default_ms: float) -> Observers:
-    def make(facts: Facts, topics: Topics) -> Sequence[FoldObserver]:
+    def make(facts: FoldFacts, topics: TopicNames) -> Sequence[FoldObserver]:
         return [WhatIf(facts, topics, _load(name), default_ms)]
 
     return make

@@ -13,9 +13,15 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from groupd.pipeline.report.details import details_of
-from groupd.pipeline.report.limits import DEFAULT_LIMITS, ReportLimits
-from groupd.pipeline.report.model import GroupRow, Report, ReportExtent, ReportFinding
-from groupd.pipeline.report.shrink import fewer_values
+from groupd.pipeline.report.model import (
+    DEFAULT_LIMITS,
+    GroupRow,
+    Report,
+    ReportExtent,
+    ReportFinding,
+    ReportLimits,
+    fewer_values,
+)
 
 TABLES = (
     "progress",

@@ -14,7 +14,7 @@ from groupd.pipeline.arguments import (
     DriverMemory,
     EndOffsets,
     From,
-    Group,
+    GroupFlag,
     Jars,
     Kafka,
     KafkaOption,
@@ -22,21 +22,21 @@ from groupd.pipeline.arguments import (
     Master,
     Packages,
     Segments,
-    Store,
-    Topics,
+    StoreFlag,
+    TopicsFlag,
     Until,
 )
-from groupd.pipeline.report.limits import ReportLimits
+from groupd.pipeline.report.model import ReportLimits
 
 if TYPE_CHECKING:
-    from groupd.pipeline.command import Request
+    from groupd.pipeline.command import JobRequest
 
 _PAGE = "The page"
 
 
 Out = Annotated[Path, typer.Option(help="The page: one HTML file.", rich_help_panel=_PAGE)]
 Top = Annotated[int, typer.Option(min=0, help="So many groups with charts.", rich_help_panel=_PAGE)]
-Groups = Annotated[
+GroupsFlag = Annotated[
     int, typer.Option(min=1, help="So many groups in the list.", rich_help_panel=_PAGE)
 ]
 Title = Annotated[str | None, typer.Option(help="What the log is called.", rich_help_panel=_PAGE)]
@@ -49,16 +49,16 @@ Tables = Annotated[
 def report_command(
     out: Out = Path("report.html"),
     top: Top = 30,
-    groups: Groups = 1000,
+    groups: GroupsFlag = 1000,
     title: Title = None,
     tables: Tables = None,
-    store: Store = None,
+    store: StoreFlag = None,
     kafka: Kafka = None,
     segments: Segments = None,
     lake: Lake = None,
-    topics: Topics = None,
+    topics: TopicsFlag = None,
     end_offsets: EndOffsets = None,
-    group: Group = None,
+    group: GroupFlag = None,
     from_: From = None,
     until: Until = None,
     kafka_option: KafkaOption = None,
@@ -73,9 +73,9 @@ def report_command(
     The page needs no network and nothing beside itself.
     """
     # This import loads Spark, which --help need not wait for.
-    from groupd.pipeline.command import Request
+    from groupd.pipeline.command import JobRequest
 
-    request = Request(
+    request = JobRequest(
         job="report",
         store=store,
         kafka=kafka,
@@ -97,10 +97,9 @@ def report_command(
 
 
 def _make(
-    request: Request, out: Path, limits: ReportLimits, title: str | None, tables: Path | None
+    request: JobRequest, out: Path, limits: ReportLimits, title: str | None, tables: Path | None
 ) -> None:
-    from groupd.pipeline.command import running_spark
-    from groupd.pipeline.progress import shown
+    from groupd.pipeline.command import running_spark, shown
     from groupd.pipeline.report.make import make_report
     from groupd.pipeline.report.page import page_parts
     from groupd.pipeline.session import java_version, submitted

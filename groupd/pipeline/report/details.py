@@ -15,13 +15,11 @@ from groupd.pipeline.report.model import (
     GroupRow,
     HoldingBar,
     LifeBar,
+    LifeRow,
     RebalanceBar,
     ReportExtent,
     ReportFinding,
     Series,
-)
-from groupd.pipeline.report.shrink import (
-    LifeRow,
     fewer_holdings,
     fewer_marks,
     finest_ms,
@@ -37,7 +35,7 @@ REBALANCES_MAX = 200
 MARKS_MAX = 20_000
 PLACES_MAX = 200
 
-Rows = Mapping[str, list[Row]]
+ChartRows = Mapping[str, list[Row]]
 
 
 def details_of(
@@ -177,11 +175,11 @@ def _series(
     return found  # type: ignore[return-value]
 
 
-Values = list[float | None]
+SeriesValues = list[float | None]
 
 
-def _totals(frame: DataFrame, extent: ReportExtent) -> dict[str, tuple[Values, Values]]:
-    found: dict[str, tuple[Values, Values]] = {}
+def _totals(frame: DataFrame, extent: ReportExtent) -> dict[str, tuple[SeriesValues, SeriesValues]]:
+    found: dict[str, tuple[SeriesValues, SeriesValues]] = {}
     for row in _at_steps(frame, extent, ("group",)):
         _put(found.setdefault(row.group, ([None] * extent.steps, [None] * extent.steps)), row)
     return found
@@ -189,9 +187,9 @@ def _totals(frame: DataFrame, extent: ReportExtent) -> dict[str, tuple[Values, V
 
 def _lines(
     progress: DataFrame, extent: ReportExtent, chosen: Mapping[str, Sequence[tuple[str, int]]]
-) -> dict[tuple[str, str, int], tuple[Values, Values]]:
+) -> dict[tuple[str, str, int], tuple[SeriesValues, SeriesValues]]:
     rows = [(group, *place) for group, places in chosen.items() for place in places]
-    found: dict[tuple[str, str, int], tuple[Values, Values]] = {
+    found: dict[tuple[str, str, int], tuple[SeriesValues, SeriesValues]] = {
         row: ([None] * extent.steps, [None] * extent.steps) for row in rows
     }
     if not rows:
@@ -210,7 +208,7 @@ def _at_steps(frame: DataFrame, extent: ReportExtent, keys: Sequence[str]) -> It
     return frame.select(*keys, at.alias("at"), "lag", f.round("rate", 3).alias("rate")).collect()
 
 
-def _put(values: tuple[Values, Values], row: Row) -> None:
+def _put(values: tuple[SeriesValues, SeriesValues], row: Row) -> None:
     lag, rate = values
     if 0 <= row.at < len(lag):
         lag[row.at], rate[row.at] = row.lag, row.rate

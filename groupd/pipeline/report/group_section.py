@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from groupd.pipeline.report.markup import Element, data, tag
 from groupd.pipeline.report.model import GroupDetail, RebalanceBar, Report
-from groupd.pipeline.report.pieces import count, finding_list, length, scrolled, when
+from groupd.pipeline.report.pieces import (
+    Element,
+    count,
+    data,
+    finding_list,
+    length,
+    scrolled,
+    tag,
+    when,
+)
 
 _SLOW_MS = 60_000
 

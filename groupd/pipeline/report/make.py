@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.group_pass import COLUMNS
 from groupd.pipeline.inputs import (
     ENTRIES_TABLE,
     Origin,
@@ -21,15 +22,35 @@ from groupd.pipeline.inputs import (
     read_entries,
     read_topics,
 )
-from groupd.pipeline.job import Job
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.jobs import health, members, rebalances
 from groupd.pipeline.registry import job_named
-from groupd.pipeline.report import groups
 from groupd.pipeline.report.collect import TABLES, collect_report
-from groupd.pipeline.report.limits import DEFAULT_LIMITS, ReportLimits
+from groupd.pipeline.report.model import DEFAULT_LIMITS, ReportLimits
 from groupd.pipeline.report.page import render
-from groupd.pipeline.run import Watch, run_job
+from groupd.pipeline.run import WatchJob, run_job
 
-JOBS = (job_named("progress"), groups.JOB)
+# Each of these jobs follows every group along the log. The report needs all three, so here the log
+# is read once. With the default options the tables are those of the jobs.
+
+
+def build_groups(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
+    """The tables of all three jobs. Raises PipelineError."""
+    wanted = members.TABLES | rebalances.TABLES | health.TABLES
+    frames = health.checked_pass(inputs, options, wanted)
+    return members.tables(frames) | rebalances.tables(frames) | health.tables(frames)
+
+
+GROUPS_JOB = Job(
+    "members, rebalances and health",
+    "all that following the groups tells, in one pass",
+    build_groups,
+    health.JOB.options,
+    COLUMNS,
+)
+
+
+JOBS = (job_named("progress"), GROUPS_JOB)
 _STEPS_MAX = 300
 _NICE_MS = tuple(
     minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
@@ -53,7 +74,7 @@ def make_report(
     work: Path | None = None,
     limits: ReportLimits = DEFAULT_LIMITS,
     title: str | None = None,
-    watch: Watch = lambda _: nullcontext(),
+    watch: WatchJob = lambda _: nullcontext(),
 ) -> int:
     """Writes the page to `out` and returns its size in bytes. `work`: where the tables of the jobs
     are kept, None to keep none. Raises PipelineError."""
@@ -98,7 +119,7 @@ def _directory(work: Path | None) -> Iterator[Path]:
 
 
 def _prepared(
-    spark: SparkSession, origin: Origin, directory: Path, watch: Watch
+    spark: SparkSession, origin: Origin, directory: Path, watch: WatchJob
 ) -> tuple[Origin, int]:
     """Returns the log as a table that is decoded once, together with what the source knows besides,
     and the window of the report."""
@@ -127,7 +148,7 @@ def _run(
     origin: Origin,
     directory: Path,
     options: Mapping[str, Any],
-    watch: Watch,
+    watch: WatchJob,
 ) -> None:
     run_job(
         spark,

@@ -1,11 +1,27 @@
-"""What the page shows, as plain data of limited size. Times are milliseconds since 1970."""
+"""What the page shows, as plain data of limited size. Times are milliseconds since 1970.
+
+Many facts are reduced to few enough to be drawn, without losing anything that could be seen. This
+module loads without Spark.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
+
+
+class ReportLimits(Struct, frozen=True):
+    """`details`: groups with charts; `rows`: groups in the list."""
+
+    details: int = 30
+    rows: int = 1000
+
+
+DEFAULT_LIMITS = ReportLimits()
+
 
 SEVERITIES = ("critical", "warning", "info")
 """The severities, the worst first."""
@@ -152,3 +168,126 @@ class Report(Struct, frozen=True):
     groups: Sequence[GroupRow]
     groups_left_out: int
     details: Sequence[GroupDetail]
+
+
+# This module works without Spark: `collect` limits the rows, and this module reduces them to what
+# the page can hold.
+
+LANES_MAX = 40
+_FINEST_PARTS = 1500
+"""A time that is shorter than this part of the whole time is less than a pixel wide."""
+
+
+class LifeRow(NamedTuple):
+    """The fields of a row of `members` that the page needs."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    joined_ms: int
+    ended_ms: int | None
+    ended_by: str | None
+    ended_why: str | None
+
+
+def lives_in_lanes(rows: Iterable[LifeRow], end_ms: int) -> list[LifeBar]:
+    """Lives sorted by time, in lanes: lives with the same name that follow each other are taken for
+    the same process. Beyond `LANES_MAX` lanes the rest share the last one."""
+    lives: list[tuple[str, int, LifeRow]] = []
+    free: dict[str, list[int]] = {}
+    for row in sorted(rows, key=lambda row: (row.joined_ms, row.member_id)):
+        name = row.instance_id or row.client_id or row.member_id
+        ends = free.setdefault(name, [])
+        until = end_ms + 1 if row.ended_ms is None else row.ended_ms
+        number = next((n for n, end in enumerate(ends) if end <= row.joined_ms), len(ends))
+        if number == len(ends):
+            ends.append(until)
+        else:
+            ends[number] = until
+        lives.append((name, number, row))
+    several = {name for name, ends in free.items() if len(ends) > 1}
+    keys = sorted({(name, number) for name, number, _ in lives}, key=_natural)
+    lanes = {key: min(lane, LANES_MAX) for lane, key in enumerate(keys)}
+    rest = len(keys) - LANES_MAX
+    found = []
+    for name, number, row in lives:
+        lane = lanes[name, number]
+        label = f"{name} #{number + 1}" if name in several else name
+        if lane == LANES_MAX:
+            label = f"{rest} more members"
+        found.append(
+            LifeBar(
+                row.member_id,
+                lane,
+                label,
+                row.client_host or "",
+                row.joined_ms,
+                row.ended_ms,
+                row.ended_by,
+                row.ended_why,
+            )
+        )
+    return found
+
+
+def _natural(key: tuple[str, int]) -> tuple[str, int, str, int]:
+    """A sort key that puts `worker-2` before `worker-10`."""
+    name, number = key
+    head = name.rstrip("0123456789")
+    tail = name[len(head) :]
+    return head, int(tail or -1) if len(tail) < 18 else -1, name, number
+
+
+def finest_ms(start_ms: int, end_ms: int) -> int:
+    return max(1, (end_ms - start_ms) // _FINEST_PARTS)
+
+
+def fewer_holdings(holdings: Iterable[HoldingBar], most: int, finest: int) -> list[HoldingBar]:
+    """Holdings sorted by place and time. If there are more than `most`, those shorter than `finest`
+    become part of the one before and gaps shorter than that are closed. The limit grows until they
+    are few enough."""
+    found = sorted(holdings, key=lambda one: (one.place, one.since_ms))
+    while len(found) > most:
+        found = _coarser(found, finest)
+        finest *= 2
+    return found
+
+
+def _coarser(holdings: Sequence[HoldingBar], finest: int) -> list[HoldingBar]:
+    found: list[HoldingBar] = []
+    for one in holdings:
+        last = found[-1] if found and found[-1].place == one.place else None
+        end = None if last is None else last.until_ms
+        near = last is not None and end is not None and one.since_ms - end < finest
+        short = one.until_ms is not None and one.until_ms - one.since_ms < finest
+        if last is not None and near and (short or last.life == one.life):
+            found[-1] = replace(last, until_ms=one.until_ms)
+        elif last is not None and near and end is not None and end - last.since_ms < finest:
+            found[-1] = replace(one, since_ms=last.since_ms)
+        else:
+            found.append(one)
+    return found
+
+
+def fewer_marks(marks: Iterable[tuple[int, int]], finest: int) -> list[tuple[int, int]]:
+    """Merges times that overlap or nearly touch."""
+    found: list[tuple[int, int]] = []
+    for since, until in sorted(marks):
+        if found and since - found[-1][1] < finest:
+            found[-1] = (found[-1][0], max(found[-1][1], until))
+        else:
+            found.append((since, until))
+    return found
+
+
+def fewer_values(values: Sequence[float | None], most: int) -> list[float | None]:
+    """Keeps the largest value of each stretch."""
+    if len(values) <= most:
+        return list(values)
+    found: list[float | None] = []
+    for number in range(most):
+        start, end = number * len(values) // most, (number + 1) * len(values) // most
+        known = [value for value in values[start:end] if value is not None]
+        found.append(max(known) if known else None)
+    return found

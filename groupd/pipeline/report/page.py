@@ -13,17 +13,20 @@ import hashlib
 from groupd.coordinator.console.built import built_files
 from groupd.pipeline.errors import JobFailed
 from groupd.pipeline.report.group_section import group_section
-from groupd.pipeline.report.markup import Element, data, own_text, tag
 from groupd.pipeline.report.model import SEVERITIES, GroupRow, Report
 from groupd.pipeline.report.pieces import (
+    Element,
     badge,
     count,
+    data,
     finding_list,
     length,
     number,
+    own_text,
     scrolled,
     section_ids,
     spark,
+    tag,
     when,
 )
 

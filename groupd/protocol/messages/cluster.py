@@ -39,10 +39,12 @@ class Feature(Struct, frozen=True):
 
 
 class ApiVersionsReply(Struct, frozen=True):
+    """`features_epoch`: -1 = not known."""
+
     error: ErrorCode = ErrorCode.NONE
     api_keys: tuple[ApiRange, ...] = ()
     features: tuple[Feature, ...] = ()
-    features_epoch: int = 0
+    features_epoch: int = -1
 
 
 class Node(Struct, frozen=True):

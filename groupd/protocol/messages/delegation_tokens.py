@@ -11,9 +11,6 @@ from msgspec import Struct
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.secret import Secret
 
-NO_TIME_MS = -1
-"""The times of a token that was not made."""
-
 
 class CreateDelegationTokenRequest(Struct, frozen=True):
     """`owner_type`, `owner_name`: None = whoever asks."""

@@ -56,7 +56,7 @@ _LONG_KEY_BYTES = 4096
 _DIGEST_PIECE_BYTES = 256 * 1024
 """A digest takes this many bytes of its key, then yields."""
 
-Identity = Callable[[bytes], bytes]
+KeyIdentity = Callable[[bytes], bytes]
 """Maps a key to what it is about; records with equal results replace each other. Of a long key it
 gets only the beginning; the rest counts unchanged."""
 About = bytes | int
@@ -68,13 +68,12 @@ _CURRENT = b"\x00\x01"
 
 
 def plain_identity(key: bytes) -> bytes:
-    """The `Identity` of topics: the key itself."""
+    """The `KeyIdentity` of topics: the key itself."""
     return key
 
 
 def offsets_identity(key: bytes) -> bytes:
-    """The `Identity` of `__consumer_offsets`: keys of type 0 mean the same offset as those of type
-    1."""
+    """The `KeyIdentity` of `__consumer_offsets`: keys of types 0 and 1 mean the same offset."""
     return _CURRENT + key[2:] if key[:2] == _LEGACY else key
 
 
@@ -99,7 +98,7 @@ class Survey:
     """The newest offsets and the transactions in the added batches, which come in the order of the
     log."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: KeyIdentity) -> None:
         self.identity = identity
         self.keys: dict[About, int] = {}
         self.size = 0
@@ -199,7 +198,7 @@ class Survey:
 
 
 def _digest(
-    identity: Identity, data: bytes | mmap, start: int, size: int
+    identity: KeyIdentity, data: bytes | mmap, start: int, size: int
 ) -> Generator[None, None, int]:
     digest = sha256(identity(data[start : start + _LONG_KEY_BYTES]))
     end = start + size

@@ -15,9 +15,10 @@ from sys import intern
 from typing import NamedTuple
 
 from groupd.protocol.reader import READ_ERRORS, Reader, what_is_wrong
-from groupd.protocol.wire.registry import Api, MalformedRequest
+from groupd.protocol.wire.registry import Api, MalformedReply, MalformedRequest
 
 _FIXED = Struct(">hhi")
+_REQUEST_HEAD = Struct(">ihhih")
 _CLIENT_ID_LENGTH = Struct(">h")
 _REPLY_HEAD = Struct(">ii")
 # The pad byte is the empty set of tagged fields.
@@ -81,6 +82,17 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
 
 
+def request_frame(
+    api: Api, api_version: int, correlation_id: int, client_id: str, body: bytes | bytearray
+) -> bytes:
+    """A whole request: length, header v1 or v2, body."""
+    name = client_id.encode()
+    tagged = b"\x00" if api.flexible(api_version) else b""  # the empty set of tagged fields
+    size = _REQUEST_HEAD.size - 4 + len(name) + len(tagged) + len(body)
+    head = _REQUEST_HEAD.pack(size, api.key, api_version, correlation_id, len(name))
+    return b"".join((head, name, tagged, body))
+
+
 def reply_header_version(api: Api, api_version: int) -> int:
     """0 or 1."""
     return 1 if api_version >= api.flexible_from and api.key != _API_VERSIONS else 0
@@ -99,3 +111,16 @@ def reply_frame(
         return head + body
     body[:0] = head
     return body
+
+
+def reply_offset(frame: bytes, api: Api, api_version: int) -> int:
+    """Where the body starts in the frame of a reply (without its length field). Raises
+    MalformedReply."""
+    if reply_header_version(api, api_version) == 0:
+        return 4
+    try:
+        reader = Reader(frame, 4, api_version, True, _MOST_TAGGED_FIELDS)
+        reader.end()
+    except READ_ERRORS as error:
+        raise MalformedReply(f"header: {what_is_wrong(error)}") from error
+    return reader.at

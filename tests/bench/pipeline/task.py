@@ -22,8 +22,7 @@ from groupd.coordinator.logtools.segments import offsets_partitions, read_segmen
 from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.inputs import Origin, read_entries
 from groupd.pipeline.options import parse_options
-from groupd.pipeline.plan import segment_files
-from groupd.pipeline.reading import read_partition
+from groupd.pipeline.reading import read_partition, segment_files
 from groupd.pipeline.session import spark_session
 from groupd.pipeline.wanted import EVERYTHING
 from groupd.protocol.records.batch import iter_batches, iter_records

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,16 +16,11 @@ from tests.support.wire_client import NoReply, WireClient
 KINDS = ("core", "tcp", "kafka")
 DEFAULTS = {
     "group.consumer.assignment.interval.ms": "0",
-    "groupd.consumer.target.linger.ms": "0",
+    "consumer_target_linger_ms": "0",
     "group.initial.rebalance.delay.ms": "300",
     "auto.create.topics.enable": "false",
 }
 """Settings below those of every scenario: no waiting where a scenario is not about waiting."""
-EVERYWHERE = dict(
-    pair.split("=", 1) for pair in os.environ.get("GROUPD_SCENARIO_SETTINGS", "").split(",") if pair
-)
-"""Settings above those of every scenario, for a started groupd, such as
-`groupd.steady.replies.enable=false`."""
 KAFKA_SETTLE_S = 0.3
 WARM_UP_S = 120.0
 WARM_UP_PAUSE_S = 0.1
@@ -44,8 +38,6 @@ class Brokers:
     def backend(self, kind: str, settings: Mapping[str, str]) -> Backend:
         """A fresh backend: nothing of other scenarios is visible in it."""
         merged = {**DEFAULTS, **settings}
-        if kind == "tcp":
-            merged |= EVERYWHERE
         if kind == "core":
             return CoreBackend(merged)
         broker = self._broker(kind, merged)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import with_settings
 from groupd.coordinator.config.keys import check_changes
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -41,6 +41,7 @@ from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.core_shard import CoreShard
 from tests.support.access import ByRule
 from tests.support.kio_entities import message_class, read_response, request_bytes
+from tests.support.with_constants import configured
 
 TRANSACTION_APIS = ("InitProducerId", "AddOffsetsToTxn", "WriteTxnMarkers")
 SINGLE_SHARD = {"offsets.topic.num.partitions": "1"}
@@ -76,7 +77,7 @@ class CoreBackend:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.names = Names()
-        config = with_settings(CoordinatorConfig(), {**settings, **SINGLE_SHARD})
+        config = configured({**settings, **SINGLE_SHARD})
         self._assignors = {
             name: ScriptedAssignor(real)
             for name, real in load_assignors(config.consumer_assignors).items()

@@ -258,9 +258,23 @@ async def test_what_if_a_large_consumer_group_had_another_assignor(pages: Pages)
 async def test_the_latest_events_of_many_groups(pages: Pages) -> None:
     timeline = pages.bench.broker.timeline
     for number in range(6000):
-        timeline.add(
-            Event("consumer", EventKind.MEMBER_JOINED, f"g{number % 1500}", f"m{number}"), number
-        )
+        joined = Event("consumer", EventKind.MEMBER_JOINED, f"g{number % 1500}", f"m{number}")
+        timeline.add([joined], number)
     page, _ = read(await pages.routes.events(HttpRequest(("events",), {})))
     assert [one["member_id"] for one in page] == [f"m{number}" for number in range(5000, 6000)]
+    assert 0 < pages.work.most <= CALLS_MAX
+
+
+async def test_the_last_rebalances_of_many_groups(pages: Pages) -> None:
+    timeline, advanced = pages.bench.broker.timeline, EventKind.MEMBER_EPOCH_ADVANCED
+    for number in range(90):
+        group = f"g{number:02d}"
+        pages.state.groups[group] = ConsumerGroup(group)
+        bumped = Event("consumer", EventKind.GROUP_EPOCH_BUMPED, group, epoch=2, cause="it grew")
+        timeline.add([bumped], number)
+        for member in range(99):
+            timeline.add([Event("consumer", advanced, group, f"m{member}", 2)], number)
+    rows, _ = read(await pages.routes(HttpRequest(("groups",), {})))
+    told = [row["last_rebalance"] for row in rows]
+    assert told == [{"timestamp_ms": number, "cause": "it grew"} for number in range(90)]
     assert 0 < pages.work.most <= CALLS_MAX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from groupd.coordinator.cli.acls.wanted import (
     Entries,
@@ -17,8 +18,11 @@ from groupd.coordinator.cli.acls.wanted import (
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.core.acls import PatternType, Permission, matches
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
-from groupd.protocol.messages.acls import AclBinding, AclFilter
+from groupd.protocol.messages.acls import AclBinding, AclFilter, DeleteAclsRequest
+from groupd.protocol.wire.apis import API_BY_REQUEST
+from groupd.protocol.wire.registry import MalformedReply
 from tests.support.acls import acl
+from tests.support.kio_entities import build, message_class, to_bytes
 
 ALICE = Entries(allowed=("User:alice",))
 
@@ -186,3 +190,22 @@ def test_new_acls_that_apply() -> None:
 def test_principals_of_a_list_have_a_type() -> None:
     with pytest.raises(UsageError, match=r"--principal alice: .*User:alice"):
         filters(Resources(), ("alice",))
+
+
+def test_an_acl_that_a_broker_has_kept_is_not_told_as_removed() -> None:
+    """Brokers before Kafka 4.0 may delete one of several and refuse another."""
+    kept = {
+        "error_code": ErrorCode.unknown_server_error,
+        "error_message": "no",
+        "resource_type": 2,
+        "resource_name": "t",
+        "pattern_type": 3,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    result = {"error_code": ErrorCode.none, "error_message": None, "matching_acls": [kept]}
+    reply = build(message_class("DeleteAcls", 3, "response"), {"filter_results": [result]})
+    with pytest.raises(MalformedReply, match="an ACL was not deleted: UNKNOWN_SERVER_ERROR"):
+        API_BY_REQUEST[DeleteAclsRequest].decode_reply(to_bytes(reply), 0, 3)

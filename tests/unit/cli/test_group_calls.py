@@ -3,93 +3,53 @@ out, and what cannot be read is left alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.cli.kafka.group_calls import (
-    DESCRIBE_CONSUMER_GROUPS,
-    DESCRIBE_GROUPS,
-    LIST_GROUPS,
-    LIST_TYPED_GROUPS,
-    FoundGroup,
-    describe_groups,
-    list_groups,
-)
+from groupd.coordinator.cli.kafka.group_calls import FoundGroup, describe_groups, list_groups
 from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.reader import Reader
-from groupd.protocol.wire.calls import Call
-from groupd.protocol.writer import Writer
+from groupd.protocol.messages.groups import (
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroupsReply,
+    DescribeGroupsRequest,
+    ListedGroup,
+    ListGroupsReply,
+)
 
 ASSIGNMENT = encode_assignment(Assignment(0, (("orders", (0, 1)),)))
 
 
 class Broker:
-    """Answers with what `answers` write, by API; has no other ones."""
+    """Answers everything with `reply`."""
 
-    def __init__(self, answers: dict[Call, Callable[[Writer], None]]) -> None:
-        self._answers = answers
-        self.asked: list[Call] = []
+    def __init__(self, reply: Any) -> None:
+        self._reply = reply
+        self.asked: list[Any] = []
 
-    def offers(self, api: Call) -> bool:
-        return api in self._answers
-
-    def call(
-        self, api: Call, write: Callable[[Writer], None], read: Callable[[Reader], Any]
-    ) -> Any:
-        self.asked.append(api)
-        write(Writer(api.flexible, api.version))
-        writer = Writer(api.flexible, api.version)
-        self._answers[api](writer)
-        return read(Reader(bytes(writer.buffer), 0, api.version, flexible=api.flexible))
+    def call(self, request: Any, version: int | None = None) -> Any:
+        self.asked.append(request)
+        return self._reply
 
 
 def as_connection(broker: Broker) -> BlockingConnection:
     return cast(BlockingConnection, broker)
 
 
-def listing(*types: str) -> Callable[[Writer], None]:
-    def write(writer: Writer) -> None:
-        writer.int32(0)
-        writer.int16(0)
-        for _ in writer.structs(("g",)):
-            for text in ("g", "consumer", "Stable", *types):
-                writer.string(text)
-        writer.end()
-
-    return write
+def describing(error: ErrorCode, assignment: bytes) -> Broker:
+    member = DescribedMember("m", None, "app", "/127.0.0.1", b"", assignment)
+    group = DescribedGroup("g", error, None, "Stable", "consumer", "range", (member,))
+    return Broker(DescribeGroupsReply((group,)))
 
 
-def described(error: int, assignment: bytes) -> Callable[[Writer], None]:
-    def write(writer: Writer) -> None:
-        writer.int32(0)
-        for _ in writer.structs(("g",)):
-            writer.int16(error)
-            for text in ("g", "Stable", "consumer", "range"):
-                writer.string(text)
-            for member in writer.structs(("m",)):
-                writer.string(member)
-                writer.nullable_string(None)
-                writer.string("app")
-                writer.string("/127.0.0.1")
-                writer.bytes_(b"")
-                writer.bytes_(assignment)
-            writer.int32(0)
-        writer.end()
-
-    return write
-
-
-def test_types_where_the_broker_tells_them() -> None:
-    new = Broker({LIST_GROUPS: listing(), LIST_TYPED_GROUPS: listing("Consumer")})
-    assert list_groups(as_connection(new)) == {
-        "g": FoundGroup("g", "Stable", "consumer", "consumer")
-    }
-    old = Broker({LIST_GROUPS: listing()})
-    assert list_groups(as_connection(old)) == {"g": FoundGroup("g", "Stable", "consumer", None)}
+@pytest.mark.parametrize(("told", "group_type"), [("Consumer", "consumer"), ("", None)])
+def test_types_where_the_broker_tells_them(told: str, group_type: str | None) -> None:
+    broker = Broker(ListGroupsReply(groups=(ListedGroup("g", "consumer", "Stable", told),)))
+    found = list_groups(as_connection(broker))
+    assert found == {"g": FoundGroup("g", "Stable", "consumer", group_type)}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +59,7 @@ def test_types_where_the_broker_tells_them() -> None:
 def test_a_group_of_an_old_broker_is_a_classic_one(
     assignment: bytes, owned: dict[str, tuple[int, ...]]
 ) -> None:
-    broker = Broker({DESCRIBE_GROUPS: described(0, assignment)})
+    broker = describing(ErrorCode.NONE, assignment)
     groups = [FoundGroup("g", "Stable", "consumer", None)]
     found = describe_groups(as_connection(broker), groups)["g"]
     assert (found.group_type, found.assignor) == ("classic", "range")
@@ -108,11 +68,10 @@ def test_a_group_of_an_old_broker_is_a_classic_one(
 
 
 def test_other_types_are_not_asked_for_and_gone_ones_are_absent() -> None:
-    gone = Broker({DESCRIBE_GROUPS: described(ErrorCode.GROUP_ID_NOT_FOUND, b"")})
+    gone = describing(ErrorCode.GROUP_ID_NOT_FOUND, b"")
     share = [FoundGroup("s", "Stable", "share", "share"), FoundGroup("g", "Dead", "", "classic")]
     assert describe_groups(as_connection(gone), share) == {}
-    assert gone.asked == [DESCRIBE_GROUPS]
-    refused = Broker({DESCRIBE_GROUPS: described(ErrorCode.GROUP_AUTHORIZATION_FAILED, b"")})
+    assert gone.asked == [DescribeGroupsRequest(("g",))]
+    refused = describing(ErrorCode.GROUP_AUTHORIZATION_FAILED, b"")
     with pytest.raises(KafkaError, match="group g: GROUP_AUTHORIZATION_FAILED"):
         describe_groups(as_connection(refused), share)
-    assert not refused.offers(DESCRIBE_CONSUMER_GROUPS)

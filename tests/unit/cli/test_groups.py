@@ -12,12 +12,9 @@ import pytest
 
 from groupd.coordinator.cli.groups.show import change_fields, change_line, offset_fields
 from groupd.coordinator.cli.groups.tables import table
-from groupd.coordinator.cli.kafka.calls import FETCH
-from groupd.coordinator.cli.kafka.connection import (
-    BlockingConnection,
-    KafkaError,
-    first_that_answers,
-)
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.kafka.connection import KafkaError
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.core.group_type import LoggedEventKind
 from groupd.coordinator.history.changes import (
@@ -104,26 +101,27 @@ def test_whoever_is_no_broker_is_named(answer: bytes, said: str) -> None:
     with (
         peer(answer) as port,
         pytest.raises(KafkaError, match=said) as failed,
-        BlockingConnection("127.0.0.1", port, (FETCH,)),
+        KafkaCluster([("127.0.0.1", port)]) as cluster,
     ):
-        pass
+        calls.fetch(cluster.any(), "t", 0, 0, 1000)
     assert f"127.0.0.1:{port}" in str(failed.value)
 
 
-def test_the_first_server_that_answers_is_asked() -> None:
+def test_the_first_server_that_answers_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def connect(address: tuple[str, int]) -> str:
+    def at(_: KafkaCluster, address: tuple[str, int]) -> str:
         host, port = address
         asked.append(port)
         if port < 3:
             raise KafkaError(f"no Kafka broker at {host}:{port}")
         return f"{host}:{port}"
 
-    assert first_that_answers([("a", 1), ("b", 3), ("c", 4)], connect) == "b:3"
+    monkeypatch.setattr(KafkaCluster, "at", at)
+    assert KafkaCluster([("a", 1), ("b", 3), ("c", 4)]).any() == "b:3"
     assert asked == [1, 3]
     with pytest.raises(KafkaError, match="a:1"):
-        first_that_answers([("a", 1), ("b", 2)], connect)
+        KafkaCluster([("a", 1), ("b", 2)]).any()
 
 
 def test_one_line_and_exit_code_1_where_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:

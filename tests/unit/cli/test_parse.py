@@ -19,6 +19,7 @@ from groupd.coordinator.cli.parse import (
     topic,
     visible_secrets,
 )
+from groupd.coordinator.config.constants import REMOVED, WITHOUT_EFFECT, Constants
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig, validate
 from groupd.testing.client_security import as_properties
 
@@ -162,6 +163,12 @@ def test_set_beats_the_file_and_order_does_not_matter(tmp_path: Path) -> None:
         ("group.consumer.migration.policy=sometimes", "one of"),
         ("group.consumer.session.timeout.ms=1000", "group.consumer.min.session.timeout.ms"),
         ("group.coordinator.rebalance.protocols=consumer", "classic"),
+        ("group.coordinator.rebalance.protocols=classic,streams", "streams is not served"),
+        ("group.coordinator.rebalance.protocols=classic,share", "share is not served"),
+        ("groupd.cluster.renew.ms=600", "no setting any more, remove it: it is a quarter of"),
+        ("consumer_target_linger_ms=0", "unknown config key"),
+        ("ssl.keystore.type=JKS", "ssl.keystore.type=JKS: only PEM"),
+        ("listener.name.a.ssl.truststore.type=PKCS12", "truststore.type=PKCS12: only PEM"),
         ("group.consumer.assignors=", "at least one"),
     ],
 )
@@ -169,6 +176,19 @@ def test_bad_settings_are_one_line(setting: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         build_config(None, [setting])
     assert "\n" not in str(caught.value)
+
+
+def test_keys_that_files_for_kafka_have_change_nothing() -> None:
+    given = [
+        "offsets.topic.replication.factor=3",
+        "ssl.keystore.type=pem",
+        "listener.name.ssl.ssl.truststore.type=PEM",
+    ]
+    assert build_config(None, given) == CoordinatorConfig()
+
+
+def test_what_was_removed_is_no_setting() -> None:
+    assert not (REMOVED.keys() | WITHOUT_EFFECT.keys()) & FIELDS_BY_KEY.keys()
 
 
 def test_bad_files(tmp_path: Path) -> None:
@@ -186,8 +206,8 @@ def test_bad_files(tmp_path: Path) -> None:
 
 def test_the_defaults_are_valid_and_every_key_is_unique() -> None:
     validate(CoordinatorConfig())
-    # One field has no key of its own: the settings of single listeners.
-    assert len(FIELDS_BY_KEY) == len(CoordinatorConfig.__dataclass_fields__) - 1
+    without_key = {*Constants.__dataclass_fields__, "listener_overrides"}
+    assert len(FIELDS_BY_KEY) == len(CoordinatorConfig.__dataclass_fields__.keys() - without_key)
 
 
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"

@@ -8,8 +8,7 @@ import pytest
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import build_config
-from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
-from groupd.coordinator.config.profiles import PROFILES
+from groupd.coordinator.config.coordinator_config import PROFILES, settings_of
 
 INTERVAL = "group.consumer.heartbeat.interval.ms"
 
@@ -41,8 +40,8 @@ def test_an_unknown_profile() -> None:
 
 def test_the_table_in_the_reference_is_the_profile() -> None:
     page = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
-    for key, value in PROFILES["test"].items():
-        entry = FIELDS_BY_KEY[key]
-        default = str(entry.default).lower() if isinstance(entry.default, bool) else entry.default
-        default = "not set" if default is None else default
-        assert f"| `{key}` | {default} | {value} |" in page
+    defaults, values = (settings_of(PROFILES[name]) for name in ("default", "test"))
+    changed = {key for key, value in values.items() if value != defaults[key]}
+    assert len(changed) == 9
+    for key in changed:
+        assert f"| `{key}` | {defaults[key] or 'not set'} | {values[key]} |" in page

@@ -92,6 +92,12 @@ def test_one_group_with_its_waits_and_its_next_deadlines() -> None:
     assert lines[-1] == "  ... and 4 more"
 
 
+def test_a_deadline_of_a_partition_names_it() -> None:
+    due = {"kind": "lock", "member_id": "", "of": ["orders", 3], "in_ms": 2000}
+    lines = drawn(group_frame({**FOUND, "deadlines": [due]}, OFFSETS, FrameSize(80, 50)))
+    assert lines[-1] == "  lock of orders-3 in 2 s"
+
+
 @pytest.fixture
 def admin() -> Iterator[FakeAdmin]:
     path = "/groups/billing"

@@ -56,12 +56,12 @@ class Coordinator:
 
     def commit_offsets(
         self, _: Any, group: str, part: Mapping[TopicPartition, Current]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, ErrorCode]:
         return self._answer(list(part), dict(part))
 
     def delete_offsets(
         self, _: Any, group: str, part: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, ErrorCode]:
         return self._answer(part, {})
 
     def fetch_offsets(self, _: Any, group: str) -> dict[TopicPartition, Current]:
@@ -69,16 +69,16 @@ class Coordinator:
 
     def _answer(
         self, places: Sequence[TopicPartition], new: Mapping[TopicPartition, Current]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, ErrorCode]:
         self.sizes.append(len(places))
         if len(self.sizes) >= self.refuses:
             if self.hangs_up:
                 raise KafkaError("it did not answer")
-            return dict.fromkeys(places, int(self.error))
+            return dict.fromkeys(places, self.error)
         for place in places:
             self.committed.pop(place, None)
         self.committed |= new
-        return dict.fromkeys(places, 0)
+        return dict.fromkeys(places, ErrorCode.NONE)
 
 
 def places(count: int) -> list[TopicPartition]:

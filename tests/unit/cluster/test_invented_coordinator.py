@@ -30,7 +30,7 @@ from groupd.coordinator.runtime.coordinator_types import (
     is_internal,
 )
 from groupd.coordinator.runtime.waiting import Callback
-from groupd.coordinator.topics.shard_count import fix_shard_count
+from groupd.coordinator.topics.coordinator_logs import fix_shard_count
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import MetadataRequest

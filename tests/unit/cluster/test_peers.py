@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.cluster.peer_connection import PeerUnavailable
-from groupd.coordinator.cluster.peer_metrics import PeerCollector
+from groupd.client.connection import ClientSecurity, ConnectionLimits
+from groupd.client.errors import CallFailed
+from groupd.client.sasl import password_login
+from groupd.coordinator.cluster.metrics import PeerCollector
 from groupd.coordinator.cluster.peers import (
     CONNECT_MS,
     IDLE_MS,
     RECONNECT_MS,
     PeerAddress,
-    PeerLimits,
     address_in,
 )
-from groupd.coordinator.security.inter_broker import PeerSecurity
-from groupd.coordinator.security.sasl.client import Login, LoginFailed
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.producers import (
     MarkedTopic,
@@ -30,10 +29,15 @@ from groupd.protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WrittenMarker,
 )
-from groupd.protocol.wire.between_brokers import write_markers
-from groupd.protocol.wire.calls import Ask
+from groupd.protocol.messages.sasl import (
+    SaslAuthenticateReply,
+    SaslAuthenticateRequest,
+    SaslHandshakeReply,
+    SaslHandshakeRequest,
+)
 from groupd.storage.cluster import NodeFacts, NodeState
-from tests.unit.cluster.fake_nodes import World, settle
+from tests.support.fake_broker import settle
+from tests.unit.cluster.fake_nodes import World
 
 
 def written(request: WriteTxnMarkersRequest) -> WriteTxnMarkersReply:
@@ -51,14 +55,10 @@ def written(request: WriteTxnMarkersRequest) -> WriteTxnMarkersReply:
     )
 
 
-def marker(producer: int) -> Ask:
-    topics = (MarkerTopic("t", (0, 1)),)
-    return write_markers([WritableMarker(producer, 3, True, topics, 5, 2)])
-
-
 async def ask(world: World, producer: int = 7, node: int = 2) -> int:
     """The producer id in the answer."""
-    reply: WriteTxnMarkersReply = await world.peers.call(node, marker(producer))
+    marker = WritableMarker(producer, 3, True, (MarkerTopic("t", (0, 1)),), 5, 2)
+    reply: WriteTxnMarkersReply = await world.peers.call(node, WriteTxnMarkersRequest((marker,)))
     (one,) = reply.markers
     return one.producer_id
 
@@ -68,7 +68,7 @@ def start(world: World, producer: int = 7) -> asyncio.Task[int]:
 
 
 async def outcome(call: Any) -> str:
-    with pytest.raises(PeerUnavailable) as failed:
+    with pytest.raises(CallFailed) as failed:
         await call
     return failed.value.outcome
 
@@ -82,7 +82,7 @@ async def test_requests_on_one_connection(world: World) -> None:
     world.clock.advance(40)
     node.release()
     assert await asyncio.gather(*tasks) == [10, 11, 12]
-    assert (world.tried, node.open, world.peers.connections) == (1, 1, 1)
+    assert (world.network.tried, node.open, world.peers.connections) == (1, 1, 1)
     assert node.requests[0].markers == (
         WritableMarker(10, 3, True, (MarkerTopic("t", (0, 1)),), 5, 2),
     )
@@ -98,7 +98,7 @@ async def test_requests_on_one_connection(world: World) -> None:
 
 async def test_a_cancelled_caller_leaves_nothing(world: World) -> None:
     node = world.add(2, written)
-    world.make_peers(limits=PeerLimits(requests=2))
+    world.make_peers(limits=ConnectionLimits(requests=2))
     node.hold()
     first, second = start(world, 10), start(world, 11)
     await settle()
@@ -112,7 +112,7 @@ async def test_a_cancelled_caller_leaves_nothing(world: World) -> None:
 
 async def test_too_much_is_refused(world: World) -> None:
     node = world.add(2, written)
-    world.make_peers(limits=PeerLimits(requests=100, size=50))
+    world.make_peers(limits=ConnectionLimits(request_bytes=100))
     node.hold()
     tasks = [start(world, producer) for producer in (1, 2)]
     await settle()
@@ -135,14 +135,14 @@ async def test_no_answer_in_time(world: World) -> None:
     assert node.open == 0
     node.release()
     assert await ask(world) == 7
-    assert world.tried == 2
+    assert world.network.tried == 2
 
 
 async def test_a_node_that_takes_no_connection(world: World) -> None:
     world.addresses[2] = PeerAddress("node", 2)
     assert await outcome(ask(world)) == "failed"
     assert await outcome(ask(world)) == "failed"
-    assert world.tried == 1, "not again at once"
+    assert world.network.tried == 1, "not again at once"
     node = world.add(2, written)
     world.clock.advance(RECONNECT_MS)
     node.silent = True
@@ -259,7 +259,7 @@ async def test_what_is_not_used_is_closed(world: World) -> None:
     world.clock.advance(1)
     assert node.open == 0
     assert await ask(world) == 7
-    assert world.tried == 2
+    assert world.network.tried == 2
 
 
 async def test_the_end(world: World) -> None:
@@ -274,24 +274,28 @@ async def test_the_end(world: World) -> None:
     assert world.clock.next_timer_ms() is None
 
 
-async def test_a_node_that_lacks_an_api(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.add(2, written)
-    monkeypatch.setattr("tests.unit.cluster.fake_nodes.API_RANGES", ())
-    with pytest.raises(PeerUnavailable, match="does not offer AddPartitionsToTxn v5"):
+async def test_a_node_that_lacks_an_api(world: World) -> None:
+    world.add(2, written).ranges = ()
+    with pytest.raises(CallFailed, match="does not offer AddPartitionsToTxn v5"):
         await ask(world)
 
 
 # Logins -------------------------------------------------------------------------------------
 
+AS_NODE = ClientSecurity(login=password_login("PLAIN", "node", "pw"))
 
-def login_with(lifetime_ms: int) -> Callable[[], Login]:
-    def login() -> Login:
-        if lifetime_ms < 0:
-            raise LoginFailed("refused the login: no such user")
-        return lifetime_ms
-        yield
 
-    return login
+def logged_in(lifetime_ms: int, error: ErrorCode = ErrorCode.NONE) -> Callable[[Any], Any]:
+    """Answers as `written`, and to logins."""
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, SaslHandshakeRequest):
+            return SaslHandshakeReply(mechanisms=("PLAIN",))
+        if isinstance(request, SaslAuthenticateRequest):
+            return SaslAuthenticateReply(error, "no such user", session_lifetime_ms=lifetime_ms)
+        return written(request)
+
+    return answer
 
 
 async def connected(task: asyncio.Task[int]) -> int:
@@ -301,28 +305,26 @@ async def connected(task: asyncio.Task[int]) -> int:
 
 
 async def test_a_login_that_ends(world: World) -> None:
-    node = world.add(2, written)
-    world.make_peers(PeerSecurity(login=login_with(10_000)))
+    node = world.add(2, logged_in(10_000))
+    world.make_peers(AS_NODE)
     assert await connected(start(world)) == 7
     node.hold()
     waits = start(world, 8)
     await settle()
     world.clock.advance(8_500)
     late = start(world, 9)
-    async with asyncio.timeout(10):
-        while len(node.requests) < 3:
-            await asyncio.sleep(0)
+    await settle()
     assert node.open == 2, "what is under way ends on the old connection"
     node.release()
-    assert (await waits, await late) == (8, 9)
+    assert (await waits, await connected(late)) == (8, 9)
     await settle()
     assert node.open == 1
 
 
 async def test_a_login_that_is_refused(world: World) -> None:
-    node = world.add(2, written)
-    world.make_peers(PeerSecurity(login=login_with(-1)))
-    with pytest.raises(PeerUnavailable, match="node 2 at node:2 refused the login: no such user"):
+    node = world.add(2, logged_in(0, ErrorCode.SASL_AUTHENTICATION_FAILED))
+    world.make_peers(AS_NODE)
+    with pytest.raises(CallFailed, match="node 2 at node:2 refused the login: no such user"):
         await connected(start(world))
     assert node.open == 0
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from groupd.client.errors import CallFailed
 from groupd.coordinator.cluster import peer_batches
 from groupd.coordinator.cluster.peer_batches import Batches
-from groupd.coordinator.cluster.peer_connection import PeerUnavailable
 from groupd.coordinator.cluster.peers import PeerAddress
 from groupd.coordinator.cluster.routed import RoutedMarkers, RoutedVerifier
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, partition_for
@@ -33,7 +33,8 @@ from groupd.protocol.messages.transactions import (
 )
 from groupd.storage.log import LogError, LogUnavailable
 from groupd.storage.units import TRANSACTIONS, Unit
-from tests.unit.cluster.fake_nodes import SELF, World, settle
+from tests.support.fake_broker import settle
+from tests.unit.cluster.fake_nodes import SELF, World
 
 Place = tuple[str, int]
 NONE = ErrorCode.NONE
@@ -106,7 +107,7 @@ async def test_own_ids_are_asked_here(world: World) -> None:
     routed, local = verifier(world, x=SELF)
     assert await routed.verify(write("x"), add=True) == {T0: NONE}
     assert local.writes == [(write("x"), True)]
-    assert world.tried == 0
+    assert world.network.tried == 0
 
 
 @pytest.mark.parametrize("add", [False, True])
@@ -238,19 +239,19 @@ async def test_batches_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     batches: Batches[int, int] = Batches(send, key=lambda item: item, weight=lambda item: item)
     tasks = [asyncio.ensure_future(batches.ask(2, item)) for item in (6, 5, 4, 12, 3, 1)]
     await settle()
-    with pytest.raises(PeerUnavailable):
+    with pytest.raises(CallFailed):
         await asyncio.gather(*[batches.ask(2, item) for item in (7, 8)])
     gate.set()
     assert await asyncio.gather(*tasks) == [-6, -5, -4, -12, -3, -1]
     assert sent[:5] == [[6], [5, 4], [12], [3, 1], [7]]
-    with pytest.raises(PeerUnavailable, match="a bug"):
+    with pytest.raises(CallFailed, match="a bug"):
         await batches.ask(2, 13)
     # The end comes before the first request begins.
     gate.clear()
     task = asyncio.ensure_future(batches.ask(2, 1))
     await asyncio.sleep(0)
     await batches.close()
-    with pytest.raises(PeerUnavailable):
+    with pytest.raises(CallFailed):
         await task
 
 

@@ -33,7 +33,7 @@ class DeferringShard(CountedShard):
     """A shard for which every group is large. `replies`: those that have come, by request."""
 
     def __init__(self, *topics: Any, **settings: Any) -> None:
-        super().__init__(*topics, consumer_assignor_offload_min_size=0, **settings)
+        super().__init__(*topics, consumer_large_group_size=0, **settings)
         self.replies: dict[RequestToken, Any] = {}
 
     def apply(self, outcome: Outcome) -> None:
@@ -159,20 +159,10 @@ def test_a_computation_whose_task_was_lost_is_started_again(shard: DeferringShar
     assert shard.group.assignment_epoch == shard.group.group_epoch
 
 
-@pytest.mark.parametrize("how", ["broker", "group"])
-def test_offloading_can_be_switched_off(how: str) -> None:
-    shard = DeferringShard(topic("foo", FOO, 6), consumer_assignor_offload_enable=how != "broker")
-    if how == "group":
-        shard.state.group_configs[GROUP] = {"consumer.assignor.offload.enable": "false"}
-    shard.send(0, "m1")
-    assert parts(shard.replies[shard.tokens].assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
-    assert not shard.tasks
-
-
 def test_a_group_is_large_by_its_members_and_its_partitions() -> None:
     size = target_limits.MEMBER_WEIGHT + 6
     for limit, tasks in ((size + 1, 0), (size, 1)):
-        shard = Shard(topic("foo", FOO, 6), consumer_assignor_offload_min_size=limit)
+        shard = Shard(topic("foo", FOO, 6), consumer_large_group_size=limit)
         shard.put_member("m1")
         shard.settle(10, m1={})
         shard.send(10, "m1", names=["foo", "other"])

@@ -14,14 +14,13 @@ from groupd.coordinator.core.consumer_group.next_heartbeats import LAST, NOW, ex
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.types import Outcome
 from tests.unit.consumer_group.counted_shard import CountedShard
-from tests.unit.consumer_group.harness import FOO, GROUP, parts, topic
+from tests.unit.consumer_group.harness import FOO, parts, topic
 
 INTERVAL_MS = 5000
 LINGER_MS = 5
 WAIT_MS = LINGER_MS * target_limits.FIRST_FACTOR
 """So long because the given targets have no time: the next one counts as the group's first."""
 EACH = 2
-KEY = "groupd.consumer.assignor.order"
 
 
 class Settled(CountedShard):
@@ -170,20 +169,9 @@ def test_after_a_restart_it_is_the_last_ones_by_id() -> None:
     assert shard.gained() == "ad"
 
 
-@pytest.mark.parametrize("where", ["broker", "group"])
-def test_the_order_can_be_that_of_ids(where: str) -> None:
-    shard = Settled(**({"consumer_assignor_order": "canonical"} if where == "broker" else {}))
-    if where == "group":
-        shard.state.group_configs[GROUP] = {KEY: "canonical"}
-    shard.heard_in_turn("abcd")
-    shard.send(-1, "e")
-    shard.send(10, "a")
-    assert shard.gained() == "cd"
-
-
 @pytest.mark.parametrize("large", [False, True])
 def test_waiting_members_come_first_and_get_their_partitions_in_the_answer(large: bool) -> None:
-    shard = Settled("abcdef", LINGER_MS, consumer_assignor_offload_min_size=0 if large else 6000)
+    shard = Settled("abcdef", LINGER_MS, consumer_large_group_size=0 if large else 6000)
     shard.heard_in_turn("bacde")
     shard.send(-1, "f")
     for name in "dc":
@@ -208,7 +196,7 @@ def test_after_the_waiting_member_comes_the_one_that_is_due_next() -> None:
 
 def test_in_slices_members_that_wait_by_then_come_first() -> None:
     """What counts is which heartbeats wait when the extras are handed out."""
-    shard = Settled("abcde", LINGER_MS, consumer_assignor_offload_min_size=0)
+    shard = Settled("abcde", LINGER_MS, consumer_large_group_size=0)
     shard.heard_in_turn("bacd")
     shard.send(-1, "e")
     shard.send(10, "d")

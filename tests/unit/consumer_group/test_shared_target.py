@@ -96,7 +96,7 @@ def test_each_change_of_the_group_prolongs_the_wait_up_to_its_end() -> None:
 
 
 def test_a_first_target_waits_longer_but_no_heartbeat_does() -> None:
-    shard = WaitingShard(partitions=1000, consumer_assignor_offload_enable=False)
+    shard = WaitingShard(partitions=1000, consumer_large_group_size=10**9)
     answered = joins = 0
     while joins * (FIRST_MS - 1) < target_limits.FIRST_LINGER_MAX_MS:
         shard.send(0, f"m{joins:04d}")
@@ -214,7 +214,7 @@ def test_an_assignor_that_fails_fails_all_and_is_asked_again_by_the_next() -> No
 
 def test_answers_leave_in_slices() -> None:
     members = target_limits.ANSWER_MEMBERS + 1
-    shard = WaitingShard(partitions=members, consumer_assignor_offload_enable=False)
+    shard = WaitingShard(partitions=members, consumer_large_group_size=10**9)
     for number in range(members):
         shard.send(0, f"m{number:04d}")
     shard.advance(STORM_MS)
@@ -225,7 +225,7 @@ def test_answers_leave_in_slices() -> None:
 
 def test_slices_of_members_with_many_partitions_are_smaller() -> None:
     shard = WaitingShard(
-        partitions=3 * target_limits.ANSWER_PARTITIONS, consumer_assignor_offload_enable=False
+        partitions=3 * target_limits.ANSWER_PARTITIONS, consumer_large_group_size=10**9
     )
     for member in ("m1", "m2", "m3"):
         shard.send(0, member)
@@ -314,7 +314,7 @@ class LargeShard(WaitingShard):
     """A shard for which every group is large."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(consumer_assignor_offload_min_size=0, **settings)
+        super().__init__(consumer_large_group_size=0, **settings)
 
 
 def test_in_a_large_group_heartbeats_wait_until_the_target_is_installed() -> None:

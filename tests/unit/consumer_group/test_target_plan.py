@@ -63,7 +63,7 @@ def test_a_custom_assignor_that_fails_refuses_only_the_member_that_votes_for_it(
 
 def test_a_custom_assignor_of_a_large_group_refuses_nobody() -> None:
     mine = Scripted("mine", fails=ValueError("boom"))
-    shard = CustomShard(mine, consumer_assignor_offload_min_size=0)
+    shard = CustomShard(mine, consumer_large_group_size=0)
     shard.apply(shard.handle(0, "m1", server_assignor="mine"))
     shard.advance(ALL_WAITS_MS)
     (reply,) = shard.answers()
@@ -75,7 +75,7 @@ def test_a_group_that_is_small_again_does_not_suffer_from_a_failure_when_it_was_
     shard = CustomShard(Scripted("mine", fails=ValueError("boom")))
     shard.state.assignors = {**shard.state.assignors, "uniform": EvenSpread()}
     small = shard.state.config
-    shard.state.config = replace(small, consumer_assignor_offload_min_size=0)
+    shard.state.config = replace(small, consumer_large_group_size=0)
     shard.apply(shard.handle(0, "m1", server_assignor="mine"))
     shard.advance(ALL_WAITS_MS)
     assert [parts(reply.assignment) for reply in shard.answers()] == [{}]
@@ -110,13 +110,13 @@ def test_a_custom_assignor_cannot_change_the_stored_target() -> None:
 WAYS: dict[str, dict[str, Any]] = {
     "at once": {"consumer_target_linger_ms": 0},
     "shared": {},
-    "in slices": {"consumer_target_linger_ms": 0, "consumer_assignor_offload_min_size": 0},
-    "shared, in slices": {"consumer_assignor_offload_min_size": 0},
+    "in slices": {"consumer_target_linger_ms": 0, "consumer_large_group_size": 0},
+    "shared, in slices": {"consumer_large_group_size": 0},
 }
 
 
 def targets_after(settings: dict[str, Any]) -> dict[str, Assignment]:
-    shard = CustomShard(UniformAssignor(), consumer_assignor_order="canonical", **settings)
+    shard = CustomShard(UniformAssignor(), **settings)
     for epoch, member in ((0, "m2"), (0, "m1"), (0, "m3"), (-1, "m2"), (0, "m4"), (0, "m3")):
         shard.apply(shard.handle(epoch, member))
         shard.advance(ALL_WAITS_MS)

@@ -10,8 +10,6 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.consumer_group import fence
 from groupd.coordinator.core.consumer_group.configs import (
     ASSIGNMENT_INTERVAL,
-    ASSIGNOR_OFFLOAD,
-    ASSIGNOR_ORDER,
     CONFIGS,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
@@ -128,8 +126,7 @@ def test_assignment_interval_of_the_group() -> None:
         [("no.such.thing", SET, "1")],
         [(SESSION_TIMEOUT, SET, "soon")],
         [(SESSION_TIMEOUT, APPEND, "50000")],
-        [(ASSIGNOR_OFFLOAD, SET, "maybe")],
-        [(ASSIGNOR_ORDER, SET, "latest")],
+        [("consumer.assignor.offload.enable", SET, "false")],
         [(ASSIGNMENT_INTERVAL, SET, "15001")],
     ],
 )
@@ -165,18 +162,8 @@ def test_alter_is_incremental_and_leaves_its_input_alone() -> None:
 
 def test_described_values_are_the_effective_ones() -> None:
     found = {one.name: one for one in TABLE.describe(CONFIG, {SESSION_TIMEOUT: "70000"})}
-    assert sorted(found) == sorted(
-        [
-            SESSION_TIMEOUT,
-            HEARTBEAT_INTERVAL,
-            ASSIGNMENT_INTERVAL,
-            ASSIGNOR_OFFLOAD,
-            ASSIGNOR_ORDER,
-        ]
-    )
-    assert (found[ASSIGNOR_ORDER].value, found[ASSIGNOR_ORDER].config_type) == ("soonest", 2)
+    assert sorted(found) == sorted([SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL])
     session = found[SESSION_TIMEOUT]
     assert (session.value, session.is_default, session.source) == ("60000", False, 8)
     heartbeat = found[HEARTBEAT_INTERVAL]
     assert (heartbeat.value, heartbeat.is_default, heartbeat.source) == ("5000", True, 5)
-    assert found[ASSIGNOR_OFFLOAD].value == "true"

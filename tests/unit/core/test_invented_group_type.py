@@ -43,15 +43,15 @@ from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import LoggedGroupEvent
 from groupd.coordinator.history.ledger import GroupLedger
-from groupd.coordinator.history.rebalances import rebalances
+from groupd.coordinator.history.rebalance_fold import rebalance_steps
+from groupd.coordinator.history.rebalance_text import rebalance_rows
 from groupd.coordinator.history.stream import GroupStream
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.positions import ASKED_AT_ONCE
 from groupd.coordinator.logtools.dump import json_line, text_line
 from groupd.coordinator.logtools.entries import entries_of
-from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.record_json import record_of
-from groupd.coordinator.logtools.replay_checks import ReplayChecks
+from groupd.coordinator.logtools.verify import Counts, ReplayChecks
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.runtime.waiting import Callback
@@ -432,10 +432,9 @@ def test_it_has_a_history(log: LoggedShard) -> None:
 def test_its_events_say_that_they_are_of_its_type(log: LoggedShard) -> None:
     shard, timeline, traces = log.shard, Timeline(), Traces()
     bought = shard.handle(RequestContext(7, 9), BuyTicket("r", "m3"), NOW)
-    for event in bought.events:
-        timeline.add(event, 5)
+    timeline.add(bought.events, 5)
     traces.take(bought.events, MS)
-    (story,) = rebalances(timeline.of("r"))
+    (story,) = rebalance_rows(run_through(rebalance_steps(timeline.inputs("r"))))
     assert (story["cause"], story["epoch"]) == ("member m3 joined; a ticket was sold", 3)
     assert timeline.last_rebalance("r") == {"timestamp_ms": 5, "cause": story["cause"]}
     drawn = shard.expire((DRAW, "r", ""), NOW)

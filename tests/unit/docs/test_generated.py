@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,7 @@ from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.protocol.wire.apis import API_RANGES
 
 ROOT = Path(__file__).resolve().parents[3]
+BOUND = re.compile("consumer_(min|max)_")
 SERVE_PAGE = ROOT / "docs" / "serve.md"
 
 
@@ -43,6 +45,24 @@ def test_every_config_key_stands_on_the_page_once_with_its_default(generate: Mod
     assert found == {
         key: generate.shown(entry.default) or "not set" for key, entry in FIELDS_BY_KEY.items()
     }
+
+
+def test_every_setting_is_read_by_the_product() -> None:
+    """By its name or its key. Bounds of a setting are read by names that are put together."""
+    sources = "".join(
+        path.read_text()
+        for path in (ROOT / "groupd" / "coordinator").rglob("*.py")
+        if path.parent.name != "config"
+    )
+    # The configuration itself reads these, on behalf of others.
+    own = (ROOT / "groupd/coordinator/config/coordinator_config.py").read_text()
+    sources += own.partition("@property")[2]
+    words = set(re.findall(r"[\w.]+", sources)) | set(re.findall(r"\w+", sources))
+    assert [
+        key
+        for key, entry in FIELDS_BY_KEY.items()
+        if not {key, entry.name} & words and not BOUND.match(entry.name)
+    ] == []
 
 
 def test_the_table_of_apis_equals_what_is_advertised() -> None:

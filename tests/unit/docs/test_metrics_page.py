@@ -25,15 +25,14 @@ from groupd.coordinator.admin.metrics import make_registry
 from groupd.coordinator.admin.security_metrics import SecurityCollector
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
-from groupd.coordinator.cluster.metrics import MembershipCollector
-from groupd.coordinator.cluster.peer_metrics import PeerCollector
+from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.lag.ends import Bounds
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
-from groupd.coordinator.recording.metrics import RecordingCollector
+from groupd.coordinator.recording.recorder import RecordingCollector
 from groupd.coordinator.recording.tape import Tape
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
@@ -44,8 +43,7 @@ from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.handshakes import Handshakes
-from groupd.coordinator.topics.client_metrics import ClientMetrics
-from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.topics.telemetry import ClientMetrics, Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.protocol.errors import ErrorCode
 from groupd.storage.memory import MemoryStore
@@ -87,10 +85,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
     topic_cleaner = TopicCleaner(cast(Any, Mock()), MemoryStore(), config, broker.clock)
     telemetry = Telemetry(
-        ClientMetrics(MemoryStore(), CatalogueChanges()),
-        config,
-        broker.clock.now,
-        lambda: bytes(16),
+        ClientMetrics(MemoryStore(), CatalogueChanges()), broker.clock.now, lambda: bytes(16)
     )
     security = Security(config, MemoryStore(), broker.work.turn, broker.clock.monotonic_ms)
     peers = Peers(config, broker.clock, {}.get)

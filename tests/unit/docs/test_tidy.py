@@ -13,7 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("coordinator", "storage", "protocol", "pipeline")
 """What `groupd/` has links to."""
-FILE_LINES_MAX = 400
+FILE_LINES_MAX = 600
+"""`make lint` warns of files above 400 lines; at this many there are two files in one."""
 FUNCTION_LINES_MAX = 60
 SKIPPED = {"node_modules", "target", "__pycache__", "build", "dist"}
 
@@ -88,11 +89,6 @@ def test_every_module_is_imported_somewhere() -> None:
     imported = set(MODULE_ENTRIES)
     for path in sources():
         imported |= set(imports(path))
-    # The table of APIs loads its modules by name.
-    api_table = ast.parse((ROOT / "protocol" / "wire" / "apis.py").read_text())
-    for node in ast.walk(api_table):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            imported.add(f"groupd.protocol.wire.api.{node.value}")
     modules = {name_of(path) for path in sources() if path.name != "__init__.py"}
     # The registry finds jobs by looking into their package.
     imported |= {module for module in modules if module.startswith("groupd.pipeline.jobs.")}

@@ -16,7 +16,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext
 from groupd.coordinator.history import replay as history
 from groupd.coordinator.history.changes import Change
-from groupd.coordinator.history.extent import Extent
+from groupd.coordinator.history.replay import Extent
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages.offsets import (
     CommitPartition,

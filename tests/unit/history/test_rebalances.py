@@ -6,14 +6,20 @@ from typing import Any
 
 import pytest
 
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import Event, EventKind, Outcome
-from groupd.coordinator.history.rebalance_story import UNKNOWN_CAUSE
-from groupd.coordinator.history.rebalances import rebalance_steps, rebalances
+from groupd.coordinator.history.rebalance_fold import rebalance_steps
+from groupd.coordinator.history.rebalance_text import UNKNOWN_CAUSE, rebalance_rows
 from groupd.coordinator.runtime.timeline import Timeline
 from tests.unit.classic_group.harness import Bench
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
 Story = dict[str, Any]
+
+
+def rebalances(timeline: Timeline, group: str = "g", state: str | None = None) -> list[Story]:
+    """The newest first."""
+    return rebalance_rows(run_through(rebalance_steps(timeline.inputs(group), state)))
 
 
 class ToldShard(Shard):
@@ -25,13 +31,11 @@ class ToldShard(Shard):
 
     def apply(self, outcome: Outcome) -> None:
         super().apply(outcome)
-        for event in outcome.events:
-            self.timeline.add(event, self.now.wall_ms)
+        self.timeline.add(outcome.events, self.now.wall_ms)
 
-    def stories(self, first: int = 0) -> list[Story]:
-        """From the event with that number on, the oldest rebalance first."""
-        events = self.timeline.of(GROUP)[first:]
-        return rebalances(events, state=self.group.state_name())[::-1]
+    def stories(self) -> list[Story]:
+        """The oldest rebalance first."""
+        return rebalances(self.timeline, GROUP, self.group.state_name())[::-1]
 
 
 class ToldBench(Bench):
@@ -43,11 +47,10 @@ class ToldBench(Bench):
 
     def settle(self, outcome: Outcome) -> None:
         super().settle(outcome)
-        for event in outcome.events:
-            self.timeline.add(event, self.now.wall_ms)
+        self.timeline.add(outcome.events, self.now.wall_ms)
 
     def stories(self) -> list[Story]:
-        return rebalances(self.timeline.of("g"))[::-1]
+        return rebalances(self.timeline)[::-1]
 
 
 @pytest.fixture
@@ -108,7 +111,7 @@ def test_who_took_longest_to_give_partitions_up(two: ToldShard) -> None:
         "Member m2 (client two) joined. 2 partitions moved; it took 5 s. "
         "Member m1 (client one) took longest to revoke partitions: 5 s."
     )
-    assert rebalances(two.timeline.of(GROUP))[0] == story, "the events alone tell that it is over"
+    assert rebalances(two.timeline, GROUP)[0] == story, "the events alone tell that it is over"
 
 
 def test_a_member_that_does_not_give_up_is_fenced(two: ToldShard) -> None:
@@ -148,16 +151,15 @@ def test_the_last_member_leaves_and_the_next_one_comes_much_later(two: ToldShard
 
 
 def test_a_timeline_that_begins_in_the_middle(two: ToldShard) -> None:
+    two.timeline = Timeline()
     confirm(two)
-    kinds = [event["event"] for event in two.timeline.of(GROUP)]
-    cut = len(kinds) - 1 - kinds[::-1].index("partitions-revoking")
-    (story,) = two.stories(cut)
+    (story,) = two.stories()
     assert story["cause"] == UNKNOWN_CAUSE
     assert story["moved_partitions"] == 2
     assert story["ended_ms"] == two.now.wall_ms
     two.beat(-1, "m1")
     two.beat(3, "m2")
-    assert [one["cause"] for one in two.stories(cut)] == [
+    assert [one["cause"] for one in two.stories()] == [
         UNKNOWN_CAUSE,
         "member m1 (client one) left: the member asked to leave",
     ]
@@ -178,21 +180,21 @@ def test_bumps_before_the_next_target_belong_together() -> None:
 
     timeline = Timeline()
     for at, member in enumerate(("a", "b"), start=1):
-        timeline.add(event(EventKind.MEMBER_JOINED, member, -1, "new member"), at)
+        joined = event(EventKind.MEMBER_JOINED, member, -1, "new member")
         cause = f"member {member} joined"
-        timeline.add(event(EventKind.GROUP_EPOCH_BUMPED, member, at, cause), at)
-    (story,) = rebalances(timeline.of("g"))
+        timeline.add([joined, event(EventKind.GROUP_EPOCH_BUMPED, member, at, cause)], at)
+    (story,) = rebalances(timeline)
     assert story["cause"] == "member a joined; member b joined"
     assert (story["epoch"], story["ended_ms"]) == (2, None)
     assert story["sentence"].endswith("Its target assignment is not computed yet.")
 
 
 def test_members_of_before_the_first_event_have_their_client_id_from_the_caller() -> None:
-    timeline = Timeline()
-    timeline.add(
-        Event("consumer", EventKind.PARTITIONS_ASSIGNED, "g", "m", 3, "free", {"partitions": {}}), 1
+    given = Event(
+        "consumer", EventKind.PARTITIONS_ASSIGNED, "g", "m", 3, "free", {"partitions": {}}
     )
-    (story,) = rebalances(timeline.of("g"), clients={"m": "app"})
+    found = run_through(rebalance_steps([(1, [given])]))
+    (story,) = rebalance_rows(found, {"m": "app"})
     assert story["steps"][0]["client_id"] == "app"
     assert story["steps"][0]["text"] == "is assigned nothing"
 
@@ -222,21 +224,20 @@ def test_a_classic_group_that_loses_everybody() -> None:
 
 
 def test_nothing_happened() -> None:
-    assert rebalances([]) == []
     timeline = Timeline()
-    timeline.add(Event("consumer", EventKind.OFFSETS_DELETED, "g", details={"count": 1}), 1)
-    assert rebalances(timeline.of("g")) == []
+    assert rebalances(timeline) == []
+    timeline.add([Event("consumer", EventKind.OFFSETS_DELETED, "g", details={"count": 1})], 1)
+    assert rebalances(timeline) == []
 
 
 def test_thousands_of_partitions_are_counted_and_some_are_named() -> None:
     timeline = Timeline()
     numbers = {"partitions": {"t": list(range(20_000)), "u": [1]}}
     for member in ("a", "b"):
-        timeline.add(
-            Event("consumer", EventKind.PARTITIONS_ASSIGNED, "g", member, 3, "free", numbers), 1
-        )
-    steps = rebalance_steps(timeline.of("g"), state="Stable")
+        given = Event("consumer", EventKind.PARTITIONS_ASSIGNED, "g", member, 3, "free", numbers)
+        timeline.add([given], 1)
+    steps = rebalance_steps(timeline.inputs("g"), "Stable")
     assert sum(1 for _ in steps) == 2, "other work may run after each of them"
-    (story,) = rebalances(timeline.of("g"), state="Stable")
-    assert story["moved_partitions"] == 20_001
+    (story,) = rebalances(timeline, state="Stable")
+    assert story["moved_partitions"] == 40_002
     assert story["steps"][0]["text"] == "is assigned t-0, t-1, t-2, t-3, t-4, and 19996 more"

@@ -62,7 +62,7 @@ class Logs(Struct):
 
 
 class Bench:
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **limits: int) -> None:
         self.logs = Logs()
         self.clock = self.logs.clock
         self.store = OffsetStore()
@@ -72,7 +72,7 @@ class Bench:
         self.runtime = SimpleNamespace(state=CoordinatorState.ACTIVE, shard=shard)
         self.calls = OutsideCalls()
         broker: Any = SimpleNamespace(shards=[self.runtime], calls=self.calls)
-        self.watch = LagWatch(broker, self.logs, self.clock, LongWork(), AdminSettings(**settings))
+        self.watch = LagWatch(broker, self.logs, self.clock, LongWork(), AdminSettings(), **limits)
 
     @property
     def now(self) -> Instant:
@@ -143,10 +143,10 @@ async def test_a_record_whose_time_nobody_knows_is_as_old_as_the_first_round() -
     assert len(bench.logs.asked) == 1
 
 
-def filled(sizes: dict[str, int], **settings: Any) -> Bench:
+def filled(sizes: dict[str, int], **limits: int) -> Bench:
     """Groups that have committed for so many partitions of a topic of their own name, each with
     4 unread records."""
-    bench = Bench(**settings)
+    bench = Bench(**limits)
     for group, count in sizes.items():
         for number in range(count):
             bench.logs.bounds[group, number] = (0, 9)
@@ -155,7 +155,7 @@ def filled(sizes: dict[str, int], **settings: Any) -> Bench:
 
 
 async def test_groups_that_are_gone_and_partitions_that_are_too_many_are_left_out() -> None:
-    bench = Bench(lag_partitions_max=2)
+    bench = Bench(partitions_max=2)
     for number in range(3):
         bench.logs.bounds["orders", number] = (0, 9)
         bench.commit(f"group-{number}", ("orders", number), 5)
@@ -173,7 +173,7 @@ async def test_groups_that_are_gone_and_partitions_that_are_too_many_are_left_ou
 
 
 async def test_a_group_that_is_too_large_leaves_the_room_to_the_others() -> None:
-    bench = filled({"large": 90, "middle": 50, "small": 5, "other": 6}, lag_partitions_max=100)
+    bench = filled({"large": 90, "middle": 50, "small": 5, "other": 6}, partitions_max=100)
     await bench.rounds(1)
     assert list(bench.watch.groups) == ["large", "small"]
     assert bench.watch.left_out == 50 + 6

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.logtools.dump import Selection, dump_lines, parse_types
-from groupd.coordinator.logtools.errors import LogToolError
-from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
+from groupd.coordinator.logtools.entries import LogToolError
+from groupd.coordinator.logtools.segments import SegmentSource, StoreSource
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.schema import (
     AssignedTopic,

@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.logtools.consumed_json import latest_of_json
 from groupd.coordinator.logtools.dump import Selection, dump_lines
-from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.entries import LogToolError
 from groupd.coordinator.logtools.exporting import Exported, ExportOptions, export_log
-from groupd.coordinator.logtools.import_plan import ImportPlan, fresh_shard
-from groupd.coordinator.logtools.importing import ImportOptions, plan_import, write_plan
+from groupd.coordinator.logtools.importing import (
+    ImportOptions,
+    ImportPlan,
+    fresh_shard,
+    plan_import,
+    write_plan,
+)
 from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
-from groupd.coordinator.logtools.segments import SegmentWriter
-from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
+from groupd.coordinator.logtools.record_json import latest_of_json
+from groupd.coordinator.logtools.segments import SegmentSource, SegmentWriter, StoreSource
 from groupd.coordinator.logtools.topic_ids import described_topics
 from groupd.coordinator.runtime.loader import load_shard
 from groupd.coordinator.runtime.shard_log import shard_log

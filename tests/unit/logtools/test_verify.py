@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.logtools.findings import Counts, Finding
 from groupd.coordinator.logtools.segments import offsets_partitions
-from groupd.coordinator.logtools.verify import verify_segments, verify_store
+from groupd.coordinator.logtools.verify import Counts, Finding, verify_segments, verify_store
 from groupd.protocol.records.batch import CONTROL, BatchRecord, parse_header
 from groupd.protocol.records.batch_builder import (
     empty_batch,

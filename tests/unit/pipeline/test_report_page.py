@@ -11,9 +11,8 @@ import pytest
 
 from groupd.pipeline.cli import main
 from groupd.pipeline.report import page as page_module
-from groupd.pipeline.report.markup import data, own_text, tag
 from groupd.pipeline.report.page import render
-from groupd.pipeline.report.pieces import spark
+from groupd.pipeline.report.pieces import data, own_text, spark, tag
 from tests.support.report_page import END_MS, HOSTILE, START_MS, Page, at, report
 
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 from random import Random
 
 from groupd.pipeline.report.make import window_ms
-from groupd.pipeline.report.model import HoldingBar
-from groupd.pipeline.report.shrink import (
+from groupd.pipeline.report.model import (
     LANES_MAX,
+    HoldingBar,
     LifeRow,
     fewer_holdings,
     fewer_marks,

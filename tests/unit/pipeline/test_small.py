@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from groupd.pipeline import small
+from groupd.pipeline import session
 from groupd.pipeline.inputs import Origin
 
 SEGMENT = "__consumer_offsets-3/00000000000000000000.log"
@@ -31,13 +31,13 @@ def origins(logs: Path) -> list[Origin]:
 
 
 def test_what_lies_here_is_measured(logs: Path) -> None:
-    assert [small.log_bytes(origin) for origin in origins(logs)] == [1000] * 4
-    assert all("TieredStopAtLevel" in str(small.settings_for(one)) for one in origins(logs))
+    assert [session.log_bytes(origin) for origin in origins(logs)] == [1000] * 4
+    assert all("TieredStopAtLevel" in str(session.small_log_settings(one)) for one in origins(logs))
 
 
 def test_a_large_log_starts_as_it_is(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small, "SMALL_BYTES", 999)
-    assert [small.settings_for(origin) for origin in origins(logs)] == [{}] * 4
+    monkeypatch.setattr(session, "SMALL_BYTES", 999)
+    assert [session.small_log_settings(origin) for origin in origins(logs)] == [{}] * 4
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_a_large_log_starts_as_it_is(logs: Path, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_what_is_elsewhere_or_nowhere_is_not_measured(origin: Origin) -> None:
-    assert small.log_bytes(origin) is None
-    assert small.settings_for(origin) == {}
+    assert session.log_bytes(origin) is None
+    assert session.small_log_settings(origin) == {}

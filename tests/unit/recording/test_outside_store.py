@@ -11,20 +11,17 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.recording.head import Head
 from groupd.coordinator.recording.recorder import Recorder
-from groupd.coordinator.recording.replay import Replay
+from groupd.coordinator.recording.replay import RecordingReplay
 from groupd.storage.log import Append, LogUnavailable
 from groupd.storage.memory import MemoryStore
 from tests.support.wire_client import WireClient
 
-CONFIG = with_settings(
-    CoordinatorConfig(),
-    {"offsets.topic.num.partitions": "3", "groupd.steady.replies.enable": "true"},
-)
+CONFIG = CoordinatorConfig(offsets_topic_num_partitions=3)
 
 
 class SlowStore:
@@ -100,7 +97,7 @@ async def test_replay_goes_through_the_same_failures(tmp_path: Path, seed: int) 
     kinds = [json.loads(line).get("k") for line in lines]
     assert failures > 0
     assert kinds.count("stored") > 20
-    run = Replay(tmp_path / "r")
+    run = RecordingReplay(tmp_path / "r")
     assert [str(one) for one in run.differences()] == []
     assert run.compared == kinds.count("reply") > 60
     assert run.broker.world.unmatched == 0

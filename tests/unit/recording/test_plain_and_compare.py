@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.recording.compare import FieldDifference, differences
-from groupd.coordinator.recording.plain import Checksum, from_tree, to_json, to_tree
-from groupd.coordinator.recording.requests import facts_of, value_shown, without_secrets
+from groupd.coordinator.recording.difference import (
+    FieldDifference,
+    differences,
+    facts_of,
+    value_shown,
+    without_secrets,
+)
+from groupd.coordinator.recording.plain import ChecksummedBytes, from_tree, to_json, to_tree
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
@@ -71,7 +76,7 @@ def test_what_is_made_later_is_an_array() -> None:
 def test_what_has_no_place_in_a_recording() -> None:
     with pytest.raises(TypeError, match="object has no place"):
         to_json({"a": object()})
-    assert to_json([ValueError("no"), Checksum(b"abc")]) == '[{"!":"no"},891568578]'
+    assert to_json([ValueError("no"), ChecksummedBytes(b"abc")]) == '[{"!":"no"},891568578]'
 
 
 def test_an_error_code_is_a_number_in_a_file_and_a_name_for_people() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from groupd.coordinator.topics.record_checks import TURN_RECORDS, ProducedRecords, survey_produced
+from groupd.coordinator.topics.batch_checks import TURN_RECORDS, ProducedRecords, survey_produced
 from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from groupd.coordinator.core.types import Event, EventKind
 from groupd.coordinator.runtime import timeline
@@ -22,9 +23,9 @@ def event(group: str, epoch: int = 0) -> Event:
 
 def test_events_of_a_group_are_kept_in_order_and_shown_as_plain_data() -> None:
     events = Timeline()
-    events.add(event("a", 1), wall_ms=10)
-    events.add(event("b", 5), wall_ms=11)
-    events.add(event("a", 2), wall_ms=12)
+    events.add([event("a", 1)], wall_ms=10)
+    events.add([event("b", 5)], wall_ms=11)
+    events.add([event("a", 2)], wall_ms=12)
     assert events.of("a") == [
         {
             "sequence": sequence,
@@ -36,7 +37,7 @@ def test_events_of_a_group_are_kept_in_order_and_shown_as_plain_data() -> None:
             "cause": "test",
             "details": {"n": 1},
         }
-        for sequence, wall_ms, epoch in ((0, 10, 1), (2, 12, 2))
+        for sequence, wall_ms, epoch in ((0, 10, 1), (4, 12, 2))
     ]
     assert events.of("nobody") == []
 
@@ -49,36 +50,39 @@ def member(kind: EventKind, member_id: str, cause: str = "", group_type: str = "
 def test_the_last_rebalance_names_the_clients_that_came_and_went() -> None:
     events = Timeline()
     assert events.last_rebalance("a") is None
-    events.add(member(EventKind.MEMBER_JOINED, "old", "new member"), wall_ms=5)
-    events.add(member(EventKind.MEMBER_FENCED, "m1", "no heartbeat"), wall_ms=10)
-    events.add(member(EventKind.MEMBER_LEFT, "m2"), wall_ms=10)
+    events.add([member(EventKind.MEMBER_JOINED, "old", "new member")], wall_ms=5)
+    fenced = member(EventKind.MEMBER_FENCED, "m1", "no heartbeat")
     cause = "2 of 3 members removed: no heartbeat"
-    events.add(
-        Event("consumer", EventKind.GROUP_EPOCH_BUMPED, "a", epoch=3, cause=cause), wall_ms=10
-    )
+    bumped = Event("consumer", EventKind.GROUP_EPOCH_BUMPED, "a", epoch=3, cause=cause)
+    events.add([fenced, member(EventKind.MEMBER_LEFT, "m2"), bumped], wall_ms=10)
     told = (
         "member m1 (client client-m1) was fenced: no heartbeat; member m2 (client client-m2) left"
     )
     assert events.last_rebalance("a") == {"timestamp_ms": 10, "cause": told}
     cause = "2 partitions were added"
-    events.add(
-        Event("consumer", EventKind.GROUP_EPOCH_BUMPED, "a", epoch=4, cause=cause), wall_ms=10
-    )
-    assert events.last_rebalance("a") == {"timestamp_ms": 10, "cause": cause}
+    target = Event("consumer", EventKind.TARGET_INSTALLED, "a", epoch=3, details={"members": 1})
+    bumped = Event("consumer", EventKind.GROUP_EPOCH_BUMPED, "a", epoch=4, cause=cause)
+    events.add([bumped], wall_ms=10)
+    both = {"timestamp_ms": 10, "cause": f"{told}; {cause}"}
+    assert events.last_rebalance("a") == both, "an epoch before the target belongs to the same one"
+    events.add([replace(target, epoch=4)], wall_ms=10)
+    events.add([replace(bumped, epoch=5)], wall_ms=11)
+    assert events.last_rebalance("a") == {"timestamp_ms": 11, "cause": cause}
+    for number in range(timeline.EVENTS_PER_GROUP):
+        events.add([member(EventKind.MEMBER_EPOCH_ADVANCED, f"m{number}")], wall_ms=12)
+    assert events.last_rebalance("a") == {"timestamp_ms": 11, "cause": cause}, "its start stays"
 
 
 def test_the_next_generation_of_a_classic_group_is_the_end_of_its_rebalance() -> None:
     events = Timeline()
-    events.add(member(EventKind.MEMBER_JOINED, "m1", "new member", "classic"), wall_ms=10)
-    events.add(
-        Event("classic", EventKind.REBALANCE_STARTED, "a", cause="member m1 joined"), wall_ms=10
-    )
+    started = Event("classic", EventKind.REBALANCE_STARTED, "a", cause="member m1 joined")
+    events.add([member(EventKind.MEMBER_JOINED, "m1", "new member", "classic"), started], 10)
     completed = {"members": 1}
     cause = "join phase completed"
     bumped = Event(
         "classic", EventKind.GROUP_EPOCH_BUMPED, "a", epoch=1, cause=cause, details=completed
     )
-    events.add(bumped, wall_ms=11)
+    events.add([bumped], wall_ms=11)
     told = "member m1 (client client-m1) joined"
     assert events.last_rebalance("a") == {"timestamp_ms": 10, "cause": told}
 
@@ -86,7 +90,7 @@ def test_the_next_generation_of_a_classic_group_is_the_end_of_its_rebalance() ->
 def test_the_last_events_of_a_group_stay() -> None:
     events = Timeline()
     for epoch in range(timeline.EVENTS_PER_GROUP + 3):
-        events.add(event("a", epoch), wall_ms=0)
+        events.add([event("a", epoch)], wall_ms=0)
     kept = [entry["epoch"] for entry in events.of("a")]
     assert kept == list(range(3, timeline.EVENTS_PER_GROUP + 3))
 
@@ -94,9 +98,9 @@ def test_the_last_events_of_a_group_stay() -> None:
 def test_the_group_that_was_quiet_for_longest_goes() -> None:
     events = Timeline()
     for number in range(timeline.GROUPS_MAX):
-        events.add(event(f"g{number}"), wall_ms=0)
-    events.add(event("g0"), wall_ms=1)
-    events.add(event("one more"), wall_ms=2)
+        events.add([event(f"g{number}")], wall_ms=0)
+    events.add([event("g0")], wall_ms=1)
+    events.add([event("one more")], wall_ms=2)
     assert events.of("g1") == []
     assert len(events.of("g0")) == 2
     assert len(events.of("one more")) == 1
@@ -159,7 +163,7 @@ def test_all_groups_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> No
     events, most = Timeline(), 0
     for epoch in range(3 * timeline.EVENTS_PER_GROUP):
         for group in ("a", "b", "c"):
-            events.add(event(group, epoch), wall_ms=0)
+            events.add([event(group, epoch)], wall_ms=0)
             assert events.of(group)[-1]["epoch"] == epoch
             most = max(most, sum(len(events.of(name)) for name in ("a", "b", "c")))
     assert most == 250

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
+from groupd.coordinator.config.constants import Constants
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
@@ -53,12 +54,14 @@ class Failing(MemoryStore):
 class Broker:
     """Takes requests by name."""
 
-    def __init__(self, store: MemoryStore, **settings: str) -> None:
+    def __init__(
+        self, store: MemoryStore, acls_max: int = Constants.acls_max, **settings: str
+    ) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = with_settings(CoordinatorConfig(), {**SETTINGS, **given})
         self.store = store
         self.authorizer = Authorizer(config, Audit())
-        requests = AclRequests(self.authorizer, store, CatalogueChanges(), turn, config.acls_max)
+        requests = AclRequests(self.authorizer, store, CatalogueChanges(), turn, acls_max)
         self._handlers = requests.handlers
 
     def by(self, user: str) -> RequestContext:
@@ -87,7 +90,7 @@ def changes(lines: Sequence[Any]) -> list[Any]:
     return [line for line in lines if line["event"].startswith("ACL")]
 
 
-async def a_broker(**settings: str) -> Broker:
+async def a_broker(**settings: Any) -> Broker:
     store = Failing()
     await store.start()
     return Broker(store, **settings)
@@ -226,7 +229,7 @@ async def test_audit_says_who_changed_what() -> None:
 
 
 async def test_acls_in_all() -> None:
-    broker = await a_broker(groupd_acls_max="3")
+    broker = await a_broker(acls_max=3)
     some = [acl("ALLOW alice READ topic x", name=f"t{number}") for number in range(5)]
     assert await broker.create(*some) == [0, 0, 0, ErrorCode.POLICY_VIOLATION, 44]
     assert await broker.create(some[0], some[4]) == [0, 44]
@@ -251,7 +254,7 @@ async def test_changes_of_one_request() -> None:
 
 
 async def test_two_changes_at_once_do_not_pass_the_limit() -> None:
-    broker = await a_broker(groupd_acls_max="1")
+    broker = await a_broker(acls_max=1)
     results = await asyncio.gather(
         *(broker.create(acl("ALLOW x READ topic x", name=f"t{n}")) for n in range(2))
     )

@@ -10,25 +10,25 @@ import pytest
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.security.sasl.authenticator import (
     TOKENS_MAX,
-    Action,
     Authenticator,
     Claimed,
     Complete,
     Drop,
     Enabled,
-    Identity,
     InThread,
     Proceed,
     Refuse,
+    SaslAction,
+    SaslIdentity,
 )
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Later,
+    PlainMechanism,
     Rejected,
-    Step,
+    SaslStep,
 )
-from groupd.coordinator.security.sasl.plain import PlainMechanism
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
 from tests.support.raw import api_versions, metadata, request
@@ -53,7 +53,7 @@ class Scripted:
     def begin(self) -> Scripted:
         return self
 
-    def respond(self, token: bytes) -> Step | Later:
+    def respond(self, token: bytes) -> SaslStep | Later:
         match token.split():
             case [b"more"]:
                 return Challenge(b"go on")
@@ -74,12 +74,12 @@ def versions(version: int, asked: ApiVersionsRequest) -> ApiVersionsReply:
 class AtOnce(Authenticator):
     """Nobody is slowed down."""
 
-    def frame(self, frame: bytes) -> Action:
+    def frame(self, frame: bytes) -> SaslAction:
         action = super().frame(frame)
         return self.judged(action.step) if isinstance(action, Claimed) else action
 
 
-def begin(before: Identity | None = None, max_reauth_ms: int = 0) -> Authenticator:
+def begin(before: SaslIdentity | None = None, max_reauth_ms: int = 0) -> Authenticator:
     enabled = {
         "PLAIN": Enabled(PlainMechanism({"alice": "pw"}), max_reauth_ms),
         "SCRIPTED": Enabled(Scripted(), max_reauth_ms),
@@ -95,7 +95,7 @@ def version_request(version: int, name: str = "test", body: bytes | None = None)
     return request(18, version, 9, b"\0" + (said if body is None else body))
 
 
-def body(action: Action) -> bytes:
+def body(action: SaslAction) -> bytes:
     """The body of the reply, behind its correlation id."""
     frame = getattr(action, "frame", None)
     assert frame is not None, action
@@ -103,7 +103,7 @@ def body(action: Action) -> bytes:
     return bytes(frame[8:])
 
 
-def error(action: Action) -> int:
+def error(action: SaslAction) -> int:
     found: int = struct.unpack_from(">h", body(action))[0]
     return found
 
@@ -123,7 +123,7 @@ def test_the_usual_way() -> None:
     done = authenticator.frame(authenticate(GOOD))
     assert isinstance(done, Complete)
     assert read_authenticated(body(done)) == AuthenticateBody(0, None, b"", 0)
-    assert done.identity == Identity("User:alice", "PLAIN", None, may_repeat=True)
+    assert done.identity == SaslIdentity("User:alice", "PLAIN", None, may_repeat=True)
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,10 @@ def test_the_shortest_lifetime_counts(
         assert isinstance(done, Complete)
         told = (lifetime_ms or 0) if version else None
         assert read_authenticated(body(done), version).lifetime_ms == told
-        assert done.identity == Identity("User:alice", "SCRIPTED", lifetime_ms, version == 1)
+        assert done.identity == SaslIdentity("User:alice", "SCRIPTED", lifetime_ms, version == 1)
 
 
-BEFORE = Identity("User:alice", "SCRIPTED", 1000, may_repeat=True)
+BEFORE = SaslIdentity("User:alice", "SCRIPTED", 1000, may_repeat=True)
 
 
 def test_authenticating_again() -> None:

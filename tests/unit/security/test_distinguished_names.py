@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.security.der import MalformedCertificate
-from groupd.coordinator.security.distinguished_names import name_of
+from groupd.coordinator.security.certificates import MalformedCertificate, name_of
 
 VECTORS = [
     (

@@ -89,7 +89,7 @@ def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
 )
 def test_addresses_that_cannot_be_used(url: str) -> None:
     with pytest.raises(ConfigError):
-        signing_keys(url, 1000, 1, 1)
+        signing_keys(url, 1000)
 
 
 def test_unknown_kids_ask_rarely() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Later,
     Rejected,
-    Step,
+    SaslStep,
 )
 from groupd.coordinator.security.sasl.oauthbearer import OAuthBearerExchange, OAuthBearerMechanism
 from groupd.coordinator.security.sasl.tokens import InvalidToken, Judged
@@ -28,7 +28,7 @@ def begin() -> OAuthBearerExchange:
     return OAuthBearerMechanism(judge).begin()
 
 
-def send(exchange: OAuthBearerExchange, token: bytes) -> Step:
+def send(exchange: OAuthBearerExchange, token: bytes) -> SaslStep:
     step = exchange.respond(token)
     return step.work() if isinstance(step, Later) else step
 

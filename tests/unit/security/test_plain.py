@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.security.sasl import plain
-from groupd.coordinator.security.sasl.mechanism import Authenticated, Rejected
-from groupd.coordinator.security.sasl.plain import PlainMechanism
+from groupd.coordinator.security.sasl import mechanisms
+from groupd.coordinator.security.sasl.mechanisms import Authenticated, PlainMechanism, Rejected
 
 USERS = {"alice": "pw", "zoé": "pässword"}
 
@@ -66,8 +65,8 @@ def test_an_unknown_user_costs_and_looks_like_a_wrong_password(
     class Counting:
         compare_digest = staticmethod(counted_compare)
 
-    monkeypatch.setattr(plain, "sha256", counted_hash)
-    monkeypatch.setattr(plain, "hmac", Counting)
+    monkeypatch.setattr(mechanisms, "sha256", counted_hash)
+    monkeypatch.setattr(mechanisms, "hmac", Counting)
     wrong = mechanism.respond(b"\0alice\0no")
     of_wrong, calls = calls, Counter()
     unknown = mechanism.respond(b"\0nobody\0no")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.config.coordinator_config import ConfigError
-from groupd.coordinator.security.principal_rules import PrincipalRules
+from groupd.coordinator.security.certificates import PrincipalRules
 
 ACME = "RULE:^CN=(.*?),O=Acme.*$/$1/L"
 

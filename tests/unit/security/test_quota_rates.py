@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.security.quota_rates import Rate, TokenBucket, Windows
+from groupd.coordinator.security.quotas import Rate, TokenBucket, Windows
 
 WINDOWS = Windows(11, 1000)
 

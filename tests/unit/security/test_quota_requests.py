@@ -10,7 +10,6 @@ from typing import TypeVar
 import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import NO_TOKEN, Operation, RequestContext
 from groupd.coordinator.security.quota_requests import QuotaRequests
 from groupd.coordinator.security.quotas import Quotas
@@ -47,7 +46,7 @@ class Asked:
     def __init__(self, most: int = 100) -> None:
         self.store = MemoryStore()
         asyncio.run(self.store.start())
-        self.quotas = Quotas(CoordinatorConfig(), lambda: 0)
+        self.quotas = Quotas(lambda: 0)
         self.changes: list[Change] = []
         self.context = RequestContext(NO_TOKEN, 1)
         self.requests = self._on(self.quotas, most)
@@ -82,7 +81,7 @@ class Asked:
 
     def stored(self) -> Quotas:
         """What another start would find."""
-        found = Quotas(CoordinatorConfig(), lambda: 0)
+        found = Quotas(lambda: 0)
         asyncio.run(self._on(found, 100).load())
         return found
 

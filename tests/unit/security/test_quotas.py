@@ -6,7 +6,6 @@ import tracemalloc
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security import quotas as module
 from groupd.coordinator.security.quota_entities import (
     CLIENT_ID,
@@ -17,7 +16,7 @@ from groupd.coordinator.security.quota_entities import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     USER,
-    Entity,
+    QuotaEntity,
 )
 from groupd.coordinator.security.quotas import Limit, Quotas
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -25,7 +24,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 USER_ALICE, ANY_USER = (USER, "alice"), (USER, None)
 CLIENT_A, ANY_CLIENT = (CLIENT_ID, "a"), (CLIENT_ID, None)
 
-LEVELS: tuple[Entity, ...] = (
+LEVELS: tuple[QuotaEntity, ...] = (
     (USER_ALICE, CLIENT_A),
     (USER_ALICE, ANY_CLIENT),
     (USER_ALICE,),
@@ -52,7 +51,7 @@ def time() -> Time:
 
 @pytest.fixture
 def quotas(time: Time) -> Quotas:
-    return Quotas(CoordinatorConfig(), time)
+    return Quotas(time)
 
 
 def produce_limit(quotas: Quotas, user: str = "alice", client_id: str = "a") -> Limit:
@@ -91,7 +90,7 @@ def test_each_quota_is_looked_for_by_itself(quotas: Quotas) -> None:
     ],
 )
 def test_who_shares_a_quota(
-    quotas: Quotas, entity: Entity, together: list[tuple[str, str]]
+    quotas: Quotas, entity: QuotaEntity, together: list[tuple[str, str]]
 ) -> None:
     quotas.change([(entity, {PRODUCER_BYTE_RATE: 1000})])
     clients = [("alice", "a"), ("alice", "b"), ("bob", "a"), ("bob", "b")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.security.sasl.salt_secret import KEY, KIND, salt_secret
+from groupd.coordinator.security.users import SALTS_KEY, SECRET_KIND, salt_secret
 from groupd.storage.log import LogCorrupt, SecurityEntry
 from groupd.storage.memory import MemoryStore
 
@@ -26,6 +26,6 @@ async def test_it_is_made_once_for_a_store() -> None:
 
 async def test_a_damaged_one_ends_the_start() -> None:
     store = await started()
-    await store.change_security([SecurityEntry(KIND, KEY, "not hexadecimal")])
+    await store.change_security([SecurityEntry(SECRET_KIND, SALTS_KEY, "not hexadecimal")])
     with pytest.raises(LogCorrupt):
         await salt_secret(store, CatalogueChanges())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.security.sasl import scram
-from groupd.coordinator.security.sasl.mechanism import Authenticated, Challenge, Rejected, Step
+from groupd.coordinator.security.sasl.mechanisms import Authenticated, Challenge, Rejected, SaslStep
 from groupd.coordinator.security.sasl.scram import ScramExchange, ScramServer
 from groupd.coordinator.security.scram_credentials import ScramCredential
 from tests.support.scram_client import KnownUsers, ScramClient, credential
@@ -25,12 +25,12 @@ def server(name: str = SHA_256, users: dict[str, str] | None = None, **more: Any
     return ScramServer(name, KnownUsers(found), b"secret", **more)
 
 
-def challenge(step: Step) -> bytes:
+def challenge(step: SaslStep) -> bytes:
     assert isinstance(step, Challenge), step
     return step.token
 
 
-def run(client: ScramClient, exchange: ScramExchange) -> Step:
+def run(client: ScramClient, exchange: ScramExchange) -> SaslStep:
     return exchange.respond(client.final(challenge(exchange.respond(client.first()))))
 
 

@@ -19,7 +19,7 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
-from groupd.coordinator.transactions.table import Entry
+from groupd.coordinator.transactions.table import TransactionEntry
 from groupd.protocol.messages.acls import AclBinding
 from groupd.protocol.messages.secret import Secret
 from groupd.protocol.wire.apis import API_BY_KEY
@@ -71,11 +71,11 @@ async def served() -> DaemonParts:
     table = parts.transactions.shards[0].table
     partitions = frozenset(("big", number) for number in range(5000))
     at_rest = TransactionMetadata(1, 0, 60_000, 0)
-    table.entries.update((one, Entry(at_rest)) for one in IDS)
+    table.entries.update((one, TransactionEntry(at_rest)) for one in IDS)
     ongoing = TransactionMetadata(
         1, 0, 60_000, 0, state=TransactionState.ONGOING, partitions=partitions
     )
-    table.entries["large"] = Entry(ongoing)
+    table.entries["large"] = TransactionEntry(ongoing)
     big = parts.data_plane.catalogue.topic("big")
     assert big is not None
     log = await parts.data_plane.partitions.open(big, 0)

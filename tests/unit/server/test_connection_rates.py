@@ -28,7 +28,7 @@ class Ports:
     ) -> None:
         self.clock = ManualClock()
         self.config = CoordinatorConfig(max_connection_creation_rate=rate)
-        self.quotas = Quotas(self.config, self.clock.monotonic_ms)
+        self.quotas = Quotas(self.clock.monotonic_ms)
         of_all = ConnectionRates(self.config, self.clock, self.quotas)
         config = CoordinatorConfig(max_connection_creation_rate=of_listener or rate)
         self.handshakes = Handshakes(self.config, self.clock)

@@ -93,7 +93,7 @@ async def test_a_request_beyond_the_limit_closes_its_connection() -> None:
     assert client.transport.aborted
     assert client.pending() == []
     assert [entry["reason"] for entry in logs] == [
-        "DescribeGroups with more than 10000 items in its arrays (groupd.request.max.items)"
+        "DescribeGroups with more than 10000 items in its arrays"
     ]
 
 

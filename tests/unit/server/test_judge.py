@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from groupd.coordinator.security.sasl.mechanism import Authenticated, Rejected, Step
+from groupd.coordinator.security.sasl.mechanisms import Authenticated, Rejected, SaslStep
 from groupd.coordinator.server.judge import MESSAGE_BYTES, Judge
 
 TOKEN_BYTES = 3072
@@ -30,8 +30,8 @@ class Bench:
         for client in clients:
             self.judge.run(client, client[0], TOKEN_BYTES, self._work(client), self._told(client))
 
-    def _work(self, client: str) -> Callable[[], Step]:
-        def work() -> Step:
+    def _work(self, client: str) -> Callable[[], SaslStep]:
+        def work() -> SaslStep:
             assert self._may.wait(10)
             if client.endswith("bug"):
                 raise ValueError("eyJ")
@@ -39,8 +39,8 @@ class Bench:
 
         return work
 
-    def _told(self, client: str) -> Callable[[Step | None], None]:
-        def told(step: Step | None) -> None:
+    def _told(self, client: str) -> Callable[[SaslStep | None], None]:
+        def told(step: SaslStep | None) -> None:
             if step is None:
                 self.turned_away.append(client)
             elif isinstance(step, Authenticated):

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.security.quota_entities import CLIENT_ID, REQUEST_PERCENTAGE
 from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.server.metering import Metering, RequestMeter
@@ -29,7 +28,7 @@ def time() -> Time:
 @pytest.fixture
 def meter(time: Time) -> RequestMeter:
     clock = ManualClock()
-    quotas = Quotas(CoordinatorConfig(), clock.monotonic_ms)
+    quotas = Quotas(clock.monotonic_ms)
     quotas.change([(((CLIENT_ID, None),), {REQUEST_PERCENTAGE: 1})])
     found = Metering(quotas, clock, time).of("User:a", RequestHeader(3, 1, 1, "c", 0), 100)
     assert found is not None

@@ -15,12 +15,12 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Access
 from groupd.coordinator.security.sasl.authenticator import Enabled
 from groupd.coordinator.security.sasl.enabled import EnabledMechanisms
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Later,
     Rejected,
-    Step,
+    SaslStep,
 )
 from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
@@ -45,7 +45,7 @@ class Scripted:
     def begin(self) -> Scripted:
         return self
 
-    def respond(self, token: bytes) -> Step | Later:
+    def respond(self, token: bytes) -> SaslStep | Later:
         match token.split():
             case [b"more"]:
                 return Challenge(b"go on")

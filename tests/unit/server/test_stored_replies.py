@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.types import Outcome
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
+from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.slot import WatchedLease
 from groupd.coordinator.server.stored_replies import ENTRIES_MAX, StoredReplies
@@ -26,17 +28,16 @@ MEMBERS = ("m0", "m1", "m2")
 Assignment = tuple[tuple[bytes, tuple[int, ...]], ...]
 
 
-class Peer:
-    """A daemon in memory and one connection to it."""
+def never(outcome: Outcome, waiter: Waiter) -> None:
+    """In place of `ShardRuntime.lease`: no reply is stored."""
 
-    def __init__(self, directory: Path, steady: bool) -> None:
-        config = with_settings(
-            CoordinatorConfig(),
-            {
-                "groupd.steady.replies.enable": str(steady).lower(),
-                "group.consumer.assignment.interval.ms": "0",
-            },
-        )
+
+class Peer:
+    """A daemon in memory and one connection to it. `steady`: whether it stores replies, as it does
+    but for this test."""
+
+    def __init__(self, directory: Path, steady: bool = True) -> None:
+        self._steady = steady
         self.daemon = Daemon(
             DaemonOptions(
                 listen=("127.0.0.1", 0),
@@ -44,12 +45,15 @@ class Peer:
                 data_dir=directory,
                 store_url="memory://",
                 topics=((TOPIC, 6),),
-                config=config,
+                config=CoordinatorConfig(consumer_assignment_interval_ms=0),
             )
         )
 
     async def __aenter__(self) -> Peer:
         await self.daemon.start()
+        if not self._steady:
+            for shard in self.daemon.broker.shards:
+                shard.lease = never  # type: ignore[method-assign]
         self._reader, self._writer = await asyncio.open_connection(*self.daemon.kafka_address)
         return self
 
@@ -147,7 +151,7 @@ def test_replies_are_the_same_bytes_with_and_without_stored_ones(
     tmp_path: Path, script: list[tuple[str, str]]
 ) -> None:
     async def both() -> tuple[list[bytes], list[bytes]]:
-        async with Peer(tmp_path, steady=True) as on, Peer(tmp_path, steady=False) as off:
+        async with Peer(tmp_path) as on, Peer(tmp_path, steady=False) as off:
             played = await play(on, script), await play(off, script)
             assert off.repeated == 0
             return played
@@ -157,7 +161,7 @@ def test_replies_are_the_same_bytes_with_and_without_stored_ones(
 
 
 async def test_a_settled_heartbeat_is_repeated_until_something_moves(tmp_path: Path) -> None:
-    async with Peer(tmp_path, steady=True) as peer:
+    async with Peer(tmp_path) as peer:
         await play(peer, [("m0", "join"), ("m0", "own"), ("m0", "beat"), ("m0", "beat")])
         settled = peer.repeated
         assert settled >= 1
@@ -251,7 +255,7 @@ def test_watchers_hear_of_repeated_requests_or_end_them() -> None:
 
 async def test_pipelined_heartbeats_and_what_is_cut_off(tmp_path: Path) -> None:
     """They are handled as any request, in their order, wherever the stream is cut."""
-    async with Peer(tmp_path, steady=True) as peer:
+    async with Peer(tmp_path) as peer:
         await play(peer, [("m0", "join"), ("m0", "own"), ("m0", "beat"), ("m0", "beat")])
         beat = consumer_heartbeat("g", "m0", 2)
         beats = [beat[:8] + id_.to_bytes(4, "big") + beat[12:] for id_ in range(100, 140)]

@@ -17,14 +17,15 @@ from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.log_reading import read_log
-from groupd.coordinator.topics.long_polls import Watched
+from groupd.coordinator.topics.fetch_reading import read_log
+from groupd.coordinator.topics.long_polls import WatchedPosition
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_states import PartitionState
 from groupd.coordinator.topics.sessions import NEW_SESSION_EPOCH, ReaderSession, Sessions, TargetKey
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import parse_header
 from groupd.protocol.wire.registry import api
+from groupd.protocol.wire.schema import struct
 
 LENT_MS = 60_000
 NOT_KNOWN, NOT_YOUR_TURN = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH
@@ -169,7 +170,7 @@ class LoanAttempt:
     def __init__(self) -> None:
         self.size = 0
         self.complete = False
-        self.watched: list[Watched] = []
+        self.watched: list[WatchedPosition] = []
         self.found: list[tuple[LoanTarget, Loans, Lent]] = []
 
 
@@ -183,12 +184,12 @@ class Desk:
         self.replies: list[Borrowed] = []
         self.api = api(
             999,
-            Borrow,
             "0",
             "none",
-            lambda reader: None,
-            lambda writer, reply: self.replies.append(reply),
+            struct(Borrow, ""),
+            struct(Borrowed, ""),
             lambda request, code, message: Borrowed(code),
+            write=lambda writer, reply: self.replies.append(reply),
         )
         self.route = DataRoute(self.bring_back, self.borrow)
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from groupd.coordinator.runtime.long_work import SLICE_NS, LongWork
-from groupd.coordinator.topics.record_checks import ITEMS_ALWAYS, TURN_RECORDS, survey_produced
+from groupd.coordinator.topics.batch_checks import ITEMS_ALWAYS, TURN_RECORDS, survey_produced
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import (
     ListOffsetsPartition,

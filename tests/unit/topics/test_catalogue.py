@@ -15,7 +15,7 @@ from groupd.coordinator.runtime.coordinator_types import (
     TRANSACTIONS_TOPIC,
 )
 from groupd.coordinator.topics.catalogue import TopicCatalogue
-from groupd.coordinator.topics.names import check_topic_name
+from groupd.coordinator.topics.topic import check_topic_name
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore

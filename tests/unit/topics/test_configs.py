@@ -104,14 +104,23 @@ async def test_the_offsets_topic_is_compacted(cluster):
     assert changed == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
+async def test_an_internal_setting_is_shown_once_it_is_set(make_cluster):  # KAFKA-20409
+    (key,) = INTERNAL_KEYS
+    for interval_ms, source in ((600_000, None), (20_000, 4)):
+        cluster = await make_cluster(
+            MemoryStore(), consumer_regex_refresh_interval_ms=interval_ms
+        ).start()
+        described = await describe(cluster, RESOURCE_BROKER, "0", (key,))
+        assert [one.source for one in described.configs] == ([source] if source else [])
+        await cluster.stop()
+
+
 async def test_describe_this_broker(cluster):
     described = await describe(cluster, RESOURCE_BROKER, "0", include_documentation=True)
     configs = {found.name: found for found in described.configs}
     assert set(configs) > set(FIELDS_BY_KEY) - INTERNAL_KEYS
     assert all(found.documentation for found in configs.values())
-    assert {name for name, found in configs.items() if not found.read_only} == (
-        DYNAMIC_KEYS - INTERNAL_KEYS
-    )
+    assert {name for name, found in configs.items() if not found.read_only} == DYNAMIC_KEYS
     assert configs["advertised.listeners"].value == "PLAINTEXT://127.0.0.1:9092"
     assert (configs["broker.id"].value, configs["node.id"].value) == ("0", "0")
     assert configs["num.partitions"].value == "1"

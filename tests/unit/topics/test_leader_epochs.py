@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC, OFFSETS_TOPIC
 from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
 from groupd.coordinator.topics import partitions
-from groupd.coordinator.topics.leader_epochs import EPOCHS_MAX, LeaderEpochs
-from groupd.coordinator.topics.names import PARTITION_UNITS, bucket_of
 from groupd.coordinator.topics.partition import open_partition
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.stored_batches import EPOCHS_MAX, LeaderEpochs
+from groupd.coordinator.topics.topic import PARTITION_UNITS, Topic, bucket_of
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import MetadataRequest, Node

@@ -123,7 +123,7 @@ async def test_there_is_a_most_of_groups_with_configs(make_cluster):
         assert (await alter(cluster, name, (SESSION_TIMEOUT, 0, "50000")))[0] == 0
     assert await alter(cluster, "c", (SESSION_TIMEOUT, 0, "50000")) == (
         POLICY,
-        "The limit of 2 groups with configs (groupd.max.group.configs) is reached.",
+        "The limit of 2 groups with configs is reached.",
     )
     assert (await alter(cluster, "a", (SESSION_TIMEOUT, 0, "55000")))[0] == 0
     assert (await alter(cluster, "a", (SESSION_TIMEOUT, 1, None)))[0] == 0

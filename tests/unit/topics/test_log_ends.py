@@ -12,9 +12,8 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone
 from groupd.coordinator.topics.catalogue import MetadataListener
 from groupd.coordinator.topics.log_ends import StoredEnds
-from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
-from groupd.coordinator.topics.topic import Topic
+from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import LogCorrupt, StoredBatch
 from groupd.storage.memory import MemoryStore

@@ -9,8 +9,8 @@ import cramjam
 import pytest
 from crc32c import crc32c
 
+from groupd.coordinator.topics.batch_checks import RECORD_ERRORS_MAX
 from groupd.coordinator.topics.produce_entry import AT_ONCE_BYTES
-from groupd.coordinator.topics.record_checks import RECORD_ERRORS_MAX
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.records.batch import iter_batches, parse_header

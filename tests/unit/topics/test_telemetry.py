@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.topics import telemetry
-from groupd.coordinator.topics.client_metrics import SUBSCRIPTIONS_MAX
+from groupd.coordinator.topics.telemetry import SUBSCRIPTIONS_MAX
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.telemetry import (
     NO_CLIENT,

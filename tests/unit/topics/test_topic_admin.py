@@ -8,7 +8,7 @@ import pytest
 
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.topic import log_name
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import Node
@@ -89,7 +89,7 @@ async def test_a_topic_larger_than_our_own_limit(make_cluster):
     refused = await create(cluster, NewTopic("t", 5, 1))
     assert (refused.error, refused.error_message) == (
         ErrorCode.INVALID_PARTITIONS,
-        "5 partitions exceed the limit of 4 (groupd.max.partitions.per.topic).",
+        "5 partitions exceed the limit of 4.",
     )
     await cluster.stop()
 

@@ -8,7 +8,7 @@ import pytest
 
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.coordinator.producers.producer_state import ProducerStates
-from groupd.coordinator.topics.log_reading import read_log
+from groupd.coordinator.topics.fetch_reading import read_log
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (

@@ -14,8 +14,8 @@ import pytest
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.waiting import Waiter, no_reply
-from groupd.coordinator.topics.names import bucket_of
 from groupd.coordinator.topics.requests import data_routes
+from groupd.coordinator.topics.topic import bucket_of
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import cluster as c

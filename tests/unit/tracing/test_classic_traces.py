@@ -50,9 +50,7 @@ def test_a_rebalance_without_the_leaders_assignment_is_superseded() -> None:
     assert first.attributes["groupd.outcome"] == "superseded"
     bench.traces.stop(bench.now.wall_ms * MS)
     second = bench.traces.roots[1]
-    assert [(link.trace_id, link.span_id) for link in first.links] == [
-        (second.trace_id, second.span_id)
-    ]
+    assert first.links == [(second.trace_id, second.span_id)]
 
 
 def test_a_group_that_becomes_empty_is_done() -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
+
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.coordinator.tracing.limits import TraceLimits, TraceRate
+from groupd.coordinator.history import rebalance
+from groupd.coordinator.tracing import otlp
+from groupd.coordinator.tracing import traces as made
+from groupd.coordinator.tracing.traces import TraceRate
 from tests.unit.tracing.traced import MS, Traces, begun, event, reached
 
 SECOND = 1000 * MS
 
 
-def test_the_longest_children_of_a_large_group_stay_and_those_that_failed() -> None:
-    traces = Traces(limits=TraceLimits(spans=10))
+def test_the_longest_children_of_a_large_group_stay_and_those_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rebalance, "PARTS_MAX", 10)
+    traces = Traces()
     traces.take(begun(2, 100), MS)
     gone = event(EventKind.MEMBER_FENCED, "m0", 1, "no heartbeat within the session timeout")
     traces.take([gone], 2 * MS)
@@ -18,16 +26,21 @@ def test_the_longest_children_of_a_large_group_stay_and_those_that_failed() -> N
         traces.take(reached(f"m{number}", 2, foo=[number]), (2 + number) * MS)
     (root,) = traces.roots
     children = traces.below(root)
-    assert len(children) == 10
+    assert len(children) == 11
     assert [span.error for span in children if span.error] == [gone.cause]
-    members = {span.attributes["groupd.member.id"] for span in children}
+    target, *parts = children
+    assert target.name == "target"
+    members = {span.attributes["groupd.member.id"] for span in parts}
     assert members == {"m0", *(f"m{number}" for number in range(92, 101))}
-    assert root.attributes["groupd.spans_left_out"] == 92
+    assert root.attributes["groupd.spans_left_out"] == 91
     assert root.attributes["groupd.partitions_assigned"] == 100
 
 
-def test_so_many_members_of_a_rebalance_can_be_under_way() -> None:
-    traces = Traces(limits=TraceLimits(members=3))
+def test_so_many_members_of_a_rebalance_can_be_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rebalance, "MEMBERS_MAX", 3)
+    traces = Traces()
     traces.take(begun(2, 5), MS)
     for number in range(5):
         told = {"partitions": {"foo": [number]}, "rebalance_timeout_ms": 9}
@@ -39,24 +52,11 @@ def test_so_many_members_of_a_rebalance_can_be_under_way() -> None:
     assert root.attributes["groupd.partitions_revoked"] == 5
 
 
-def test_all_open_rebalances_share_places() -> None:
-    traces = Traces(limits=TraceLimits(spans_in_all=6))
-    for group in ("a", "b"):
-        traces.take(begun(2, 5, group), MS)
-        for number in range(4):
-            traces.take(reached(f"m{number}", 2, group, foo=[number]), 2 * MS)
-    for group in ("a", "b"):
-        traces.take(reached("m4", 2, group, foo=[4]), 3 * MS)
-    left_out = [root.attributes["groupd.spans_left_out"] for root in traces.roots]
-    assert (left_out, [len(traces.below(root)) for root in traces.roots]) == ([1, 4], [5, 2])
-    # The places are given back.
-    traces.take(begun(2, 1, "c"), 4 * MS)
-    traces.take(reached("m0", 2, "c", foo=[1]), 5 * MS)
-    assert "groupd.spans_left_out" not in traces.roots[-1].attributes
-
-
-def test_the_rebalance_that_was_quiet_for_longest_makes_room() -> None:
-    traces = Traces(limits=TraceLimits(rebalances=2))
+def test_the_rebalance_that_was_quiet_for_longest_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(made, "REBALANCES_MAX", 2)
+    traces = Traces()
     traces.take(begun(2, 2, "a"), 1 * MS)
     traces.take(begun(2, 2, "b"), 2 * MS)
     traces.take(reached("m1", 2, "a", foo=[1]), 3 * MS)
@@ -67,8 +67,11 @@ def test_the_rebalance_that_was_quiet_for_longest_makes_room() -> None:
     assert root.end_ns == 2 * MS
 
 
-def test_a_rebalance_of_which_nothing_is_heard_is_given_up() -> None:
-    traces = Traces(limits=TraceLimits(quiet_ns=10 * SECOND))
+def test_a_rebalance_of_which_nothing_is_heard_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(made, "QUIET_NS", 10 * SECOND)
+    traces = Traces()
     traces.take(begun(2, 2, "a"), 1 * SECOND)
     traces.take(begun(2, 2, "b"), 11 * SECOND)
     assert traces.roots == []
@@ -76,8 +79,10 @@ def test_a_rebalance_of_which_nothing_is_heard_is_given_up() -> None:
     assert [root.attributes["messaging.consumer.group.name"] for root in traces.roots] == ["a"]
 
 
-def test_names_of_partitions_and_notes_are_bounded() -> None:
-    traces = Traces(limits=TraceLimits(partitions=3, notes=2))
+def test_names_of_partitions_and_notes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalance, "NAMES_MAX", 3)
+    monkeypatch.setattr(otlp, "NOTES_MAX", 2)
+    traces = Traces()
     joined: list[Event] = [event(EventKind.MEMBER_JOINED, f"m{n}") for n in range(5)]
     traces.take([*joined, *begun(2, 1)], MS)
     traces.take(reached("m1", 2, foo=list(range(1000)), bar=[1]), 2 * MS)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from msgspec import Struct
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event as Note
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+
 from groupd.coordinator.core.types import Event, EventKind, Outcome
-from groupd.coordinator.tracing.folding import Folding
-from groupd.coordinator.tracing.limits import TraceLimits
-from groupd.coordinator.tracing.spans import Span
+from groupd.coordinator.history.rebalance import GroupRebalance
+from groupd.coordinator.tracing import traces
+from groupd.coordinator.tracing.otlp import SpanMaker
 from tests.unit.classic_group.harness import Bench
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
 MS = 1_000_000
 
 
-class Counted:
+class Counted(IdGenerator):
     """Identifiers in order."""
 
     def __init__(self) -> None:
@@ -29,32 +35,64 @@ class Counted:
         return next(self._numbers)
 
 
-class Traces:
-    """What a folding has finished, checked as it comes: roots last, children within their root."""
+class Span(Struct, frozen=True):
+    """A span of the library, with what tests look at. `parent_id` 0: a root."""
 
-    def __init__(self, per_second: int = 1000, limits: TraceLimits | None = None) -> None:
-        self.folding = Folding(Counted(), per_second, limits)
+    trace_id: int
+    span_id: int
+    parent_id: int
+    name: str
+    begin_ns: int
+    end_ns: int
+    attributes: Mapping[str, Any]
+    error: str
+    notes: Sequence[Note]
+    links: Sequence[tuple[int, int]]
+
+    @classmethod
+    def of(cls, span: ReadableSpan) -> Span:
+        context, parent = span.context, span.parent
+        assert context is not None
+        assert span.start_time is not None
+        assert span.end_time is not None
+        return cls(
+            context.trace_id,
+            context.span_id,
+            0 if parent is None else parent.span_id,
+            span.name,
+            span.start_time,
+            span.end_time,
+            dict(span.attributes or {}),
+            span.status.description or "",
+            span.events,
+            [(link.context.trace_id, link.context.span_id) for link in span.links],
+        )
+
+
+class Traces:
+    """The traces that are finished, checked as they come: roots last, children within their
+    root."""
+
+    def __init__(self, per_second: int = 1000) -> None:
+        self.made = traces.Traces(per_second)
+        self.maker = SpanMaker(Counted(), Resource({}))
         self.spans: list[Span] = []
 
     def take(self, events: Iterable[Event], at_ns: int) -> None:
-        self._add(self.folding.take(list(events), at_ns))
+        self._add(self.made.take(list(events), at_ns))
 
     def stop(self, at_ns: int) -> None:
-        self._add(self.folding.stop(at_ns))
+        self._add(self.made.stop(at_ns))
 
-    def _add(self, spans: list[Span]) -> None:
-        waiting: list[Span] = []
-        for span in spans:
-            assert span.begin_ns <= span.end_ns, span
-            if span.parent_id:
-                waiting.append(span)
-                continue
-            for child in waiting:
-                assert (child.trace_id, child.parent_id) == (span.trace_id, span.span_id)
-                assert span.begin_ns <= child.begin_ns <= child.end_ns <= span.end_ns, child
-            waiting.clear()
-        assert waiting == []
-        self.spans += spans
+    def _add(self, ended: list[GroupRebalance]) -> None:
+        for one in ended:
+            *children, root = map(Span.of, self.maker.spans(one, self.made.left_out()))
+            assert not root.parent_id
+            assert root.begin_ns <= root.end_ns
+            for child in children:
+                assert (child.trace_id, child.parent_id) == (root.trace_id, root.span_id)
+                assert root.begin_ns <= child.begin_ns <= child.end_ns <= root.end_ns, child
+            self.spans += [*children, root]
 
     @property
     def roots(self) -> list[Span]:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from groupd.coordinator.transactions import shard
-from groupd.coordinator.transactions.metadata import LAST_EPOCH, Change
+from groupd.coordinator.transactions.metadata import LAST_EPOCH, TransactionChange
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.transactions import (
     DescribeTransactionsRequest,
@@ -431,7 +431,7 @@ async def test_many_unused_ids_are_forgotten_some_at_a_time(start: Start) -> Non
     pending: list[int] = []
     append = bench.shard.append
 
-    def counted(change: Change) -> asyncio.Future[None]:
+    def counted(change: TransactionChange) -> asyncio.Future[None]:
         pending[-1] += 1
         return append(change)
 

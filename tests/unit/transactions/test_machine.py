@@ -20,10 +20,10 @@ from groupd.coordinator.transactions.metadata import (
     EPOCH_MAX,
     LAST_EPOCH,
     PREPARED,
-    Answer,
-    Change,
-    Step,
+    TransactionAnswer,
+    TransactionChange,
     TransactionMetadata,
+    TransactionStep,
 )
 from groupd.coordinator.transactions.metadata import TransactionState as S
 from groupd.coordinator.transactions.table import TransactionTable
@@ -57,7 +57,7 @@ class TransactionalId(RuleBasedStateMachine):
         self.known: list[tuple[int, int]] = [(-1, -1), (-1, -1)]
         self.now_ms = 1_000_000
         self.next_id = 100
-        self.waiting: tuple[Change, int | None] | None = None
+        self.waiting: tuple[TransactionChange, int | None] | None = None
         self.highest: dict[int, int] = {}
         self.codes: set[ErrorCode] = set()
 
@@ -103,7 +103,10 @@ class TransactionalId(RuleBasedStateMachine):
         self.now_ms += ms
         if self.waiting is None and self.table.timed_out(self.table.ongoing(), self.now_ms):
             self.submit(
-                None, lambda fresh: self.table.abort_timed_out("x", self.now_ms, fresh) or Answer()
+                None,
+                lambda fresh: (
+                    self.table.abort_timed_out("x", self.now_ms, fresh) or TransactionAnswer()
+                ),
             )
 
     @precondition(lambda self: self.ready)
@@ -119,17 +122,17 @@ class TransactionalId(RuleBasedStateMachine):
     def submit(self, who: int | None, decide: object) -> None:
         """`who` takes over the identity in the answer, unless it never hears of it."""
         try:
-            step: Step = decide(self.next_id)
+            step: TransactionStep = decide(self.next_id)
         except ApiError as error:
             self.codes.add(error.code)
             return
         self.next_id += 1
-        if isinstance(step, Change):
+        if isinstance(step, TransactionChange):
             self.accept(step, who)
         elif who is not None and step.error is ErrorCode.NONE:
             self.hear(step, who)
 
-    def accept(self, change: Change, who: int | None) -> None:
+    def accept(self, change: TransactionChange, who: int | None) -> None:
         assert self.waiting is None, "two changes at the same time"
         assert change.metadata is not None
         before = self.table.entries["x"].metadata
@@ -147,7 +150,7 @@ class TransactionalId(RuleBasedStateMachine):
         if heard and who is not None and change.answer.error is ErrorCode.NONE:
             self.hear(change.answer, who)
 
-    def hear(self, answer: Answer, who: int) -> None:
+    def hear(self, answer: TransactionAnswer, who: int) -> None:
         identity = (answer.producer_id, answer.producer_epoch)
         assert 0 <= answer.producer_epoch <= LAST_EPOCH, "an epoch that is for fencing only"
         assert identity != self.known[1 - who], "two producers with the same identity"

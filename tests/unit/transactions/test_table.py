@@ -9,11 +9,11 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.transactions.metadata import (
     EPOCH_MAX,
     LAST_EPOCH,
-    Answer,
-    Change,
     NeedsProducerId,
-    Step,
+    TransactionAnswer,
+    TransactionChange,
     TransactionMetadata,
+    TransactionStep,
 )
 from groupd.coordinator.transactions.metadata import TransactionState as S
 from groupd.coordinator.transactions.table import TransactionTable
@@ -74,9 +74,9 @@ def outcome(made: TransactionTable, step: object) -> object:
         done = step()
     except ApiError as error:
         return error.code
-    if isinstance(done, Answer):
+    if isinstance(done, TransactionAnswer):
         return done.error
-    assert isinstance(done, Change)
+    assert isinstance(done, TransactionChange)
     assert made.entries["x"].pending is done.metadata.state
     return done.metadata.state
 
@@ -217,8 +217,8 @@ def test_zombies_and_strangers_are_fenced(state: S, epoch: int) -> None:
 # What changes -------------------------------------------------------------------------------
 
 
-def changed(step: Step) -> TransactionMetadata:
-    assert isinstance(step, Change)
+def changed(step: TransactionStep) -> TransactionMetadata:
+    assert isinstance(step, TransactionChange)
     assert step.metadata is not None
     return step.metadata
 
@@ -228,7 +228,7 @@ def test_a_new_id_begins_at_epoch_0() -> None:
     step = init(made)()
     after = changed(step)
     assert (after.producer_id, after.producer_epoch, after.start_ms) == (99, 0, -1)
-    assert step.answer == Answer(NONE, 99, 0)
+    assert step.answer == TransactionAnswer(NONE, 99, 0)
     made.applied(step)
     assert made.entries["x"].metadata == after
 
@@ -250,7 +250,7 @@ def test_the_first_partition_starts_the_transaction() -> None:
 
 def test_known_partitions_change_nothing() -> None:
     made = table(S.ONGOING)
-    assert made.add_partitions(write(ID, EPOCH, T0), 0, NOW) == Answer()
+    assert made.add_partitions(write(ID, EPOCH, T0), 0, NOW) == TransactionAnswer()
     assert made.entries["x"].pending is None
 
 
@@ -260,12 +260,12 @@ def test_v1_ends_keep_the_epoch_and_v2_ends_bump_it() -> None:
     step = end(table(S.ONGOING), True, version=2)()
     after = changed(step)
     assert (after.producer_epoch, after.last_producer_epoch) == (EPOCH + 1, EPOCH)
-    assert step.answer == Answer(NONE, ID, EPOCH + 1)
+    assert step.answer == TransactionAnswer(NONE, ID, EPOCH + 1)
 
 
 def test_v2_retry_is_answered_with_the_current_identity() -> None:
     made = table(S.COMPLETE_COMMIT, producer_epoch=8)
-    assert end(made, True, 7, version=2)() == Answer(NONE, ID, 8)
+    assert end(made, True, 7, version=2)() == TransactionAnswer(NONE, ID, 8)
 
 
 def test_v2_abort_without_a_transaction_starts_now() -> None:
@@ -298,10 +298,10 @@ def test_completion_clears_the_partitions(version: int, marked: int) -> None:
 def test_the_current_epoch_is_bumped_and_a_retry_gets_the_same() -> None:
     made = table(S.EMPTY)
     first = init(made, ID, EPOCH)()
-    assert first.answer == Answer(NONE, ID, EPOCH + 1)
+    assert first.answer == TransactionAnswer(NONE, ID, EPOCH + 1)
     made.applied(first)
     again = init(made, ID, EPOCH)()
-    assert again.answer == Answer(NONE, ID, EPOCH + 1)
+    assert again.answer == TransactionAnswer(NONE, ID, EPOCH + 1)
     made.applied(again)
     assert outcome(made, init(made, ID, EPOCH - 1)) == FENCED
 
@@ -320,7 +320,7 @@ def test_a_foreign_producer_id_is_fenced() -> None:
 
 def test_an_id_that_was_forgotten_takes_any_identity() -> None:
     made = table(None)
-    assert init(made, 77, 3)().answer == Answer(NONE, 99, 0)
+    assert init(made, 77, 3)().answer == TransactionAnswer(NONE, 99, 0)
 
 
 # Epochs run out -----------------------------------------------------------------------------
@@ -331,17 +331,17 @@ def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
     with pytest.raises(NeedsProducerId):
         init(made, fresh=None)()
     step = init(made, ID, LAST_EPOCH)()
-    assert step.answer == Answer(NONE, 99, 0)
+    assert step.answer == TransactionAnswer(NONE, 99, 0)
     made.applied(step)
     # An epoch of the old id says nothing about the new one.
     assert outcome(made, init(made, ID, 0)) == FENCED
     # Its answer was lost: the old identity gets the new one once more.
-    assert init(made, ID, LAST_EPOCH)().answer == Answer(NONE, 99, 0)
+    assert init(made, ID, LAST_EPOCH)().answer == TransactionAnswer(NONE, 99, 0)
 
 
 def test_a_retry_at_the_last_epoch_gets_it_again() -> None:
     made = table(S.EMPTY, producer_epoch=LAST_EPOCH, last_producer_epoch=LAST_EPOCH - 1)
-    assert init(made, ID, LAST_EPOCH - 1)().answer == Answer(NONE, ID, LAST_EPOCH)
+    assert init(made, ID, LAST_EPOCH - 1)().answer == TransactionAnswer(NONE, ID, LAST_EPOCH)
 
 
 def test_v2_end_at_the_last_epoch_moves_to_a_new_producer_id() -> None:
@@ -353,7 +353,7 @@ def test_v2_end_at_the_last_epoch_moves_to_a_new_producer_id() -> None:
     after = changed(step)
     # The marker is of the old id at the epoch that no producer ever gets.
     assert (after.producer_id, after.producer_epoch, after.next_producer_id) == (ID, EPOCH_MAX, 99)
-    assert step.answer == Answer(NONE, 99, 0)
+    assert step.answer == TransactionAnswer(NONE, 99, 0)
     made.applied(step)
     made.marked("x", [T0])
     made.applied(made.completion("x", NOW))
@@ -361,7 +361,7 @@ def test_v2_end_at_the_last_epoch_moves_to_a_new_producer_id() -> None:
     assert (after.producer_id, after.producer_epoch, after.previous_producer_id) == (99, 0, ID)
     assert after.next_producer_id == -1
     # A retry shows the old identity.
-    assert end(made, True, LAST_EPOCH, version=2)() == Answer(NONE, 99, 0)
+    assert end(made, True, LAST_EPOCH, version=2)() == TransactionAnswer(NONE, 99, 0)
     assert outcome(made, end(made, False, LAST_EPOCH, version=2)) == BAD_STATE
 
 
@@ -381,7 +381,7 @@ def test_init_during_a_transaction_fences_and_aborts(version: int, last: int) ->
     made.replay("x", metadata(S.ONGOING), 0)
     step = init(made)()
     after = changed(step)
-    assert step.answer == Answer(CONCURRENT)
+    assert step.answer == TransactionAnswer(CONCURRENT)
     assert (after.state, after.producer_epoch) == (S.PREPARE_ABORT, EPOCH + 1)
     assert (after.last_producer_epoch, after.bumps_epoch) == (last, version == 2)
 

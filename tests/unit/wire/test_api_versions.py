@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
-from groupd.protocol.wire.api import api_versions
+from groupd.protocol.wire.api.api_versions import API_VERSIONS, unsupported_version_body
 from groupd.protocol.wire.apis import API_BY_KEY, API_RANGES
 
 REPLY = ApiVersionsReply(
@@ -15,13 +15,13 @@ REPLY = ApiVersionsReply(
 
 
 def test_v0_golden_bytes() -> None:
-    assert api_versions.API.encode(REPLY, 0).hex(" ", 2) == (
+    assert API_VERSIONS.encode(REPLY, 0).hex(" ", 2) == (
         "0000 0000 0002 000c 0000 0004 0044 0000 0001"
     )
 
 
 def test_v1_appends_throttle_time() -> None:
-    assert api_versions.API.encode(REPLY, 1) == api_versions.API.encode(REPLY, 0) + bytes(4)
+    assert API_VERSIONS.encode(REPLY, 1) == API_VERSIONS.encode(REPLY, 0) + bytes(4)
 
 
 FEATURES_HEAD = "000003000c00000004000044000000010000000000"
@@ -36,32 +36,32 @@ def test_v3_leaves_out_supported_features_with_minimum_0() -> None:
     """KAFKA-17011: older Java clients cannot read a minimum of 0. The finalized level stays."""
     supported = "0017" + "02" + METADATA_SUPPORTED
     expected = FEATURES_HEAD + "03" + supported + EPOCH + FINALIZED
-    assert api_versions.API.encode(REPLY, 3).hex() == expected
+    assert API_VERSIONS.encode(REPLY, 3).hex() == expected
 
 
 def test_v4_has_every_supported_feature() -> None:
     supported = "002a" + "03" + GROUP_SUPPORTED + METADATA_SUPPORTED
     expected = FEATURES_HEAD + "03" + supported + EPOCH + FINALIZED
-    assert api_versions.API.encode(REPLY, 4).hex() == expected
+    assert API_VERSIONS.encode(REPLY, 4).hex() == expected
 
 
 def test_absent_features_and_unknown_epoch_take_no_tag() -> None:
     reply = ApiVersionsReply(features_epoch=-1)
-    assert api_versions.API.encode(reply, 4).hex() == "0000" + "01" + "00000000" + "00"
+    assert API_VERSIONS.encode(reply, 4).hex() == "0000" + "01" + "00000000" + "00"
 
 
 def test_feature_at_level_0_is_not_finalized() -> None:
     reply = ApiVersionsReply(features=(Feature("group.version", 0, 0, 1),), features_epoch=1)
-    assert b"\x02" not in api_versions.API.encode(reply, 3)[7:]
+    assert b"\x02" not in API_VERSIONS.encode(reply, 3)[7:]
 
 
 def test_unknown_version_is_answered_with_v0_and_our_own_range() -> None:
     """KIP-511."""
-    assert api_versions.unsupported_version_body().hex(" ", 2) == "0023 0000 0001 0012 0000 0005"
+    assert unsupported_version_body().hex(" ", 2) == "0023 0000 0001 0012 0000 0005"
 
 
 def test_other_failures_carry_no_ranges() -> None:
-    reply = api_versions.failure(ApiVersionsRequest(), ErrorCode.INVALID_REQUEST, None)
+    reply = API_VERSIONS.failure(ApiVersionsRequest(), ErrorCode.INVALID_REQUEST, None)
     assert reply == ApiVersionsReply(ErrorCode.INVALID_REQUEST, features_epoch=-1)
 
 

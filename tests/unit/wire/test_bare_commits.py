@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.protocol.messages.offsets import CommitPartition, OffsetCommitRequest
-from groupd.protocol.wire import outcomes
 from groupd.protocol.wire.api import offset_commit
 from groupd.protocol.wire.registry import MalformedRequest
 from groupd.protocol.writer import Writer
@@ -44,7 +43,7 @@ def body(entries: list[tuple[CommitPartition, tuple[tuple[int, bytes], ...]]]) -
 
 def decoded(data: bytes) -> OffsetCommitRequest | str:
     try:
-        return offset_commit.API.decode(data, 0, 9)
+        return offset_commit.OFFSET_COMMIT.decode(data, 0, 9)
     except MalformedRequest as error:
         return str(error)
 
@@ -60,7 +59,7 @@ def test_all_at_once_is_one_by_one(
     requests = (whole, whole[:at], changed)
     at_once = [decoded(request) for request in requests]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outcomes, "_read_bare_partitions", lambda reader: ())
+        patch.setattr(offset_commit, "_read_bare_partitions", lambda reader: ())
         assert [decoded(request) for request in requests] == at_once
     first = at_once[0]
     assert isinstance(first, OffsetCommitRequest)
@@ -70,6 +69,6 @@ def test_all_at_once_is_one_by_one(
 def test_partitions_without_metadata_are_read_at_once() -> None:
     entries = [(CommitPartition(p, 7 * p, -1, "" if p % 2 else None), ()) for p in range(200)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outcomes, "_read_partition", None)
-        request = offset_commit.API.decode(body(entries), 0, 9)
+        patch.setattr(offset_commit, "_read_partition", None)
+        request = offset_commit.OFFSET_COMMIT.decode(body(entries), 0, 9)
     assert list(request.topics[0].partitions) == [entry for entry, _ in entries]

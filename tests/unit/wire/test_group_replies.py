@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
@@ -305,3 +306,14 @@ def test_kio_reads_what_we_encode(api: Api, version: int, data: st.DataObject) -
     # The field comes with v1, v2 or v3.
     expected["throttle_time"] = throttle_ms
     assert_matches(actual, expected, {})
+    body = bytes(api.encode(reply, version))
+    found = api.decode_reply(b"head" + body + b"tail", 4, version)
+    assert type(found) is type(reply)
+    if api.name == "ApiVersions" and version >= 3:
+        # Levels are not kept.
+        reply, found = [
+            replace(one, features=tuple([replace(f, level=0) for f in one.features]))
+            for one in (reply, found)
+        ]
+        body = bytes(api.encode(reply, version))
+    assert api.encode(found, version) == body

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 
+from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.registry import Api
 from tests.unit.wire_data import acl_samples as c
 from tests.unit.wire_data import admin_samples as a
@@ -30,8 +31,7 @@ class Case:
 
     @property
     def api(self) -> Api:
-        api: Api = import_module(f"groupd.protocol.wire.api.{self.name}").API
-        return api
+        return next(api for api in API_BY_KEY.values() if _snake_case(api.name) == self.name)
 
     @property
     def versions(self) -> range:
@@ -40,6 +40,10 @@ class Case:
         least = 3 if self.name == "produce" else self.api.min_version
         most = 5 if self.name == "txn_offset_commit" else self.api.max_version
         return range(least, most + 1)
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
 
 
 CASES = (

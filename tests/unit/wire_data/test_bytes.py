@@ -14,21 +14,23 @@ from groupd.protocol.messages import data as d
 from groupd.protocol.messages import delegation_tokens as k
 from groupd.protocol.messages import offsets as o
 from groupd.protocol.messages import topics as t
-from groupd.protocol.wire.api import (
-    create_delegation_token,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_topic_partitions,
-    expire_delegation_token,
-    fetch,
-    init_producer_id,
-    list_offsets,
-    metadata,
-    produce,
-    renew_delegation_token,
-    txn_offset_commit,
+from groupd.protocol.wire.api.fetch import FETCH
+from groupd.protocol.wire.api.metadata import METADATA
+from groupd.protocol.wire.api.offset_commit import TXN_OFFSET_COMMIT
+from groupd.protocol.wire.api.produce import PRODUCE
+from groupd.protocol.wire.api.security import (
+    CREATE_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
 )
+from groupd.protocol.wire.api.topics import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_TOPIC_PARTITIONS,
+    LIST_OFFSETS,
+)
+from groupd.protocol.wire.api.transactions import INIT_PRODUCER_ID
 from groupd.protocol.wire.registry import MalformedRequest
 
 TOPIC_ID = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
@@ -36,7 +38,7 @@ TOPIC_ID = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
 
 def test_produce_v3_as_aiokafka_sends_it() -> None:
     body = bytes.fromhex("ffff 0001 000005dc 00000001 0001 74 00000001 00000007 00000003 010203")
-    assert produce.API.decode(body, 0, 3) == d.ProduceRequest(
+    assert PRODUCE.decode(body, 0, 3) == d.ProduceRequest(
         (d.ProduceTopic("t", NO_TOPIC_ID, (d.ProducePartition(7, b"\x01\x02\x03"),)),), 1, 1500
     )
 
@@ -44,7 +46,7 @@ def test_produce_v3_as_aiokafka_sends_it() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_produce_before_v3_has_no_transactional_id(version: int) -> None:
     body = bytes.fromhex("ffff 000005dc 00000001 0001 74 00000001 00000007 00000003 010203")
-    assert produce.API.decode(body, 0, version) == d.ProduceRequest(
+    assert PRODUCE.decode(body, 0, version) == d.ProduceRequest(
         (d.ProduceTopic("t", NO_TOPIC_ID, (d.ProducePartition(7, b"\x01\x02\x03"),)),), -1, 1500
     )
 
@@ -56,14 +58,14 @@ def test_produce_before_v3_has_no_transactional_id(version: int) -> None:
 def test_produce_replies_before_v3(version: int, append_time: str, throttle: str) -> None:
     item = d.ProducedPartition(7, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     reply = d.ProduceReply((d.ProducedTopic("t", NO_TOPIC_ID, (item,)),))
-    assert produce.API.encode(reply, version) == bytes.fromhex(
+    assert PRODUCE.encode(reply, version) == bytes.fromhex(
         f"00000001 0001 74 00000001 00000007 002b ffffffffffffffff {append_time} {throttle}"
     )
 
 
 def test_produce_v13_null_records_and_nested_tags() -> None:
     body = bytes.fromhex(f"00 ffff 00000000 02 {TOPIC_ID.hex()} 02 00000007 00 010501ff 00 00")
-    assert produce.API.decode(body, 0, 13) == d.ProduceRequest(
+    assert PRODUCE.decode(body, 0, 13) == d.ProduceRequest(
         (d.ProduceTopic("", TOPIC_ID, (d.ProducePartition(7, None),)),), -1, 0
     )
 
@@ -72,14 +74,14 @@ def test_produce_records_are_the_bytes_of_the_frame() -> None:
     """Nothing looks into the batches: even what is no batch comes out untouched."""
     records = bytes(range(256)) * 4096
     head = bytes.fromhex("ffff ffff 00000000 00000001 0001 74 00000001 00000000 00100000")
-    decoded = produce.API.decode(head + records, 0, 3)
+    decoded = PRODUCE.decode(head + records, 0, 3)
     assert decoded.topics[0].partitions[0].records == records
 
 
 def test_produce_reply_append_time_beyond_any_datetime() -> None:
     item = d.ProducedPartition(0, base_offset=1, log_append_time_ms=2**63 - 1)
     reply = d.ProduceReply((d.ProducedTopic("t", TOPIC_ID, (item,)),))
-    assert produce.API.encode(reply, 3) == bytes.fromhex(
+    assert PRODUCE.encode(reply, 3) == bytes.fromhex(
         "00000001 0001 74 00000001 00000000 0000 0000000000000001 7fffffffffffffff 00000000"
     )
 
@@ -87,7 +89,7 @@ def test_produce_reply_append_time_beyond_any_datetime() -> None:
 def test_fetch_v4_empty_records_are_not_null() -> None:
     """librdkafka and the Java client want an empty record set, length 0, not -1."""
     reply = d.FetchReply(topics=(d.FetchedDataTopic("t", TOPIC_ID, (d.FetchedPartition(1),)),))
-    assert fetch.API.encode(reply, 4) == bytes.fromhex(
+    assert FETCH.encode(reply, 4) == bytes.fromhex(
         "00000000 00000001 0001 74 00000001"
         "00000001 0000 ffffffffffffffff ffffffffffffffff ffffffff 00000000"
     )
@@ -111,7 +113,7 @@ def test_fetch_v18_reply_with_all_tagged_fields() -> None:
         (d.FetchedDataTopic("t", TOPIC_ID, (partition,)),),
         (c.Node(1, "h", 2),),
     )
-    assert fetch.API.encode(reply, 18) == bytes.fromhex(
+    assert FETCH.encode(reply, 18) == bytes.fromhex(
         f"00000000 0000 00000009 02 {TOPIC_ID.hex()} 02"
         "00000001 004a 0000000000000002 0000000000000003 0000000000000004 01 ffffffff 02 aa"
         "02 00 0d 00000005 0000000000000006 00 01 09 00000007 00000008 00"
@@ -129,9 +131,9 @@ def test_fetch_v15_replica_state(tags: str, replica_id: int | None) -> None:
     body = bytes.fromhex("000001f4 00000001 7fffffff 00 00000000 ffffffff 01 01 01" + tags)
     if replica_id is None:
         with pytest.raises(MalformedRequest):
-            fetch.API.decode(body, 0, 15)
+            FETCH.decode(body, 0, 15)
     else:
-        assert fetch.API.decode(body, 0, 15) == d.FetchRequest((), replica_id=replica_id)
+        assert FETCH.decode(body, 0, 15) == d.FetchRequest((), replica_id=replica_id)
 
 
 def test_fetch_encoder_copies_large_records_once() -> None:
@@ -139,7 +141,7 @@ def test_fetch_encoder_copies_large_records_once() -> None:
     topic = d.FetchedDataTopic("t", TOPIC_ID, (d.FetchedPartition(0, records=records),))
     tracemalloc.start()
     try:
-        size = len(fetch.API.encode(d.FetchReply(topics=(topic,)), 17))
+        size = len(FETCH.encode(d.FetchReply(topics=(topic,)), 17))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -151,7 +153,7 @@ def test_fetch_encoder_copies_large_records_once() -> None:
 @pytest.mark.parametrize("timestamp_ms", [-(2**63), -4, -1, 2**63 - 1])
 def test_list_offsets_timestamps_at_the_extremes(timestamp_ms: int) -> None:
     body = bytes.fromhex("ffffffff 00000001 0001 74 00000001 00000000")
-    decoded = list_offsets.API.decode(body + timestamp_ms.to_bytes(8, "big", signed=True), 0, 1)
+    decoded = LIST_OFFSETS.decode(body + timestamp_ms.to_bytes(8, "big", signed=True), 0, 1)
     assert decoded.topics[0].partitions == (d.ListOffsetsPartition(0, timestamp_ms),)
 
 
@@ -171,23 +173,23 @@ def test_list_offsets_timestamps_at_the_extremes(timestamp_ms: int) -> None:
 def test_metadata_all_none_or_some(
     version: int, body: str, topics: tuple[tuple[str | None, bytes], ...] | None
 ) -> None:
-    assert metadata.API.decode(bytes.fromhex(body), 0, version) == c.MetadataRequest(topics)
+    assert METADATA.decode(bytes.fromhex(body), 0, version) == c.MetadataRequest(topics)
 
 
 @pytest.mark.parametrize("body", ["ffffffff", "fffffffe"])
 def test_metadata_v0_has_no_null(body: str) -> None:
     with pytest.raises(MalformedRequest):
-        metadata.API.decode(bytes.fromhex(body), 0, 0)
+        METADATA.decode(bytes.fromhex(body), 0, 0)
 
 
 def test_metadata_v9_names_are_not_nullable() -> None:
     with pytest.raises(MalformedRequest):
-        metadata.API.decode(bytes.fromhex("02 00 00 01 00 00 00"), 0, 9)
+        METADATA.decode(bytes.fromhex("02 00 00 01 00 00 00"), 0, 9)
 
 
 def test_metadata_reply_v10_has_no_null_name() -> None:
     reply = c.MetadataReply((), None, -1, (c.TopicInfo(None, TOPIC_ID),))
-    assert metadata.API.encode(reply, 10) == bytes.fromhex(
+    assert METADATA.encode(reply, 10) == bytes.fromhex(
         f"00000000 01 00 ffffffff 02 0000 01 {TOPIC_ID.hex()} 00 01 80000000 00 80000000 00"
     )
 
@@ -197,7 +199,7 @@ def test_create_topics_reply_configs_are_never_null(version: int) -> None:
     """Java's Admin fails with a NullPointerException on null."""
     topic_id = TOPIC_ID.hex() if version == 7 else ""
     reply = t.CreateTopicsReply((t.CreatedTopic("t", TOPIC_ID),))
-    assert create_topics.API.encode(reply, version) == bytes.fromhex(
+    assert CREATE_TOPICS.encode(reply, version) == bytes.fromhex(
         f"00000000 02 02 74 {topic_id} 0000 00 ffffffff ffff 01 00 00"
     )
 
@@ -206,7 +208,7 @@ def test_create_topics_reply_config_error_is_tag_0() -> None:
     reply = t.CreateTopicsReply(
         (t.CreatedTopic("t", config_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED),)
     )
-    assert create_topics.API.encode(reply, 5) == bytes.fromhex(
+    assert CREATE_TOPICS.encode(reply, 5) == bytes.fromhex(
         "00000000 02 02 74 0000 00 ffffffff ffff 01 01 00 02 001d 00"
     )
 
@@ -214,24 +216,24 @@ def test_create_topics_reply_config_error_is_tag_0() -> None:
 @pytest.mark.parametrize("version", [1, 6])
 def test_delete_topics_array_is_not_nullable(version: int) -> None:
     with pytest.raises(MalformedRequest):
-        delete_topics.API.decode(b"\xff\xff\xff\xff" if version == 1 else b"\x00" * 9, 0, version)
+        DELETE_TOPICS.decode(b"\xff\xff\xff\xff" if version == 1 else b"\x00" * 9, 0, version)
 
 
 def test_booleans_are_any_byte_but_zero() -> None:
-    decoded = create_partitions.API.decode(bytes.fromhex("00000000 00000000 07"), 0, 0)
+    decoded = CREATE_PARTITIONS.decode(bytes.fromhex("00000000 00000000 07"), 0, 0)
     assert decoded.validate_only is True
 
 
 def test_init_producer_id_timeout_extremes() -> None:
     for timeout_ms in (-(2**31), 2**31 - 1):
         body = b"\xff\xff" + timeout_ms.to_bytes(4, "big", signed=True)
-        assert init_producer_id.API.decode(body, 0, 0) == d.InitProducerIdRequest(None, timeout_ms)
+        assert INIT_PRODUCER_ID.decode(body, 0, 0) == d.InitProducerIdRequest(None, timeout_ms)
 
 
 def test_describe_topic_partitions_null_cursor_is_any_negative_byte() -> None:
     for marker, cursor in (("ff", None), ("80", None), ("01 02 74 00000003 00", ("t", 3))):
         body = bytes.fromhex(f"01 000007d0 {marker} 00")
-        decoded = describe_topic_partitions.API.decode(body, 0, 0)
+        decoded = DESCRIBE_TOPIC_PARTITIONS.decode(body, 0, 0)
         assert decoded == c.DescribeTopicPartitionsRequest((), 2000, cursor)
 
 
@@ -241,12 +243,12 @@ def test_txn_offset_commit_v6_names_topics_by_id() -> None:
         f"02 {TOPIC_ID.hex()} 02 00000001 0000000000000009 ffffffff 00 00 00 00"
     )
     partition = o.CommitPartition(1, 9, -1, None)
-    assert txn_offset_commit.API.decode(body, 0, 6) == o.TxnOffsetCommitRequest(
+    assert TXN_OFFSET_COMMIT.decode(body, 0, 6) == o.TxnOffsetCommitRequest(
         "tx", "g", 7, 3, (o.CommitTopic("", (partition,), TOPIC_ID),), 5, "m", None
     )
     errors = (o.PartitionError(1, ErrorCode.STALE_MEMBER_EPOCH),)
     reply = o.TxnOffsetCommitReply((o.TopicErrors("t", errors, TOPIC_ID),))
-    assert txn_offset_commit.API.encode(reply, 6) == bytes.fromhex(
+    assert TXN_OFFSET_COMMIT.encode(reply, 6) == bytes.fromhex(
         f"00000000 02 {TOPIC_ID.hex()} 02 00000001 0071 00 00 00"
     )
 
@@ -259,7 +261,7 @@ def test_delegation_tokens_that_were_not_made() -> None:
     reply = k.CreateDelegationTokenReply(
         ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, ("User", "al"), ("U", "bob")
     )
-    encode = create_delegation_token.API.encode
+    encode = CREATE_DELEGATION_TOKEN.encode
     times = NEVER * 3
     assert encode(reply, 1) == bytes.fromhex(
         f"003d 0004 55736572 0002 616c {times} 0000 00000000 00000000"
@@ -269,6 +271,6 @@ def test_delegation_tokens_that_were_not_made() -> None:
         f"003d 05 55736572 03 616c 02 55 04 626f62 {times} 01 01 00000000 00"
     )
     expiry = k.DelegationTokenExpiryReply(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-    for api in (renew_delegation_token.API, expire_delegation_token.API):
+    for api in (RENEW_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN):
         assert api.encode(expiry, 1) == bytes.fromhex(f"0040 {NEVER} 00000000")
         assert api.encode(expiry, 2) == bytes.fromhex(f"0040 {NEVER} 00000000 00")

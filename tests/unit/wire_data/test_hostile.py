@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from groupd.protocol.wire.registry import MalformedRequest
+from groupd.protocol.wire.registry import MalformedReply, MalformedRequest
 from tests.unit.wire_data.cases import VERSIONED, VERSIONED_IDS, Case
 from tests.unit.wire_data.data_samples import NAME
 from tests.unit.wire_data.oracle import request_bytes
@@ -21,6 +21,12 @@ WITHOUT_STRINGS = {
     "renew_delegation_token",
     "sasl_authenticate",
 }
+
+WITH_TAGS = {"produce", "fetch"}
+"""Replies with tagged fields of their own at the end."""
+
+TAGS = b"\x02" + b"\x63\x03abc" + b"\x80\x02\x00"
+HUGE = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff")
 
 versioned = pytest.mark.parametrize(("case", "version"), VERSIONED, ids=VERSIONED_IDS)
 
@@ -48,6 +54,53 @@ def test_truncated_at_every_byte(case: Case, version: int) -> None:
     assert not any(decodes(case, version, body[:size]) for size in range(len(body)))
 
 
+def reads(case: Case, version: int, body: bytes) -> bool:
+    """Whether `body` is a reply; raises whatever is not MalformedReply."""
+    try:
+        case.api.decode_reply(body, 0, version)
+    except MalformedReply:
+        return False
+    return True
+
+
+@versioned
+def test_replies_truncated_at_every_byte(case: Case, version: int) -> None:
+    for sample in case.replies:
+        body = bytes(case.api.encode(sample(version)[0], version))
+        assert reads(case, version, body)
+        assert not any(reads(case, version, body[:size]) for size in range(len(body)))
+
+
+@versioned
+def test_huge_lengths_in_replies(case: Case, version: int) -> None:
+    """A server that lies about a length costs its client no memory."""
+    tracemalloc.start()
+    try:
+        for sample in case.replies:
+            body = bytes(case.api.encode(sample(version)[0], version))
+            for at in range(min(len(body), 200)):
+                for length in HUGE:
+                    reads(case, version, body[:at] + length + body[at + len(length) :])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+@versioned
+def test_replies_with_too_many_items(case: Case, version: int) -> None:
+    for sample in case.replies:
+        body = bytes(case.api.encode(sample(version)[0], version))
+        items = 0
+        while True:
+            try:
+                case.api.decode_reply(body, 0, version, items)
+                break
+            except MalformedReply:
+                items += 1
+        assert items < len(body)
+
+
 @versioned
 def test_offset_behind_the_frame(case: Case, version: int) -> None:
     with pytest.raises(MalformedRequest):
@@ -59,12 +112,11 @@ def test_huge_lengths_at_every_position(case: Case, version: int) -> None:
     """Whatever length or count stands at a position, no memory is taken before the bytes are
     there."""
     body = body_of(case, version)
-    huge = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff")
     rejected = 0
     tracemalloc.start()
     try:
         for at in range(min(len(body), 200)):
-            for length in huge:
+            for length in HUGE:
                 rejected += not decodes(
                     case, version, body[:at] + length + body[at + len(length) :]
                 )
@@ -108,8 +160,14 @@ def test_unknown_tagged_fields_are_skipped(case: Case, version: int) -> None:
     message, values = case.requests[-1](version)
     body = request_bytes(case.name, version, values)
     assert body[-1] == 0
-    extended = body[:-1] + b"\x02" + b"\x63\x03abc" + b"\x80\x02\x00"
+    extended = body[:-1] + TAGS
     assert case.api.decode(extended, 0, version) == message
+    for reply in case.replies:
+        answer = reply(version)[0]
+        body_of_reply = bytes(case.api.encode(answer, version))
+        if case.name not in WITH_TAGS:
+            found = case.api.decode_reply(body_of_reply[:-1] + TAGS, 0, version)
+            assert case.api.encode(found, version) == body_of_reply
     for size in range(len(body), len(extended)):
         assert not decodes(case, version, extended[:size])
 

@@ -25,16 +25,18 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Topics = Annotated[list[str] | None, typer.Option("--topic", help="A topic; * means all.")]
-Groups = Annotated[list[str] | None, typer.Option("--group", help="A group; * means all.")]
-Ids = Annotated[
+TopicsOption = Annotated[list[str] | None, typer.Option("--topic", help="A topic; * means all.")]
+GroupNamesOption = Annotated[
+    list[str] | None, typer.Option("--group", help="A group; * means all.")
+]
+TransactionalIdsOption = Annotated[
     list[str] | None, typer.Option("--transactional-id", help="A transactional id; * means all.")
 ]
-Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
-Users = Annotated[
+ClusterOption = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
+UsersOption = Annotated[
     list[str] | None, typer.Option("--user-principal", help="A user, for its delegation tokens.")
 ]
-Pattern = Annotated[
+PatternOption = Annotated[
     str,
     typer.Option(
         "--resource-pattern-type",
@@ -59,7 +61,7 @@ AllowedHosts = Annotated[
 DeniedHosts = Annotated[
     list[str] | None, typer.Option("--deny-host", help="The same for --deny-principal.")
 ]
-Operations = Annotated[
+OperationsOption = Annotated[
     list[str] | None,
     typer.Option("--operation", help="What, such as Read or DescribeConfigs; none: everything."),
 ]
@@ -76,12 +78,12 @@ Idempotent = Annotated[
 def list_acls(
     bootstrap_server: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: Ids = None,
-    cluster: Cluster = False,
-    user_principal: Users = None,
-    pattern: Pattern = "literal",
+    topic: TopicsOption = None,
+    group: GroupNamesOption = None,
+    transactional_id: TransactionalIdsOption = None,
+    cluster: ClusterOption = False,
+    user_principal: UsersOption = None,
+    pattern: PatternOption = "literal",
     principal: Annotated[
         list[str] | None, typer.Option("--principal", help="Only ACLs of this principal.")
     ] = None,
@@ -100,17 +102,17 @@ def list_acls(
 def add(
     bootstrap_server: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: Ids = None,
-    cluster: Cluster = False,
-    user_principal: Users = None,
-    pattern: Pattern = "literal",
+    topic: TopicsOption = None,
+    group: GroupNamesOption = None,
+    transactional_id: TransactionalIdsOption = None,
+    cluster: ClusterOption = False,
+    user_principal: UsersOption = None,
+    pattern: PatternOption = "literal",
     allow_principal: Allowed = None,
     deny_principal: Denied = None,
     allow_host: AllowedHosts = None,
     deny_host: DeniedHosts = None,
-    operation: Operations = None,
+    operation: OperationsOption = None,
     producer: Producer = False,
     consumer: Consumer = False,
     idempotent: Idempotent = False,
@@ -132,17 +134,17 @@ def add(
 def remove(
     bootstrap_server: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: Ids = None,
-    cluster: Cluster = False,
-    user_principal: Users = None,
-    pattern: Pattern = "literal",
+    topic: TopicsOption = None,
+    group: GroupNamesOption = None,
+    transactional_id: TransactionalIdsOption = None,
+    cluster: ClusterOption = False,
+    user_principal: UsersOption = None,
+    pattern: PatternOption = "literal",
     allow_principal: Allowed = None,
     deny_principal: Denied = None,
     allow_host: AllowedHosts = None,
     deny_host: DeniedHosts = None,
-    operation: Operations = None,
+    operation: OperationsOption = None,
     producer: Producer = False,
     consumer: Consumer = False,
     idempotent: Idempotent = False,
@@ -175,7 +177,7 @@ def _entries(
     deny_principal: Denied,
     allow_host: AllowedHosts,
     deny_host: DeniedHosts,
-    operation: Operations,
+    operation: OperationsOption,
 ) -> Entries:
     """Whose ACLs, from where, for which operations. Raises UsageError."""
     from groupd.coordinator.cli.acls import wanted

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from groupd.coordinator.cli.groups.past import fail, note
+from groupd.coordinator.cli.groups.past import asking, note
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import table
-from groupd.coordinator.cli.kafka import acl_calls
-from groupd.coordinator.cli.kafka.client_config import connect
-from groupd.coordinator.cli.kafka.connection import KafkaError
+from groupd.coordinator.cli.kafka.calls import check
+from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.protocol.messages.acls import AclBinding, AclFilter
+from groupd.protocol.messages.acls import (
+    AclBinding,
+    AclFilter,
+    CreateAclsReply,
+    CreateAclsRequest,
+    DeleteAclsReply,
+    DeleteAclsRequest,
+    DescribeAclsReply,
+    DescribeAclsRequest,
+)
 
 COLUMNS = ("resource_type", "name", "pattern_type", "principal", "host", "operation", "permission")
 
@@ -27,25 +35,26 @@ def list_acls(
     wide: bool,
 ) -> None:
     """Print the ACLs that any of the filters matches."""
-    try:
-        with connect(bootstrap, command_config, (acl_calls.DESCRIBE_ACLS,)) as connection:
-            found = [
-                acl for wanted in filters for acl in acl_calls.describe_acls(connection, wanted)
-            ]
-    except KafkaError as error:
-        fail(str(error))
+    found: list[AclBinding] = []
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        connection = cluster.any()
+        for wanted in filters:
+            reply: DescribeAclsReply = connection.call(DescribeAclsRequest(wanted))
+            check(connection, reply.error, reply.error_message)
+            found += [acl for resource in reply.resources for acl in resource.acls]
     _show(found, as_json=as_json, wide=wide)
     if not found:
         note("no ACLs")
 
 
 def add_acls(bootstrap: str, command_config: Path | None, acls: Sequence[AclBinding]) -> None:
-    """Make the ACLs; those that are there stay."""
-    try:
-        with connect(bootstrap, command_config, (acl_calls.CREATE_ACLS,)) as connection:
-            acl_calls.create_acls(connection, acls)
-    except KafkaError as error:
-        fail(str(error))
+    """Make the ACLs; those that are there stay. If any of them is refused the command ends with
+    exit code 1; the others are made."""
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        connection = cluster.any()
+        reply: CreateAclsReply = connection.call(CreateAclsRequest(tuple(acls)))
+        for one in reply.results:
+            check(connection, one.error, one.error_message)
 
 
 def remove_acls(
@@ -57,11 +66,12 @@ def remove_acls(
     wide: bool,
 ) -> None:
     """Delete the ACLs that any of the filters matches, and print them."""
-    try:
-        with connect(bootstrap, command_config, (acl_calls.DELETE_ACLS,)) as connection:
-            removed = acl_calls.delete_acls(connection, filters)
-    except KafkaError as error:
-        fail(str(error))
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        connection = cluster.any()
+        reply: DeleteAclsReply = connection.call(DeleteAclsRequest(tuple(filters)))
+        for one in reply.results:
+            check(connection, one.error, one.error_message)
+    removed = [acl for one in reply.results for acl in one.matching]
     _show(removed, as_json=as_json, wide=wide)
     if not removed:
         note("no ACLs that match; nothing was removed")

@@ -22,7 +22,9 @@ app = typer.Typer(
 )
 
 NodeId = Annotated[int, typer.Argument(metavar="NODE", help="The node's id.", min=0)]
-Wait = Annotated[bool, typer.Option("--wait", help="Return when the node has given up everything.")]
+WaitFlag = Annotated[
+    bool, typer.Option("--wait", help="Return when the node has given up everything.")
+]
 
 
 @app.command()
@@ -44,7 +46,7 @@ def describe(
 def drain(
     node: NodeId,
     admin: Admin = DEFAULT_ADMIN,
-    wait: Wait = False,
+    wait: WaitFlag = False,
     admin_token_file: AdminTokenFile = None,
     admin_ca_file: AdminCaFile = None,
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +17,56 @@ from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import table
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
-from groupd.coordinator.cli.kafka.config_calls import (
-    ConfigSetting,
-    Entity,
-    alter_configs,
-    describe_configs,
-)
-from groupd.coordinator.cli.kafka.connection import BlockingConnection
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.parse import one_of
+from groupd.coordinator.config.values import (
+    SOURCE_CLIENT_METRICS,
+    SOURCE_DEFAULT,
+    SOURCE_DYNAMIC_BROKER,
+    SOURCE_DYNAMIC_DEFAULT_BROKER,
+    SOURCE_GROUP,
+    SOURCE_STATIC_BROKER,
+    SOURCE_TOPIC,
+)
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.topics import (
+    RESOURCE_BROKER,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+    AlterConfig,
+    AlterConfigsReply,
+    AlterResource,
+    ConfigResource,
+    ConfigValue,
+    DescribeConfigsReply,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 
 SEEN_WITHIN_S = 5.0
 """How long a broker of Kafka may take to hear from the controller what was changed."""
 POLL_S = 0.05
 SECRET = "(secret)"
+_SET, _DELETE = 0, 1
+_SOURCES = {
+    SOURCE_TOPIC: "topic",
+    SOURCE_DYNAMIC_BROKER: "broker",
+    SOURCE_DYNAMIC_DEFAULT_BROKER: "all brokers",
+    SOURCE_STATIC_BROKER: "static",
+    SOURCE_DEFAULT: "default",
+    SOURCE_CLIENT_METRICS: "client metrics",
+    SOURCE_GROUP: "group",
+}
+"""Where a value comes from: "topic", "group" and "broker" are settings of that very one, "static"
+is the broker's file."""
+
+
+class Entity(IntEnum):
+    """The types of entities that have settings, with Kafka's codes."""
+
+    TOPIC = RESOURCE_TOPIC
+    BROKER = RESOURCE_BROKER
+    GROUP = RESOURCE_GROUP
 
 
 class ConfigPlace(Struct, frozen=True):
@@ -74,14 +113,14 @@ class ConfigPlace(Struct, frozen=True):
 def describe(place: ConfigPlace, *, every: bool, as_json: bool, wide: bool) -> None:
     """Print a row for each setting. Raises UsageError."""
     with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
-        found = describe_configs(place.connection(cluster), place.entity, place.name)
-    shown = [one for _, one in sorted(found.items()) if every or not one.is_default]
+        found = _settings(place, place.connection(cluster))
+    shown = [one for _, one in sorted(found.items()) if every or one.source != SOURCE_DEFAULT]
     if as_json:
         for one in shown:
-            told = {"key": one.name, "value": one.value, "source": one.source}
+            told = {"key": one.name, "value": one.value, "source": _source(one)}
             json_line({**place.fields(), **told, "read_only": one.read_only})
     elif shown:
-        rows = [(one.name, _text(one), one.source) for one in shown]
+        rows = [(one.name, _text(one), _source(one)) for one in shown]
         table(("key", "value", "source"), rows, wide=wide)
     else:
         note("no settings but defaults; --all shows them")
@@ -93,16 +132,12 @@ def change(
     """Set or delete values, and print what each was and is. Raises UsageError."""
     with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
         connection = place.connection(cluster)
-
-        def now() -> dict[str, ConfigSetting]:
-            return describe_configs(connection, place.entity, place.name)
-
-        before = now()
-        alter_configs(connection, place.entity, place.name, wanted)
-        after = _once_seen(place.own_source, now, wanted)
+        before = _settings(place, connection)
+        _alter(place, connection, wanted)
+        after = _once_seen(place.own_source, partial(_settings, place, connection), wanted)
     for key in wanted:
         old, new = before.get(key), after.get(key)
-        source = "-" if new is None else new.source
+        source = "-" if new is None else _source(new)
         if as_json:
             step = {"key": key, "from": old and old.value, "to": new and new.value}
             json_line({**place.fields(), **step, "source": source})
@@ -110,9 +145,37 @@ def change(
             print(f"{key}: {_text(old)} -> {_text(new)} ({source})")
 
 
+def _settings(place: ConfigPlace, connection: BlockingConnection) -> dict[str, ConfigValue]:
+    """All settings by name."""
+    asked = ConfigResource(place.entity, place.name)
+    reply: DescribeConfigsReply = connection.call(DescribeConfigsRequest((asked,)))
+    for one in reply.results:
+        _check(place, one.error, one.error_message)
+    return {setting.name: setting for one in reply.results for setting in one.configs}
+
+
+def _alter(
+    place: ConfigPlace, connection: BlockingConnection, wanted: Mapping[str, str | None]
+) -> None:
+    """Set values; None = delete, so that the default or a broker's value holds. All or none."""
+    changes = [
+        AlterConfig(key, _DELETE if value is None else _SET, value) for key, value in wanted.items()
+    ]
+    resource = AlterResource(place.entity, place.name, tuple(changes))
+    reply: AlterConfigsReply = connection.call(IncrementalAlterConfigsRequest((resource,)))
+    for one in reply.results:
+        _check(place, one.error, one.error_message)
+
+
+def _check(place: ConfigPlace, error: ErrorCode, message: str | None) -> None:
+    if error:
+        what = f"{place.entity.name.lower()} {place.name or '(all)'}"
+        raise KafkaError(f"{what}: {message or error.name}")
+
+
 def _once_seen(
-    own_source: str, now: Callable[[], dict[str, ConfigSetting]], wanted: Mapping[str, str | None]
-) -> dict[str, ConfigSetting]:
+    own_source: str, now: Callable[[], dict[str, ConfigValue]], wanted: Mapping[str, str | None]
+) -> dict[str, ConfigValue]:
     """The settings when the broker has heard of the change, or after a while what it says then."""
     until = time.monotonic() + SEEN_WITHIN_S
     while True:
@@ -128,14 +191,18 @@ def _once_seen(
         time.sleep(POLL_S)
 
 
-def _is_seen(own_source: str, found: ConfigSetting | None, wanted: str | None) -> bool:
-    is_own = found is not None and found.source == own_source
+def _is_seen(own_source: str, found: ConfigValue | None, wanted: str | None) -> bool:
+    is_own = found is not None and _source(found) == own_source
     if found is None or wanted is None:
         return (wanted is None) and not is_own
     return is_own and (found.sensitive or found.value == wanted.strip())
 
 
-def _text(setting: ConfigSetting | None) -> str:
+def _source(setting: ConfigValue) -> str:
+    return _SOURCES.get(setting.source, f"source {setting.source}")
+
+
+def _text(setting: ConfigValue | None) -> str:
     if setting is None:
         return "-"
     if setting.value is None:

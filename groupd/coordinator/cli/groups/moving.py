@@ -152,7 +152,7 @@ class KafkaGroupOffsets:
 
 
 def _tried(
-    part: Iterable[TopicPartition], ask: Callable[[], Mapping[TopicPartition, int]]
+    part: Iterable[TopicPartition], ask: Callable[[], Mapping[TopicPartition, ErrorCode]]
 ) -> Errors:
     """`ask` sends the part and returns the codes that come back."""
     try:
@@ -160,7 +160,7 @@ def _tried(
     except KafkaError as error:
         note(str(error))
         return dict.fromkeys(part, ErrorCode.NETWORK_EXCEPTION.name)
-    return {place: calls.error_name(code) for place, code in answer.items() if code}
+    return {place: code.name for place, code in answer.items() if code}
 
 
 def reset_group(

@@ -14,9 +14,9 @@ import typer
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.connection import KafkaError
 from groupd.coordinator.cli.times import parse_time, show_time
-from groupd.coordinator.history.extent import Extent
 from groupd.coordinator.history.replay import (
     BeforeHistory,
+    Extent,
     GroupLog,
     GroupState,
     extent_of,

@@ -14,8 +14,8 @@ from groupd.coordinator.history.changes import (
     CommittedOffset,
     LoggedGroupEvent,
     OffsetChange,
+    who_moved,
 )
-from groupd.coordinator.history.wording import who_moved
 
 
 def json_line(fields: Mapping[str, Any]) -> None:

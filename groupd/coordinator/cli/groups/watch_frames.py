@@ -109,7 +109,8 @@ def _more(count: int) -> list[Text]:
 
 
 def _deadline(entry: Shown) -> str:
-    who = f" of {entry['member_id']}" if entry["member_id"] else ""
+    owner = entry["member_id"] or "-".join(map(str, entry.get("of", ())))
+    who = f" of {owner}" if owner else ""
     return f"{entry['kind']}{who} in {span_text(max(0, entry['in_ms']))}"
 
 

@@ -20,7 +20,6 @@ from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import output_width, wrapped
 from groupd.coordinator.cli.times import show_time
 from groupd.coordinator.core.types import EventKind
-from groupd.coordinator.history.rebalances import rebalances
 
 Shown = Mapping[str, Any]
 
@@ -30,9 +29,7 @@ def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -
     first."""
     path = path_of(("groups", group))
     found = whole_group(admin, path)
-    clients = {one["member_id"]: one["client_id"] for one in found["members"]}
-    events = get(admin, f"{path}/events")
-    stories = rebalances(events, state=found["state"], clients=clients)[:last]
+    stories = get(admin, f"{path}/rebalances")[:last]
     if as_json:
         for story in stories:
             json_line({"group_id": group, **story})

@@ -14,34 +14,27 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+from groupd.client.connection import UNPROTECTED, ClientSecurity
+from groupd.client.sasl import (
+    OAUTHBEARER,
+    PASSWORD_MECHANISMS,
+    SaslLogin,
+    bearer_login,
+    password_login,
+)
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
-from groupd.coordinator.cli.kafka.connection import (
-    UNPROTECTED,
-    BlockingConnection,
-    ClientSecurity,
-    first_that_answers,
-)
-from groupd.coordinator.cli.kafka.login import login_of
 from groupd.coordinator.cli.parse import properties_file, servers
-from groupd.protocol.wire.calls import Call
+from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.security.sasl.jaas import parse_jaas
 
 FLAG = "--command-config"
 _KEYS = "a private key and its certificate in PEM; ssl.key.password opens an encrypted key"
+MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER)
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-
-
-def connect(
-    bootstrap: str, command_config: Path | None, calls: tuple[Call, ...]
-) -> BlockingConnection:
-    """A connection to the first broker of `--bootstrap-server` that answers. `calls`: what it will
-    be used for. Raises UsageError and KafkaError."""
-    security = client_security(command_config)
-    return first_that_answers(
-        servers(bootstrap, "--bootstrap-server"),
-        lambda address: BlockingConnection(*address, calls, security=security),
-    )
 
 
 def open_cluster(bootstrap: str, command_config: Path | None) -> KafkaCluster:
@@ -58,10 +51,40 @@ def client_security(command_config: Path | None) -> ClientSecurity:
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise UsageError(f"{FLAG}: security.protocol={protocol}: must be {', '.join(PROTOCOLS)}")
+    tls = _tls(given) if protocol.endswith("SSL") else None
     return ClientSecurity(
-        tls=_tls(given) if protocol.endswith("SSL") else None,
-        login=login_of(given, FLAG) if protocol.startswith("SASL") else None,
+        tls=None if tls is None else lambda: tls,
+        login=_login(given) if protocol.startswith("SASL") else None,
     )
+
+
+def _login(given: Mapping[str, str]) -> SaslLogin:
+    mechanism = given.get("sasl.mechanism", "")
+    if mechanism not in MECHANISMS:
+        raise UsageError(f"{FLAG}: sasl.mechanism={mechanism}: must be {', '.join(MECHANISMS)}")
+    if mechanism == OAUTHBEARER:
+        return bearer_login(_token(given))
+    try:
+        options = parse_jaas(given.get("sasl.jaas.config", ""), "sasl.jaas.config").options
+    except ConfigError as error:
+        raise UsageError(f"{FLAG}: {error}") from None
+    user, password = options.get("username"), options.get("password")
+    if not user or not password:
+        raise UsageError(f"{FLAG}: sasl.jaas.config must have username and password")
+    return password_login(mechanism, user, password)
+
+
+def _token(given: Mapping[str, str]) -> str:
+    where = urlsplit(given.get(TOKEN_URL, ""))
+    if where.scheme != "file":
+        raise UsageError(f"{FLAG}: {TOKEN_URL} must be file:///PATH of a file with the token")
+    path = Path(unquote(where.path))
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise UsageError(f"{FLAG}: {TOKEN_URL}={path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{FLAG}: {TOKEN_URL}={path}: holds no token") from None
 
 
 def _tls(given: Mapping[str, str]) -> ssl.SSLContext:

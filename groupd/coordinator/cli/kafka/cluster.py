@@ -5,30 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from types import TracebackType
 
-from groupd.coordinator.cli.kafka import calls, config_calls, group_calls
+from groupd.client.connection import UNPROTECTED, ClientSecurity
+from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import TopicMetadata
-from groupd.coordinator.cli.kafka.connection import (
-    UNPROTECTED,
-    BlockingConnection,
-    ClientSecurity,
-    KafkaError,
-    first_that_answers,
-)
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, ClientLoop, KafkaError
 from groupd.coordinator.core.offsets.store import TopicPartition as Place
-
-USED = (
-    calls.METADATA,
-    calls.FIND_COORDINATOR,
-    group_calls.LIST_GROUPS,
-    group_calls.DESCRIBE_GROUPS,
-    calls.LIST_OFFSETS,
-    calls.FETCH,
-    calls.OFFSET_COMMIT,
-    calls.OFFSET_FETCH,
-    calls.OFFSET_DELETE,
-    config_calls.DESCRIBE_CONFIGS,
-    config_calls.ALTER_CONFIGS,
-)
 
 
 class KafkaCluster:
@@ -41,9 +22,14 @@ class KafkaCluster:
         self._servers = servers
         self._security = security
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
+        self._loop: ClientLoop | None = None
 
     def __enter__(self) -> KafkaCluster:
-        self.any()
+        try:
+            self.any()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -55,20 +41,29 @@ class KafkaCluster:
         self.close()
 
     def close(self) -> None:
-        while self._connections:
-            self._connections.popitem()[1].close()
+        self._connections.clear()
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
 
     def at(self, address: tuple[str, int]) -> BlockingConnection:
+        if self._loop is None:
+            self._loop = ClientLoop(self._security)
         if address not in self._connections:
-            opened = BlockingConnection(*address, USED, security=self._security)
-            self._connections[address] = opened.__enter__()
+            self._connections[address] = self._loop.open(*address)
         return self._connections[address]
 
     def any(self) -> BlockingConnection:
-        """An open connection: the oldest, to the first of the servers that answered."""
-        for opened in self._connections.values():
-            return opened
-        return first_that_answers(self._servers, self.at)
+        """An open connection: the oldest, to the first of the servers that answered. Raises the
+        KafkaError of the first one if none does."""
+        refused: KafkaError | None = None
+        for address in (*self._connections, *self._servers):
+            try:
+                return self.at(address)
+            except KafkaError as error:
+                refused = refused or error
+        assert refused is not None, "no server"
+        raise refused
 
     def brokers(self) -> Mapping[int, tuple[str, int]]:
         """The address of each broker, by node id."""

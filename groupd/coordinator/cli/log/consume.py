@@ -26,7 +26,7 @@ def consume(
     from groupd.coordinator.cli.kafka.client_config import open_cluster
     from groupd.coordinator.cli.kafka.connection import KafkaError
     from groupd.coordinator.cli.log.copying import copy_log
-    from groupd.coordinator.logtools.errors import LogToolError
+    from groupd.coordinator.logtools.entries import LogToolError
 
     try:
         with open_cluster(bootstrap, command_config) as cluster:

@@ -75,7 +75,7 @@ async def _dump(
     output: str,
 ) -> None:
     from groupd.coordinator.logtools.dump import Selection, dump_lines, parse_types
-    from groupd.coordinator.logtools.sources import LogSource, SegmentSource, StoreSource
+    from groupd.coordinator.logtools.segments import LogSource, SegmentSource, StoreSource
 
     now_ms = time.time_ns() // 1_000_000
     kinds = parse_types(types)

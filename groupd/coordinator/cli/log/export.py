@@ -62,7 +62,7 @@ async def _export(
 ) -> None:
     from groupd.coordinator.logtools.exporting import export_log
     from groupd.coordinator.logtools.importing import partitions_of
-    from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
+    from groupd.coordinator.logtools.segments import SegmentSource, StoreSource
 
     if path is not None:
         done = await export_log(SegmentSource(path), None, target, options)

@@ -13,8 +13,7 @@ from groupd.coordinator.cli.log.options import GroupsOption, StoreOption, run, w
 from groupd.coordinator.cli.parse import directory, topic
 
 if TYPE_CHECKING:
-    from groupd.coordinator.logtools.import_plan import ImportPlan
-    from groupd.coordinator.logtools.importing import ImportOptions, States, Target
+    from groupd.coordinator.logtools.importing import ImportOptions, ImportPlan, States, Target
     from groupd.storage.log import LogState
 
 
@@ -73,11 +72,10 @@ async def _import(
     options: ImportOptions,
     dry_run: bool,
 ) -> None:
-    from groupd.coordinator.logtools.consumed_json import latest_of_json
     from groupd.coordinator.logtools.importing import plan_import, write_plan
     from groupd.coordinator.logtools.latest import Tally, latest_of
-    from groupd.coordinator.logtools.segments import is_segment
-    from groupd.coordinator.logtools.sources import SegmentSource
+    from groupd.coordinator.logtools.record_json import latest_of_json
+    from groupd.coordinator.logtools.segments import SegmentSource, is_segment
     from groupd.coordinator.logtools.topic_ids import described_topics
 
     tally = Tally()

@@ -56,7 +56,7 @@ def where(data_dir: Path | None, store: str | None, path: Path | None = None) ->
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end. An error that stops the tool becomes one line and exit code 2."""
-    from groupd.coordinator.logtools.errors import LogToolError
+    from groupd.coordinator.logtools.entries import LogToolError
     from groupd.storage.log import LogError
 
     try:

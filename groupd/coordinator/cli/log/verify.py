@@ -18,7 +18,7 @@ from groupd.coordinator.cli.log.options import (
 )
 
 if TYPE_CHECKING:
-    from groupd.coordinator.logtools.findings import Counts, Finding
+    from groupd.coordinator.logtools.verify import Counts, Finding
 
 EXIT_FINDINGS = 1
 

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.groups.past import fail, note
+from groupd.coordinator.cli.groups.past import asking, fail, note
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import table
-from groupd.coordinator.cli.kafka.client_config import connect
-from groupd.coordinator.cli.kafka.connection import KafkaError
-from groupd.coordinator.cli.kafka.user_calls import (
-    ALTER_USERS,
-    DESCRIBE_USERS,
-    alter_user,
-    describe_users,
-)
+from groupd.coordinator.cli.kafka.calls import check
+from groupd.coordinator.cli.kafka.client_config import open_cluster
+from groupd.coordinator.cli.kafka.connection import BlockingConnection
 from groupd.coordinator.cli.users.password import read_password
 from groupd.coordinator.security.scram_credentials import (
     MECHANISM_BY_CODE,
@@ -26,7 +21,15 @@ from groupd.coordinator.security.scram_credentials import (
     salted,
     why_not,
 )
-from groupd.protocol.messages.users import ScramDeletion, ScramUpsertion
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.users import (
+    AlterUserScramCredentialsReply,
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsReply,
+    DescribeUserScramCredentialsRequest,
+    ScramDeletion,
+    ScramUpsertion,
+)
 
 COLUMNS = ("user", "mechanism", "iterations")
 
@@ -40,11 +43,8 @@ def list_users(
     wide: bool,
 ) -> None:
     """Print the credentials of the users that are named, or of all."""
-    try:
-        with connect(bootstrap, command_config, (DESCRIBE_USERS,)) as connection:
-            found = describe_users(connection, list(dict.fromkeys(users)))
-    except KafkaError as error:
-        fail(str(error))
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        found = _described(cluster.any(), list(dict.fromkeys(users)))
     rows = [
         (user, _mechanism_name(code), iterations)
         for user, credentials in sorted(found)
@@ -74,14 +74,11 @@ def add_user(
         if reason is not None:
             raise UsageError(reason)
     password = read_password(password_file, user)
-    try:
-        with connect(bootstrap, command_config, (ALTER_USERS,)) as connection:
-            for one in wanted:
-                salt = new_salt()
-                hashed = salted(one, password, salt, iterations)
-                alter_user(connection, ScramUpsertion(user, one.code, iterations, salt, hashed))
-    except KafkaError as error:
-        fail(str(error))
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        for one in wanted:
+            salt = new_salt()
+            hashed = salted(one, password, salt, iterations)
+            _alter(cluster.any(), ScramUpsertion(user, one.code, iterations, salt, hashed))
 
 
 def remove_user(
@@ -89,16 +86,39 @@ def remove_user(
 ) -> None:
     """Delete the user's credentials of these mechanisms, or all of them. Raises UsageError."""
     codes = {mechanism(name).code for name in mechanisms}
-    try:
-        with connect(bootstrap, command_config, (DESCRIBE_USERS, ALTER_USERS)) as connection:
-            found = dict(describe_users(connection, [user]))
-            gone = [code for code, _ in found.get(user, ()) if not codes or code in codes]
-            for code in gone:
-                alter_user(connection, ScramDeletion(user, code))
-    except KafkaError as error:
-        fail(str(error))
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        found = dict(_described(cluster.any(), [user]))
+        gone = [code for code, _ in found.get(user, ()) if not codes or code in codes]
+        for code in gone:
+            _alter(cluster.any(), ScramDeletion(user, code))
     if not gone:
         fail(f"there is no such credential of user {user}")
+
+
+def _described(
+    connection: BlockingConnection, users: Sequence[str]
+) -> list[tuple[str, Sequence[tuple[int, int]]]]:
+    """Those of `users` that exist, all if none is named, with (mechanism, iterations) of each
+    credential."""
+    reply: DescribeUserScramCredentialsReply = connection.call(
+        DescribeUserScramCredentialsRequest(tuple(users))
+    )
+    check(connection, reply.error, reply.error_message)
+    found = [one for one in reply.results if one.error is not ErrorCode.RESOURCE_NOT_FOUND]
+    for one in found:
+        check(connection, one.error, one.error_message)
+    return [(one.user, one.credentials) for one in found]
+
+
+def _alter(connection: BlockingConnection, change: ScramDeletion | ScramUpsertion) -> None:
+    """Kafka takes one change of a user in a request."""
+    if isinstance(change, ScramDeletion):
+        request = AlterUserScramCredentialsRequest((change,), ())
+    else:
+        request = AlterUserScramCredentialsRequest((), (change,))
+    reply: AlterUserScramCredentialsReply = connection.call(request)
+    for one in reply.results:
+        check(connection, one.error, one.error_message)
 
 
 def mechanism(name: str) -> ScramMechanism:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
-from groupd.coordinator.config.values import BOOLEAN, INT, STRING, ValueRule
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.values import INT, ValueRule
 from groupd.coordinator.core.group_configs import GroupConfig, Overrides
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
-ASSIGNOR_OFFLOAD = "consumer.assignor.offload.enable"
-ASSIGNOR_ORDER = "groupd.consumer.assignor.order"
 
 _SESSION_TIMEOUT = GroupConfig(
     SESSION_TIMEOUT,
@@ -37,26 +35,7 @@ _ASSIGNMENT_INTERVAL = GroupConfig(
     low_key="group.consumer.min.assignment.interval.ms",
     high_key="group.consumer.max.assignment.interval.ms",
 )
-_ASSIGNOR_OFFLOAD = GroupConfig(
-    ASSIGNOR_OFFLOAD,
-    ValueRule(BOOLEAN),
-    documentation="Whether targets of a large group are computed between requests.",
-    broker_key="group.consumer.assignor.offload.enable",
-)
-_ASSIGNOR_ORDER = GroupConfig(
-    ASSIGNOR_ORDER,
-    ValueRule(STRING, choices=FIELDS_BY_KEY[ASSIGNOR_ORDER].metadata["choices"]),
-    documentation="Who gets partitions that nobody has where `uniform` may choose.",
-    broker_key=ASSIGNOR_ORDER,
-    any_case=True,
-)
-CONFIGS = (
-    _SESSION_TIMEOUT,
-    _HEARTBEAT_INTERVAL,
-    _ASSIGNMENT_INTERVAL,
-    _ASSIGNOR_OFFLOAD,
-    _ASSIGNOR_ORDER,
-)
+CONFIGS = (_SESSION_TIMEOUT, _HEARTBEAT_INTERVAL, _ASSIGNMENT_INTERVAL)
 
 
 def session_timeout_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
@@ -78,17 +57,3 @@ def assignment_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> i
     if not overrides:
         return config.consumer_assignment_interval_ms
     return _ASSIGNMENT_INTERVAL.number(config, overrides)
-
-
-def offloads_assignor(config: CoordinatorConfig, overrides: Overrides) -> bool:
-    """Whether the target of a large group is computed between requests."""
-    if not overrides:
-        return config.consumer_assignor_offload_enable
-    return _ASSIGNOR_OFFLOAD.text(config, overrides) == "true"
-
-
-def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
-    """Whether partitions that no member has go to the members whose heartbeat comes first."""
-    if not overrides:
-        return config.consumer_assignor_order == "soonest"
-    return _ASSIGNOR_ORDER.text(config, overrides) == "soonest"

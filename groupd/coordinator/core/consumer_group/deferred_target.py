@@ -23,9 +23,6 @@ from groupd.coordinator.core.consumer_group import (
     records,
     target_limits,
 )
-from groupd.coordinator.core.consumer_group.configs import (
-    offloads_assignor,
-)
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
@@ -46,9 +43,7 @@ TASK_KIND = "target"
 
 def is_large(state: ShardState, group: ConsumerGroup) -> bool:
     """Whether the group's target is computed in slices."""
-    if not offloads_assignor(state.config, state.group_configs.get(group.group_id)):
-        return False
-    size_min = state.config.consumer_assignor_offload_min_size
+    size_min = state.config.consumer_large_group_size
     size = len(group.members) * target_limits.MEMBER_WEIGHT
     if size >= size_min:
         return True

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from groupd.coordinator.core.consumer_group.configs import (
-    assigns_soonest,
     heartbeat_interval_ms,
     session_timeout_ms,
 )
@@ -39,19 +38,14 @@ LAST = 1 << 62
 
 def expected(
     state: ShardState, group: ConsumerGroup, now: Instant, asking_id: str | None = None
-) -> Callable[[str], int] | None:
+) -> Callable[[str], int]:
     """A function from member id to the monotonic time in ms of its next heartbeat, NOW or LAST. It
     says what is expected when it is called, which may be long after this call.
-
-    None if the order is that of member ids, because `groupd.consumer.assignor.order` is
-    "canonical".
 
     `asking_id`: the member whose request is answered with this target, if none waits for it.
     """
     group_id = group.group_id
     overrides = state.group_configs.get(group_id)
-    if not assigns_soonest(state.config, overrides):
-        return None
     timeout_ms = session_timeout_ms(state.config, overrides)
     interval_ms = heartbeat_interval_ms(state.config, overrides)
     silent_ms = now.monotonic_ms - interval_ms - interval_ms // LATE_SHARE

@@ -1,8 +1,8 @@
 """The numbers by which target assignments are timed and cut into slices, in one place.
 
-Times are milliseconds, sizes are members or partitions. What an operator may change is a config:
-`groupd.consumer.target.linger.ms` ("linger" below), `group.consumer.assignment.interval.ms`,
-`group.consumer.assignor.offload.enable` and `.min.size`, `groupd.consumer.assignor.order`.
+Times are milliseconds, sizes are members or partitions. An operator may change
+`group.consumer.assignment.interval.ms`, a test `consumer_target_linger_ms` ("linger" below) and
+`consumer_large_group_size` (`config/constants.py`).
 Where a number has a reason of its own, the decision record tells it: docs/adr/0020 (targets in
 slices), 0021 (one target for members that join together), 0025 (free partitions).
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 MEMBER_WEIGHT = 30
 """A member costs about as much to assign as this many partitions. A group is large if members
-times this, plus the partitions of its topics, reach `group.consumer.assignor.offload.min.size`."""
+times this, plus the partitions of its topics, reach `consumer_large_group_size`."""
 
 # One slice of a computation: everybody else's requests wait for so long (ADR 20).
 

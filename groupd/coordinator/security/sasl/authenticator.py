@@ -14,14 +14,14 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
-    Exchange,
     Later,
     Mechanism,
     Rejected,
-    Step,
+    SaslExchange,
+    SaslStep,
 )
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
@@ -53,7 +53,7 @@ _API_VERSIONS = 18
 _NOT_YET = "The client must authenticate first"
 
 
-class Identity(Struct, frozen=True):
+class SaslIdentity(Struct, frozen=True):
     """Who a client has proved to be. `lifetime_ms`: how long that holds from now on; None: for
     ever. `may_repeat`: the client is told of the lifetime, so it can authenticate again in time."""
 
@@ -73,7 +73,7 @@ class Complete(Struct, frozen=True):
     """Send `frame`; the client is `identity`."""
 
     frame: bytes | bytearray
-    identity: Identity
+    identity: SaslIdentity
 
 
 class Refuse(Struct, frozen=True):
@@ -94,7 +94,7 @@ class InThread(Struct, frozen=True):
     """Run `work` in a thread and give the result to `Authenticator.judged`. `size`: bytes that it
     takes."""
 
-    work: Callable[[], Step]
+    work: Callable[[], SaslStep]
     size: int
 
 
@@ -103,10 +103,10 @@ class Claimed(Struct, frozen=True):
     `step` to `Authenticator.judged`, now or later."""
 
     user: str
-    step: Step
+    step: SaslStep
 
 
-Action = Proceed | Complete | Refuse | Drop | InThread | Claimed
+SaslAction = Proceed | Complete | Refuse | Drop | InThread | Claimed
 
 AnswerVersions = Callable[[int, ApiVersionsRequest], ApiVersionsReply]
 """(version, request) -> reply. A reply with an error leaves the exchange where it is."""
@@ -140,14 +140,14 @@ class Authenticator:
         enabled: Mapping[str, Enabled],
         versions: AnswerVersions,
         now: Callable[[], Instant],
-        before: Identity | None = None,
+        before: SaslIdentity | None = None,
     ) -> None:
         self._enabled = enabled
         self._versions = versions
         self._now = now
         self._before = before
         self._state = _State.BEGIN if before is None else _State.HANDSHAKE
-        self._exchange: Exchange
+        self._exchange: SaslExchange
         self.tokens = 0
         """Messages of the mechanism that the client has sent."""
         self._header: RequestHeader
@@ -157,7 +157,7 @@ class Authenticator:
         self.software: tuple[str, str] | None = None
         """Name and version of the client's library, once it has told them."""
 
-    def frame(self, frame: bytes) -> Action:
+    def frame(self, frame: bytes) -> SaslAction:
         """Takes the client's next frame, without its length field. Not called while work is under
         way, nor after Complete, Refuse or Drop."""
         if self._state is _State.RAW:
@@ -168,7 +168,7 @@ class Authenticator:
         except MalformedRequest:
             return self._drop("malformed request")
 
-    def judged(self, step: Step) -> Action:
+    def judged(self, step: SaslStep) -> SaslAction:
         """Takes the result of `InThread`, or the step of `Claimed`."""
         match step:
             case Challenge(token):
@@ -180,7 +180,7 @@ class Authenticator:
 
     # Requests -----------------------------------------------------------------------------
 
-    def _request(self, frame: bytes, header: RequestHeader) -> Action:
+    def _request(self, frame: bytes, header: RequestHeader) -> SaslAction:
         self._header = header
         api = API_BY_KEY.get(header.api_key)
         served = api is not None and api.min_version <= header.api_version <= api.max_version
@@ -216,14 +216,14 @@ class Authenticator:
             case _:
                 return (SaslAuthenticateRequest,)
 
-    def _api_versions(self, api: Api, request: ApiVersionsRequest) -> Action:
+    def _api_versions(self, api: Api, request: ApiVersionsRequest) -> SaslAction:
         reply = self._versions(self._header.api_version, request)
         if reply.error == ErrorCode.NONE:
             self._state = _State.HANDSHAKE
             self.software = request.client_software_name, request.client_software_version
         return Proceed(self._encoded(api, reply))
 
-    def _handshake(self, api: Api, name: str) -> Action:
+    def _handshake(self, api: Api, name: str) -> SaslAction:
         mechanisms, chosen = tuple(self._enabled), self._enabled.get(name)
         if chosen is None:
             reply = SaslHandshakeReply(ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms)
@@ -235,7 +235,7 @@ class Authenticator:
 
     # Messages of the mechanism ------------------------------------------------------------
 
-    def _token(self, token: bytes) -> Action:
+    def _token(self, token: bytes) -> SaslAction:
         if self._before is not None and self._before.mechanism != self.mechanism:
             return self._drop("re-authentication by another mechanism")
         self.tokens += 1
@@ -249,7 +249,7 @@ class Authenticator:
                 return Claimed(user, step)
         return self.judged(step)
 
-    def _succeeded(self, success: Authenticated) -> Action:
+    def _succeeded(self, success: Authenticated) -> SaslAction:
         principal, before = f"User:{success.user}", self._before
         if before is not None and before.principal != principal:
             return self._fail(
@@ -262,7 +262,7 @@ class Authenticator:
         told = wrapped and self._header.api_version >= 1
         frame = self._with_token(success.token, lifetime_ms or 0)
         self._state = _State.ENDED
-        return Complete(frame, Identity(principal, self.mechanism, lifetime_ms, told))
+        return Complete(frame, SaslIdentity(principal, self.mechanism, lifetime_ms, told))
 
     def _lifetime_ms(self, expires_ms: int | None) -> int | None:
         """The shortest of the lifetimes that are set."""
@@ -274,7 +274,7 @@ class Authenticator:
 
     # The end ------------------------------------------------------------------------------
 
-    def _fail(self, message: str, reason: str) -> Action:
+    def _fail(self, message: str, reason: str) -> SaslAction:
         """Refuses the login. A client whose frames have no header cannot be told `message`."""
         if self._state is _State.RAW:
             return self._refuse(None, reason)

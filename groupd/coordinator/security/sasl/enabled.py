@@ -13,10 +13,8 @@ from groupd.coordinator.config.listener_keys import MECHANISMS
 from groupd.coordinator.security.listeners import Listener, listener_config
 from groupd.coordinator.security.sasl import jaas
 from groupd.coordinator.security.sasl.authenticator import Enabled
-from groupd.coordinator.security.sasl.mechanism import Mechanism
-from groupd.coordinator.security.sasl.plain import NAME as PLAIN
-from groupd.coordinator.security.sasl.plain import PlainMechanism
-from groupd.coordinator.security.sasl.scram import Credentials, ScramServer
+from groupd.coordinator.security.sasl.mechanisms import PLAIN, Mechanism, PlainMechanism
+from groupd.coordinator.security.sasl.scram import ScramCredentials, ScramServer
 from groupd.coordinator.security.scram_credentials import MECHANISMS as SCRAM_MECHANISMS
 
 OAUTHBEARER = "OAUTHBEARER"
@@ -34,7 +32,7 @@ class Sources(Struct, frozen=True):
     """What mechanisms need beside settings. `credentials`: those of SCRAM users. `secret`: see
     `ScramServer`. `wall_ms()`: the time now."""
 
-    credentials: Credentials
+    credentials: ScramCredentials
     secret: bytes
     wall_ms: Callable[[], int]
 
@@ -145,17 +143,13 @@ def _oauthbearer(
             f"OAUTHBEARER needs the package {error.name}: pip install 'groupd[oauthbearer]'"
         ) from error
     keys = jwks.signing_keys(
-        config.oauthbearer_jwks_endpoint_url,
-        config.oauthbearer_jwks_endpoint_refresh_ms,
-        config.oauthbearer_jwks_endpoint_retry_backoff_ms,
-        config.oauthbearer_jwks_endpoint_retry_backoff_max_ms,
+        config.oauthbearer_jwks_endpoint_url, config.oauthbearer_jwks_endpoint_refresh_ms
     )
     rules = tokens.TokenRules(
         config.oauthbearer_expected_audience,
         config.oauthbearer_expected_issuer,
         config.oauthbearer_clock_skew_seconds,
         config.oauthbearer_sub_claim_name,
-        config.oauthbearer_scope_claim_name,
     )
     judge = tokens.TokenJudge(rules, keys, wall_ms)
     return oauthbearer.OAuthBearerMechanism(judge.judge), keys.close

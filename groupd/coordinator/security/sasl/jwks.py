@@ -154,8 +154,8 @@ class HttpsKeys:
         self,
         url: str,
         refresh_ms: int,
-        backoff_ms: int,
-        backoff_max_ms: int,
+        backoff_ms: int = 100,
+        backoff_max_ms: int = 10_000,
         fetch: Callable[[str], bytes] | None = None,
     ) -> None:
         self._url = url
@@ -224,13 +224,11 @@ def fetch_https(url: str) -> bytes:
     return body
 
 
-def signing_keys(
-    url: str, refresh_ms: int, backoff_ms: int, backoff_max_ms: int
-) -> FileKeys | HttpsKeys:
+def signing_keys(url: str, refresh_ms: int) -> FileKeys | HttpsKeys:
     """The keys behind `sasl.oauthbearer.jwks.endpoint.url`. Raises ConfigError."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return FileKeys(Path(unquote(parts.path)))
     if parts.scheme == "https" and parts.netloc:
-        return HttpsKeys(url, refresh_ms, backoff_ms, backoff_max_ms)
+        return HttpsKeys(url, refresh_ms)
     raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: must begin with file: or https:")

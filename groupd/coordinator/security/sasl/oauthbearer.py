@@ -10,12 +10,12 @@ from functools import partial
 
 import structlog
 
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Later,
     Rejected,
-    Step,
+    SaslStep,
     invalid_credentials,
     other_authorization_id,
 )
@@ -59,7 +59,7 @@ class OAuthBearerExchange:
         self._refused = False
         """The client has been sent the JSON text."""
 
-    def respond(self, token: bytes) -> Step | Later:
+    def respond(self, token: bytes) -> SaslStep | Later:
         if self._refused and token == _ACKNOWLEDGED:
             return Rejected(_REFUSED.decode(), "invalid token")
         self._refused = False
@@ -67,7 +67,7 @@ class OAuthBearerExchange:
             return invalid_credentials(NAME, "message too long")
         return Later(partial(self._look_at, token))
 
-    def _look_at(self, message: bytes) -> Step:
+    def _look_at(self, message: bytes) -> SaslStep:
         try:
             authorization_id, token = _parse(message.decode())
         except ValueError:  # of decoding too

@@ -16,11 +16,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Protocol
 
-from groupd.coordinator.security.sasl.mechanism import (
+from groupd.coordinator.security.sasl.mechanisms import (
     Authenticated,
     Challenge,
     Rejected,
-    Step,
+    SaslStep,
     invalid_credentials,
     other_authorization_id,
 )
@@ -51,7 +51,7 @@ _NO_BINDING = "biws"
 """Base64 of the shortest GS2 header, "n,,". Some clients send it whatever their header was."""
 
 
-class Credentials(Protocol):
+class ScramCredentials(Protocol):
     """Those of the users. `mechanism`: the name of one."""
 
     def credential(self, user: str, mechanism: str) -> ScramCredential | None: ...
@@ -73,7 +73,7 @@ class ScramServer:
     def __init__(
         self,
         name: str,
-        credentials: Credentials,
+        credentials: ScramCredentials,
         secret: bytes,
         nonce: Callable[[], str] = new_nonce,
     ) -> None:
@@ -126,7 +126,7 @@ class ScramExchange:
         self._credential: ScramCredential
         self._known = False
 
-    def respond(self, token: bytes) -> Step:
+    def respond(self, token: bytes) -> SaslStep:
         if len(token) > MESSAGE_MAX:
             return self._invalid("message too long")
         try:
@@ -135,7 +135,7 @@ class ScramExchange:
             return self._invalid("not ASCII")
         return self._first(text) if self._user is None else self._final(text, self._user)
 
-    def _first(self, text: str) -> Step:
+    def _first(self, text: str) -> SaslStep:
         match = _CLIENT_FIRST.fullmatch(text)
         if match is None:
             return self._invalid("malformed first message")
@@ -154,7 +154,7 @@ class ScramExchange:
         self._messages = f"{match['bare']},{answer}"
         return Challenge(answer.encode())
 
-    def _final(self, text: str, user: str) -> Step:
+    def _final(self, text: str, user: str) -> SaslStep:
         match = _CLIENT_FINAL.fullmatch(text)
         if match is None:
             return self._invalid("malformed last message")

@@ -67,7 +67,6 @@ class TokenRules(Struct, frozen=True):
     issuer: str
     skew_s: int = 30
     sub_claim: str = "sub"
-    scope_claim: str = "scope"
 
 
 def algorithms_of(key: object) -> tuple[str, ...]:
@@ -144,7 +143,7 @@ class TokenJudge:
         user = claims.get(rules.sub_claim)
         if not isinstance(user, str) or not user.strip() or not _is_text(user):
             raise InvalidToken(f"no {rules.sub_claim}")
-        _check_scope(claims.get(rules.scope_claim), rules.scope_claim)
+        _check_scope(claims.get("scope"))
         return Judged(user, int(expires_s * 1000))
 
 
@@ -183,11 +182,11 @@ def _is_text(value: str) -> bool:
     return value == value.encode(errors="replace").decode()
 
 
-def _check_scope(scope: Any, name: str) -> None:
+def _check_scope(scope: Any) -> None:
     if scope is None or isinstance(scope, str):
         return
     if not isinstance(scope, list) or not all(isinstance(one, str) for one in scope):
-        raise InvalidToken(f"{name} is neither text nor a list of texts")
+        raise InvalidToken("scope is neither text nor a list of texts")
     stripped = [one.strip() for one in scope]
     if len(set(stripped)) != len(stripped) or not all(stripped):
-        raise InvalidToken(f"{name} has an item twice, or an empty one")
+        raise InvalidToken("scope has an item twice, or an empty one")

@@ -19,7 +19,6 @@ from struct import Struct
 from msgspec.structs import replace
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.cluster import (
     MetadataReply,
     MetadataRequest,
@@ -28,8 +27,9 @@ from groupd.protocol.messages.cluster import (
     TopicInfo,
 )
 from groupd.protocol.messages.lazily import mapped
-from groupd.protocol.reader import Reader
+from groupd.protocol.wire.api.topics import each_partition, single_partitions
 from groupd.protocol.wire.registry import api
+from groupd.protocol.wire.schema import array, converted, struct
 from groupd.protocol.writer import Writer
 
 _FLEXIBLE_FROM = 9
@@ -40,31 +40,7 @@ _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")
 
 
-def read(reader: Reader) -> MetadataRequest:
-    topics: tuple[tuple[str | None, TopicId], ...] | None
-    if reader.version >= 1:
-        topics = reader.nullable_structs(_topic)
-    else:
-        topics = reader.structs(_topic) or None
-    return MetadataRequest(
-        topics=topics,
-        allow_auto_topic_creation=reader.version < 4 or reader.boolean(),
-        include_cluster_authorized_operations=8 <= reader.version <= 10 and reader.boolean(),
-        include_topic_authorized_operations=reader.version >= 8 and reader.boolean(),
-    )
-
-
-def _topic(reader: Reader) -> tuple[str | None, TopicId]:
-    if reader.version <= 9:
-        name: str | None = reader.string()
-        topic_id = NO_TOPIC_ID
-    else:
-        topic_id = reader.uuid()
-        name = reader.nullable_string()
-    return name, topic_id
-
-
-def write(writer: Writer, reply: MetadataReply) -> Generator[None, None, None]:
+def _write(writer: Writer, reply: MetadataReply) -> Generator[None, None, None]:
     if writer.version >= 3:
         writer.throttle_time()
     for node in writer.structs(reply.nodes):
@@ -130,10 +106,52 @@ def _partitions(run: PartitionRun, version: int) -> bytes:
     return b"".join(found)
 
 
-def failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> MetadataReply:
+_ASKED = struct(tuple, "1:uuid@10+ 0:string@0-9 0:string?@10+")
+
+
+def _failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> MetadataReply:
     """The error code on each topic asked for by name or id, and at the top, which v13 has."""
     topics = mapped(lambda key: TopicInfo(*key, error=code), request.topics or ())
     return MetadataReply((), None, -1, topics, error=code)
 
 
-API = api(3, MetadataRequest, "0-13", f"{_FLEXIBLE_FROM}+", read, write, failure)
+METADATA = api(
+    3,
+    "0-13",
+    f"{_FLEXIBLE_FROM}+",
+    struct(
+        MetadataRequest,
+        "topics:all_if_empty@0 topics:[]topic?@1+ allow_auto_topic_creation:bool@4+ "
+        "include_cluster_authorized_operations:bool@8-10 "
+        "include_topic_authorized_operations:bool@8+",
+        all_if_empty=converted(
+            array(_ASKED), read=lambda topics: topics or None, write=lambda topics: topics or ()
+        ),
+        topic=_ASKED,
+    ),
+    struct(
+        MetadataReply,
+        "throttle@3+ nodes:[]node cluster_id:string?@2+ controller_id:int32@1+ topics:[]topic "
+        "cluster_authorized_operations:int32@8-10 error:error@13+",
+        node=struct(Node, "node_id:int32 host:string port:int32 rack:string?@1+"),
+        topic=struct(
+            TopicInfo,
+            "error:error name:unless_null@0-11 name:string?@12+ topic_id:uuid@10+ "
+            "internal:bool@1+ partitions:partitions authorized_operations:int32@8+",
+            unless_null=converted("string", write=lambda name: name or ""),
+            partitions=converted(
+                array(
+                    struct(
+                        PartitionRun,
+                        "error:error first+end:int32 leader:int32 leader_epoch:int32@7+ "
+                        "replicas:[]int32 isr:[]int32 offline:[]int32@5+",
+                    )
+                ),
+                read=single_partitions,
+                write=each_partition,
+            ),
+        ),
+    ),
+    _failure,
+    write=_write,
+)

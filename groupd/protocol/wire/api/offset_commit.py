@@ -1,45 +1,249 @@
-"""OffsetCommit (8), v2-10. v2-4 carry a retention time, v3 adds throttle time, v6 the leader epoch,
-v7 the instance id, v8 is flexible, v9 allows member epochs (KIP-848), v10 names topics by id
-instead of name.
+"""Offsets that are committed, by members (OffsetCommit) and in transactions (TxnOffsetCommit), and
+deleted (OffsetDelete). Commits are read and written by hand on the server's side: they are hot.
 
-There are only errors of partitions: an error of the whole request is put on each partition.
+OffsetCommit and TxnOffsetCommit only have errors of partitions: an error of the whole request is
+put on each partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import cache
+from itertools import islice
+from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.offsets import OffsetCommitReply, OffsetCommitRequest
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    CommitTopic,
+    FetchTopic,
+    OffsetCommitReply,
+    OffsetCommitRequest,
+    OffsetDeleteReply,
+    OffsetDeleteRequest,
+    PartitionError,
+    TopicErrors,
+    TxnOffsetCommitReply,
+    TxnOffsetCommitRequest,
+)
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.outcomes import commit_failure, read_commit_topics, write_commit_topics
-from groupd.protocol.wire.registry import OF_MEMBERS, api
-from groupd.protocol.writer import Writer
+from groupd.protocol.wire.registry import OF_MEMBERS, api, code_only, on_each
+from groupd.protocol.wire.schema import struct
+from groupd.protocol.writer import ROWS, Writer
 
-_ID_FROM = 10
+_COMMIT = Struct(">iq")
+_COMMIT_WITH_EPOCH = Struct(">iqi")
+_BARE_COMMIT = Struct(">iqiBB")
+"""Partition, offset, leader epoch, length of the metadata + 1, number of tagged fields."""
+
+_ROWS_PER_TOPIC = 10
+"""A topic takes about as long to write as this many of its rows."""
+
+_ID_FROM, _TXN_ID_FROM = 10, 6
+"""The versions of the two commits from which topics have an id in place of a name."""
 
 
-def read(reader: Reader) -> OffsetCommitRequest:
+def _read_topics(reader: Reader, *, epoch_from: int, id_from: int) -> tuple[CommitTopic, ...]:
+    """Reads the topics of OffsetCommit and TxnOffsetCommit. `epoch_from`, `id_from`: the versions
+    from which partitions have a leader epoch, and topics an id instead of a name."""
+    return reader.structs(_topic(reader.version >= epoch_from, reader.version >= id_from))
+
+
+@cache
+def _topic(with_epoch: bool, by_id: bool) -> Callable[[Reader], CommitTopic]:
+    def topic(reader: Reader) -> CommitTopic:
+        name = "" if by_id else reader.string()
+        topic_id = reader.uuid() if by_id else NO_TOPIC_ID
+        read = _read_partition if with_epoch else _read_partition_without_epoch
+        bare = _read_bare_partitions(reader) if reader.flexible else ()
+        return CommitTopic(name, bare or reader.structs(read), topic_id)
+
+    return topic
+
+
+def _read_partition(reader: Reader) -> CommitPartition:
+    number, offset, leader_epoch = reader.unpack(_COMMIT_WITH_EPOCH)
+    return CommitPartition(number, offset, leader_epoch, reader.nullable_string())
+
+
+def _read_partition_without_epoch(reader: Reader) -> CommitPartition:
+    number, offset = reader.unpack(_COMMIT)
+    return CommitPartition(number, offset, metadata=reader.nullable_string())
+
+
+def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
+    """Reads all partitions of a topic at once if none has metadata, which is the usual case: then
+    all have the same size. Otherwise it returns nothing and leaves the reader as it was. (Both APIs
+    have leader epochs where they are flexible.)"""
+    start, items = reader.at, reader.items
+    count = reader.length()
+    at = reader.at
+    end = at + count * _BARE_COMMIT.size
+    if count > 0 and end <= len(reader.data) and reader.data[at + _COMMIT_WITH_EPOCH.size] <= 1:
+        reader.count(count)
+        found = [
+            CommitPartition(number, offset, leader_epoch, "" if length else None)
+            for number, offset, leader_epoch, length, tags in _BARE_COMMIT.iter_unpack(
+                reader.data[at:end]
+            )
+            if length <= 1 and not tags
+        ]
+        if len(found) == count:
+            reader.at = end
+            return tuple(found)
+    reader.at, reader.items = start, items
+    return ()
+
+
+def _write_topics(
+    writer: Writer, topics: Sequence[TopicErrors], *, id_from: int
+) -> Generator[None, None, None]:
+    """Writes the result of each partition, in the replies to the same two APIs, with
+    stops if there are many."""
+    pack = writer.packer("ih")
+    room = ROWS
+    for topic in writer.structs(topics):
+        if writer.version >= id_from:
+            writer.uuid(topic.topic_id)
+        else:
+            writer.string(topic.name)
+        writer.array_length(len(topic.partitions))
+        rest = iter(topic.partitions)
+        while some := [pack(p.partition, p.error) for p in islice(rest, max(room, 1))]:
+            writer.buffer += b"".join(some)
+            room -= len(some)
+            if room <= 0:
+                yield
+                room = ROWS
+        room -= _ROWS_PER_TOPIC
+
+
+def _read(reader: Reader) -> OffsetCommitRequest:
     version = reader.version
     group_id = reader.string()
     generation_or_epoch = reader.int32()
     member_id = reader.string()
     instance_id = reader.nullable_string() if version >= 7 else None
     retention_ms = reader.int64() if version <= 4 else -1
-    topics = read_commit_topics(reader, epoch_from=6, id_from=_ID_FROM)
+    topics = _read_topics(reader, epoch_from=6, id_from=_ID_FROM)
     return OffsetCommitRequest(
         group_id, topics, generation_or_epoch, member_id, instance_id, retention_ms
     )
 
 
-def write(writer: Writer, reply: OffsetCommitReply) -> Generator[None, None, None]:
+def _write(writer: Writer, reply: OffsetCommitReply) -> Generator[None, None, None]:
     if writer.version >= 3:
         writer.throttle_time()
-    yield from write_commit_topics(writer, reply.topics, id_from=_ID_FROM)
+    yield from _write_topics(writer, reply.topics, id_from=_ID_FROM)
 
 
-def failure(request: OffsetCommitRequest, code: ErrorCode, _: str | None) -> OffsetCommitReply:
-    return OffsetCommitReply(commit_failure(request.topics, code))
+def _read_txn(reader: Reader) -> TxnOffsetCommitRequest:
+    with_member = reader.version >= 3
+    return TxnOffsetCommitRequest(
+        transactional_id=reader.string(),
+        group_id=reader.string(),
+        producer_id=reader.int64(),
+        producer_epoch=reader.int16(),
+        generation_or_epoch=reader.int32() if with_member else -1,
+        member_id=reader.string() if with_member else "",
+        group_instance_id=reader.nullable_string() if with_member else None,
+        topics=_read_topics(reader, epoch_from=2, id_from=_TXN_ID_FROM),
+    )
 
 
-API = api(8, OffsetCommitRequest, "2-10", "8+", read, write, failure, lane=OF_MEMBERS)
+def _write_txn(writer: Writer, reply: TxnOffsetCommitReply) -> Generator[None, None, None]:
+    writer.throttle_time()
+    yield from _write_topics(writer, reply.topics, id_from=_TXN_ID_FROM)
+
+
+def _failed(topic: CommitTopic, code: ErrorCode, _: str | None) -> TopicErrors:
+    errors = mapped(lambda entry: PartitionError(entry.partition, code), topic.partitions)
+    return TopicErrors(topic.name, errors, topic.topic_id)
+
+
+_ERROR = struct(PartitionError, "partition:int32 error:error")
+
+# v2-4 carry a retention time, v3 adds throttle time, v6 the leader epoch, v7 the instance id, v8 is
+# flexible, v9 allows member epochs (KIP-848), v10 names topics by id.
+OFFSET_COMMIT = api(
+    8,
+    "2-10",
+    "8+",
+    struct(
+        OffsetCommitRequest,
+        "group_id:string generation_or_epoch:int32 member_id:string group_instance_id:string?@7+ "
+        "retention_time_ms:int64@2-4 topics:[]topic",
+        topic=struct(
+            CommitTopic,
+            "name:string@0-9 topic_id:uuid@10+ partitions:[]partition",
+            partition=struct(
+                CommitPartition,
+                "partition:int32 offset:int64 leader_epoch:int32@6+ metadata:string?",
+            ),
+        ),
+    ),
+    struct(
+        OffsetCommitReply,
+        "throttle@3+ topics:[]topic",
+        topic=struct(
+            TopicErrors, "name:string@0-9 topic_id:uuid@10+ partitions:[]error", error=_ERROR
+        ),
+    ),
+    on_each(OffsetCommitReply, "topics", _failed),
+    read=_read,
+    write=_write,
+    lane=OF_MEMBERS,
+)
+
+# v2 adds the leader epoch, v3 is flexible and adds generation, member id and instance id, v4 and v5
+# change errors and transactions only (KIP-890), v6 names topics by id (KIP-1319).
+TXN_OFFSET_COMMIT = api(
+    28,
+    "0-6",
+    "3+",
+    struct(
+        TxnOffsetCommitRequest,
+        "transactional_id:string group_id:string producer_id:int64 producer_epoch:int16 "
+        "generation_or_epoch:int32@3+ member_id:string@3+ group_instance_id:string?@3+ "
+        "topics:[]topic",
+        topic=struct(
+            CommitTopic,
+            "name:string@0-5 topic_id:uuid@6+ partitions:[]partition",
+            partition=struct(
+                CommitPartition,
+                "partition:int32 offset:int64 leader_epoch:int32@2+ metadata:string?",
+            ),
+        ),
+    ),
+    struct(
+        TxnOffsetCommitReply,
+        "throttle topics:[]topic",
+        topic=struct(
+            TopicErrors, "name:string@0-5 topic_id:uuid@6+ partitions:[]error", error=_ERROR
+        ),
+    ),
+    on_each(TxnOffsetCommitReply, "topics", _failed),
+    read=_read_txn,
+    write=_write_txn,
+)
+
+# Never flexible (KIP-496). The error comes before the throttle time. The structs of partitions only
+# have an int32.
+OFFSET_DELETE = api(
+    47,
+    "0",
+    "none",
+    struct(
+        OffsetDeleteRequest,
+        "group_id:string topics:[]topic",
+        topic=struct(FetchTopic, "name:string partitions:[]int32"),
+    ),
+    struct(
+        OffsetDeleteReply,
+        "error:error throttle topics:[]topic",
+        topic=struct(TopicErrors, "name:string partitions:[]error", error=_ERROR),
+    ),
+    code_only(OffsetDeleteReply),
+)

@@ -26,7 +26,8 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
 )
 from groupd.protocol.reader import Reader
-from groupd.protocol.wire.registry import OF_MEMBERS, api
+from groupd.protocol.wire.registry import OF_MEMBERS, api, on_each
+from groupd.protocol.wire.schema import absent, converted, lone, of_whole, struct
 from groupd.protocol.writer import STEP, Writer
 
 _INT16 = Struct(">h").pack
@@ -39,7 +40,7 @@ _BARE_OFFSET_WITH_EPOCH = Struct(">iqi2xh").pack
 _BARE_OFFSET_FLEXIBLE = Struct(">iqiBhx").pack
 
 
-def read(reader: Reader) -> OffsetFetchRequest:
+def _read(reader: Reader) -> OffsetFetchRequest:
     version = reader.version
     if version < 8:
         group_id = reader.string()
@@ -80,7 +81,7 @@ def _read_topic(reader: Reader) -> FetchTopic:
     return FetchTopic(name, reader.int32_array(), topic_id)
 
 
-def write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, None]:
+def _write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, None]:
     version = writer.version
     if version >= 3:
         writer.throttle_time()
@@ -154,9 +155,55 @@ def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
     return FetchedGroup(group.group_id, mapped(failed, group.topics or ()), code)
 
 
-def failure(request: OffsetFetchRequest, code: ErrorCode, _: str | None) -> OffsetFetchReply:
-    """Puts the error on every requested group."""
-    return OffsetFetchReply(mapped(lambda group: group_failure(group, code), request.groups))
+_TOPIC = struct(FetchTopic, "name:string@0-9 topic_id:uuid@10+ partitions:[]int32")
+_FETCHED = struct(
+    FetchedTopic,
+    "name:string@0-9 topic_id:uuid@10+ partitions:[]offset",
+    offset=struct(
+        FetchedOffset,
+        "partition:int32 offset:int64 leader_epoch:int32@5+ metadata:metadata error:error",
+        metadata=converted("string?", read=lambda metadata: metadata or ""),
+    ),
+)
 
-
-API = api(9, OffsetFetchRequest, "1-10", "6+", read, write, failure, lane=OF_MEMBERS)
+OFFSET_FETCH = api(
+    9,
+    "1-10",
+    "6+",
+    struct(
+        OffsetFetchRequest,
+        "groups:only@0-7 groups:[]group@8+ -:stable@8+",
+        only=lone(
+            struct(
+                OffsetFetchGroup,
+                "group_id:string topics:[]topic@0-1 topics:[]topic?@2+ require_stable:bool@7",
+                topic=_TOPIC,
+            )
+        ),
+        group=struct(
+            OffsetFetchGroup,
+            "group_id:string member_id:string?@9+ member_epoch:int32@9+ topics:[]topic?",
+            topic=_TOPIC,
+        ),
+        stable=of_whole(
+            "bool", lambda request: any(group.require_stable for group in request.groups)
+        ),
+    ),
+    struct(
+        OffsetFetchReply,
+        "throttle@3+ groups:only@0-7 groups:[]group@8+",
+        only=lone(
+            struct(
+                FetchedGroup,
+                "group_id:unnamed topics:[]topic error:error@2+",
+                unnamed=absent(""),
+                topic=_FETCHED,
+            )
+        ),
+        group=struct(FetchedGroup, "group_id:string topics:[]topic error:error", topic=_FETCHED),
+    ),
+    on_each(OffsetFetchReply, "groups", lambda group, code, _: group_failure(group, code)),
+    read=_read,
+    write=_write,
+    lane=OF_MEMBERS,
+)

@@ -82,6 +82,8 @@ export interface Deadline {
   kind: string;
   member_id: string;
   in_ms: number;
+  // What the deadline is of, if not of a member: a topic and a partition, for example.
+  of?: (string | number)[];
 }
 
 export interface Group {

@@ -100,6 +100,11 @@ function Wait(props: Props & { wait: Blocked }): JSX.Element {
   );
 }
 
+function ownerOf(one: Deadline, labels: ReadonlyMap<string, string>): string {
+  if (one.of !== undefined && one.of.length > 0) return one.of.join("-");
+  return one.member_id === "" ? "The group" : labelOf(labels, one.member_id);
+}
+
 // Sessions of members that send heartbeats are renewed all the time, so the next one is enough.
 function Deadlines(props: Props): JSX.Element | null {
   const { view, labels } = props;
@@ -118,7 +123,7 @@ function Deadlines(props: Props): JSX.Element | null {
           <li key={`${one.kind}${one.member_id}${at}`}>
             <div class="chain">
               <b>
-                <Name text={one.member_id === "" ? "The group" : labelOf(labels, one.member_id)} />
+                <Name text={ownerOf(one, labels)} />
               </b>
               <span class="soft">{DEADLINES[one.kind] ?? one.kind}</span>
               {one === next && sessions.length > 1 && (

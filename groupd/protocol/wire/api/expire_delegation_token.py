@@ -1,8 +1,0 @@
-"""ExpireDelegationToken (40), v1-2."""
-
-from __future__ import annotations
-
-from groupd.protocol.messages.delegation_tokens import ExpireDelegationTokenRequest
-from groupd.protocol.wire.delegation_token_fields import expiry_api
-
-API = expiry_api(40, ExpireDelegationTokenRequest)

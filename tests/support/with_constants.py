@@ -1,0 +1,31 @@
+"""`python -m tests.support.with_constants NAME=VALUE,... serve ...`: groupd with other constants
+(`groupd.coordinator.config.constants`), so that no test waits for a timeout of a minute."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from unittest.mock import patch
+
+from groupd.coordinator.config.constants import Constants
+from groupd.coordinator.config.coordinator_config import PROFILES, CoordinatorConfig, with_settings
+
+NAMES = frozenset(entry.name for entry in fields(Constants))
+
+
+def configured(settings: Mapping[str, str]) -> CoordinatorConfig:
+    """The configuration with these settings, some of which may be names of constants."""
+    constants = {name: int(value) for name, value in settings.items() if name in NAMES}
+    return with_settings(
+        replace(CoordinatorConfig(), **constants),
+        {key: value for key, value in settings.items() if key not in NAMES},
+    )
+
+
+if __name__ == "__main__":
+    from groupd.coordinator.cli.main import main
+
+    given = dict(pair.split("=") for pair in sys.argv.pop(1).split(","))
+    with patch.dict(PROFILES, {"default": configured(given)}):
+        main()
