@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime import ids
+from groupd.coordinator.runtime import clock as system
 from groupd.coordinator.runtime.clock import Clock, SystemClock, elapsed_ns
 from groupd.coordinator.server.connection import Connection
 from groupd.protocol.messages import TopicId
@@ -43,10 +43,10 @@ class Host:
         return SystemClock().now
 
     def new_id(self) -> str:
-        return ids.new_id()
+        return system.new_id()
 
     def new_topic_id(self) -> TopicId:
-        return ids.new_topic_id()
+        return system.new_topic_id()
 
     async def open(self, store: Store, config: CoordinatorConfig) -> Store:
         """Start the store. Returns the one for the broker. Raises StoreRefused, LogError."""

@@ -183,7 +183,10 @@ class PostgresBackend(DatabaseBackend):
     # Transactions
 
     async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
-        await self._append(lambda connection: append_rows(connection, advances, rows), single=True)
+        def work(connection: Connection) -> None:
+            append_rows(connection, advances, rows)
+
+        await self._run(self._writers, work, single=True)
 
     async def _run(
         self,

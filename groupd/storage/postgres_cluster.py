@@ -145,9 +145,11 @@ class ClusterBackend(PostgresBackend):
         fence = self._held()
         if fence is None:
             raise LogFenced([])
-        await self._append(
-            lambda connection: append_rows(connection, advances, rows, fence), single=True
-        )
+
+        def work(connection: Connection) -> None:
+            append_rows(connection, advances, rows, fence)
+
+        await self._run(self._writers, work, single=True)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         fence = self._held()

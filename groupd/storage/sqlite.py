@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -95,15 +96,9 @@ class SqliteBackend(DatabaseBackend):
         finally:
             os.close(directory)
 
-    async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
-        writer = self._writers
-        if writer is None:
-            raise LogUnavailable(f"{self._where}: not open")
-        # Without the turns of `write`: every commit of every client waits for this.
-        try:
-            await writer.run(lambda connection: append_rows(connection, advances, rows))
-        except self._errors.failures as error:
-            raise self._errors.log_error(error) from error
+    def append(self, advances: Sequence[Advance], rows: BatchRows) -> Coroutine[Any, Any, None]:
+        # Not a coroutine of its own: every commit of every client waits for this.
+        return self._run(self._writers, lambda connection: append_rows(connection, advances, rows))
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)

@@ -208,16 +208,12 @@ class DatabaseBackend:
         """See `storage.sql_logs.Backend`; a store with one owner is all its own."""
         return True
 
-    async def _append(self, work: Callable[[Connection], None], *, single: bool = False) -> None:
-        """Runs `work` without waiting for the turns of `write`, because every commit of every
-        client waits for appends. `single`: see `Transactions.run`."""
-        await self._run(self._writers, work, single=single)
-
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._run(self._readers, work)
 
     async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
-        """See `storage.sql_logs.Backend`; this is for a database that is only read."""
+        """See `storage.sql_logs.Backend`; this is for a database that is only read. It does not
+        wait for the turns of `write`: every commit of every client waits for it."""
         raise LogUnavailable(f"{self._where}: open for reading")
 
     async def _run(
@@ -227,6 +223,7 @@ class DatabaseBackend:
         *,
         single: bool = False,
     ) -> T:
+        """`single`: see `Runner.run`."""
         if transactions is None:
             raise LogUnavailable(f"{self._where}: not open")
         try:

@@ -22,7 +22,7 @@ EXPECTED = (HarnessError, WaitTimeout, InvariantViolation, CannotStart, ConfigEr
 """The errors that tests may get; any other error is a bug of groupd."""
 
 
-class BrokerHost(Protocol):
+class BrokerRunner(Protocol):
     """Where the broker runs."""
 
     def start(self) -> Future[Any]: ...
@@ -54,7 +54,7 @@ class Hinting:
 class HarnessCalls(Hinting):
     """Calls of `Operations` by name, for the broker at `_host`."""
 
-    _host: BrokerHost
+    _host: BrokerRunner
 
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
         check_arguments(getattr(Operations, name), args, options)
@@ -82,7 +82,7 @@ class Coroutines:
     """The methods of `Operations`, by name, as coroutines for another event loop:
     `await groupd.aio.wait_stable("billing")`. They are described at `GroupCoordinator`."""
 
-    def __init__(self, host: BrokerHost) -> None:
+    def __init__(self, host: BrokerRunner) -> None:
         self._host = host
 
     def __getattr__(self, name: str) -> Any:

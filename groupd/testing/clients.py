@@ -16,8 +16,7 @@ from msgspec import Struct
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.faults.facts import groups_of
 from groupd.coordinator.faults.intercepted import watch
-from groupd.coordinator.server.requests import Requests
-from groupd.coordinator.server.slot import Client, Slot
+from groupd.coordinator.server.slot import Client, Requests, Slot
 from groupd.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
 from groupd.protocol.wire.registry import Api
 

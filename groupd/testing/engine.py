@@ -34,10 +34,10 @@ from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.heard_clock import HeardClock
-from groupd.coordinator.runtime.inspecting import inspect
+from groupd.coordinator.runtime.shard_runtime import inspect
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
-from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.suggest import did_you_mean
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.partition import ReadableLog

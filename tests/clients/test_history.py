@@ -25,7 +25,7 @@ from groupd.coordinator.cli.kafka.calls import commit_offsets
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.cli.parse import servers
-from groupd.coordinator.history.restore import Current
+from groupd.coordinator.moves.plan import Current
 from groupd.protocol.errors import ErrorCode
 from tests.clients.conftest import TopicMaker
 from tests.support.admin import QUIET, committed, produce, retrying

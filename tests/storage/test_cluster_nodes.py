@@ -32,7 +32,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Served:
-    """A `UnitHost` that opens a log for each unit."""
+    """A `UnitServer` that opens a log for each unit."""
 
     def __init__(self, store: ClusterStore) -> None:
         self.store = store

@@ -13,9 +13,8 @@ from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.data_routes import plain
+from groupd.coordinator.runtime.data_routes import plain, spreading
 from groupd.coordinator.runtime.ownership import Alone
-from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue

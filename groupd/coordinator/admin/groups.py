@@ -23,7 +23,7 @@ from groupd.coordinator.admin.long_json import Encoded, json_steps
 from groupd.coordinator.admin.paging import Window, next_page, window
 from groupd.coordinator.admin.what_if import what_if_steps
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
-from groupd.coordinator.core.slices import Work, smallest
+from groupd.coordinator.core.slices import Pace, smallest
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.rows import (
     Ends,
@@ -34,11 +34,10 @@ from groupd.coordinator.lag.rows import (
     trend_of,
 )
 from groupd.coordinator.lag.watch import LagWatch
-from groupd.coordinator.moves.mover import CannotRead, OffsetMover
+from groupd.coordinator.moves.own_broker import CannotRead, OwnBroker
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.inspecting import inspect_lazily
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime, inspect_lazily
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 
 EVENTS_SHOWN = 1000
@@ -69,7 +68,7 @@ def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
 class GroupRoutes:
     """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
     by `work`. `watch`: the lag of groups. `ends`: where the logs end that this process has open;
-    for all others the last round of `watch` tells. `mover`: knows who moved
+    for all others the last round of `watch` tells. `own`: knows who moved
     offsets. `elsewhere(group_id)`: the node that serves a group which this one does not; None: it
     is served here."""
 
@@ -79,14 +78,14 @@ class GroupRoutes:
         work: LongWork,
         ends: Ends,
         watch: LagWatch,
-        mover: OffsetMover,
+        own: OwnBroker,
         elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,
     ) -> None:
         self._broker = broker
         self._work = work
         self._ends = ends_of(watch, ends)
         self._watch = watch
-        self._mover = mover
+        self._own = own
         self._elsewhere = elsewhere
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
@@ -149,9 +148,9 @@ class GroupRoutes:
         self, found: Iterable[tuple[str, int]], trend: bool
     ) -> Iterator[dict[str, Any] | None]:
         """The rows of the groups; None for a stop, and for a group that has gone meanwhile."""
-        timeline, work = self._broker.timeline, Work()
+        timeline, pace = self._broker.timeline, Pace()
         for group_id, partition in found:
-            yield from timeline.find_last(group_id, work)
+            yield from timeline.find_last(group_id, pace)
             shard = self._broker.places[partition]
             if isinstance(shard, ShardRuntime):
                 group = shard.shard.state.groups.get(group_id)
@@ -188,7 +187,7 @@ class GroupRoutes:
     async def _moves(self, group_id: str) -> HttpReply:
         shard = served_shard(self._broker, group_id)
         try:
-            return as_json(await self._mover.last_moves(shard, group_id), compact=True)
+            return as_json(await self._own.last_moves(shard, group_id), compact=True)
         except CannotRead as error:
             return text(str(error), 503)
         except UnreadableLog as error:

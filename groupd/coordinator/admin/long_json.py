@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from types import NoneType
 from typing import Any
@@ -10,12 +10,10 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.json import encode
 
-from groupd.coordinator.core.slices import LISTED_MAX, SLICE_ITEMS, Pairs, chunks
+from groupd.coordinator.core.slices import LISTED_MAX, SLICE_ITEMS, Pairs, Steps, chunks
 
 PAGE_BYTES = 8 * 1024 * 1024
 """A page ends with the item that makes it longer than this."""
-
-Steps = Generator[None, None, None]
 
 
 class Encoded(Struct):
@@ -26,9 +24,7 @@ class Encoded(Struct):
     cut: dict[str, Any] = field(default_factory=dict)
 
 
-def json_steps(
-    value: Any, items: int = LISTED_MAX, size: int = PAGE_BYTES
-) -> Generator[None, None, Encoded]:
+def json_steps(value: Any, items: int = LISTED_MAX, size: int = PAGE_BYTES) -> Steps[Encoded]:
     """Encodes one line of compact JSON, a part at a time. `value`, or what stands directly in it if
     it is an object, may be a list, an iterator or `Pairs`. An iterator may give None to ask for a
     stop while it has no item yet.
@@ -63,7 +59,7 @@ class _Page:
     def write(self, text: bytes) -> None:
         self.body.write(text)
 
-    def list_of(self, name: str, value: Any) -> Steps:
+    def list_of(self, name: str, value: Any) -> Steps[None]:
         """Encodes a list within the limits of the page; anything else as it is."""
         if not isinstance(value, list | Iterator | Pairs):
             yield from self._value(value)
@@ -90,7 +86,7 @@ class _Page:
             last, count = item, count + 1
         self.write(closing)
 
-    def _value(self, value: Any) -> Steps:
+    def _value(self, value: Any) -> Steps[None]:
         """Encodes a value of any size, with stops in between if it is long."""
         weight = _weight(value)
         if weight <= SLICE_ITEMS or isinstance(value, str):

@@ -4,22 +4,35 @@ does just that."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
 
 from msgspec import DecodeError, Struct, json
 
 from groupd.coordinator.admin.groups import NotServed, plain, served_shard
 from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
-from groupd.coordinator.core.slices import Steps, Work
-from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.history.reset_plan import ResetTarget, WantedReset
-from groupd.coordinator.history.restore import Place
+from groupd.coordinator.core.offsets.store import TopicPartition
+from groupd.coordinator.core.slices import Pace, Steps, mapped_in_steps
+from groupd.coordinator.history.replay import BeforeHistory
 from groupd.coordinator.history.stream import UnreadableLog
-from groupd.coordinator.moves.mover import CannotRead, OffsetMover, PlannedMove, Shown
-from groupd.coordinator.moves.own_requests import Operator, context_of
-from groupd.coordinator.moves.past import BeforeHistory
-from groupd.coordinator.moves.writer import CannotMove, OutcomeNotKnown
+from groupd.coordinator.moves.mover import (
+    CannotMove,
+    OutcomeNotKnown,
+    PlannedMove,
+    Shown,
+    planned_reset,
+    planned_restore,
+    write_reset,
+    write_restore,
+)
+from groupd.coordinator.moves.own_broker import (
+    CannotRead,
+    Operator,
+    OwnBroker,
+    OwnGroup,
+    context_of,
+)
+from groupd.coordinator.moves.plan import MoveStep, ResetTarget, WantedReset
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 
@@ -58,9 +71,9 @@ class BadOrder(Exception):
 class OffsetPages:
     """`work`: makes long answers."""
 
-    def __init__(self, broker: Broker, mover: OffsetMover, work: LongWork) -> None:
+    def __init__(self, broker: Broker, own: OwnBroker, work: LongWork) -> None:
         self._broker = broker
-        self._mover = mover
+        self._own = own
         self._work = work
 
     async def act(self, request: HttpRequest) -> HttpReply:
@@ -74,8 +87,15 @@ class OffsetPages:
                     return text("not found", 404)
         except BadOrder as error:
             return text(str(error), 400)
-        except (CannotMove, BeforeHistory) as error:
+        except CannotMove as error:
             return text(str(error), 409)
+        except BeforeHistory as error:
+            earliest = datetime.fromtimestamp(error.earliest_ms / 1000, UTC)
+            return text(
+                "that is before the history that the log still has: the earliest time that can be "
+                f"answered is {earliest.isoformat(timespec='milliseconds')}",
+                409,
+            )
         except (NotServed, CannotRead, OutcomeNotKnown) as error:
             return text(str(error), 503)
         except UnreadableLog as error:
@@ -87,34 +107,55 @@ class OffsetPages:
             shown = await self._work.run(_shown(order.apply))
             if None in [to for _, to in shown.values()]:
                 raise BadOrder("a reset leaves no partition without an offset")
-            shard = served_shard(self._broker, group_id)
-            await self._mover.reset(shard, group_id, shown, _operator(request))
+            await write_reset(self._group(request, group_id), shown)
             return _written(shown)
-        wanted = _wanted(order)
-        shard = served_shard(self._broker, group_id)
-        return await self._planned(
-            await self._mover.plan_reset(shard, group_id, wanted, order.partitions)
-        )
+        wanted, group = _wanted(order), self._group(request, group_id)
+        plan = await planned_reset(group, wanted, group.places(order.partitions))
+        if not plan.steps:
+            raise CannotMove(f"group {group_id} has nothing committed: choose partitions")
+        return await self._planned(plan)
 
     async def _restore(self, request: HttpRequest, group_id: str) -> HttpReply:
         order = _decoded(request.body, RestoreOrder)
         at_ms, new = _time_ms(order.at), order.delete_new
         shown = None if order.apply is None else await self._work.run(_shown(order.apply))
-        shard = served_shard(self._broker, group_id)
+        group = self._group(request, group_id)
         if shown is None:
-            return await self._planned(
-                await self._mover.plan_restore(shard, group_id, at_ms, delete_new=new)
-            )
-        by = _operator(request)
-        await self._mover.restore(shard, group_id, at_ms, shown, by, delete_new=new)
+            return await self._planned(await planned_restore(group, at_ms, delete_new=new))
+        await write_restore(group, at_ms, shown, delete_new=new)
         return _written(shown)
 
+    def _group(self, request: HttpRequest, group_id: str) -> OwnGroup:
+        """Raises NotServed."""
+        by = context_of(Operator(request.caller), request.address, None)
+        return self._own.group(served_shard(self._broker, group_id), group_id, by)
+
     async def _planned(self, move: PlannedMove) -> HttpReply:
-        return await self._work.run(plain({"rows": move.rows, "refusal": move.refusal}))
+        rows = await self._work.run(mapped_in_steps(_row, move.steps))
+        return await self._work.run(plain({"rows": rows, "refusal": move.refusal}))
 
 
-def _operator(request: HttpRequest) -> RequestContext:
-    return context_of(Operator(request.caller), request.address, None)
+def _row(step: MoveStep) -> dict[str, Any]:
+    return {
+        "topic": step.topic,
+        "partition": step.partition,
+        "from": step.before,
+        "to": step.after,
+        "action": step.action.value,
+        "records": _skipped(step),
+        "warning": step.warning,
+        "writes": step.is_write,
+        "starts_anew": step.starts_anew,
+    }
+
+
+def _skipped(step: MoveStep) -> int | None:
+    """How many records are skipped, or, negative, read again; None: that is not known."""
+    if step.starts_anew or step.before is None or step.after is None:
+        return None
+    if step.before == step.after:
+        return 0
+    return step.records if step.records is None or step.after > step.before else -step.records
 
 
 def _written(shown: Shown) -> HttpReply:
@@ -123,11 +164,11 @@ def _written(shown: Shown) -> HttpReply:
 
 def _shown(rows: ShownRows) -> Steps[Shown]:
     """Raises BadOrder."""
-    work = Work()
-    shown: dict[Place, tuple[int | None, int | None]] = {}
+    pace = Pace()
+    shown: dict[TopicPartition, tuple[int | None, int | None]] = {}
     for topic, some in rows.items():
         for partition, before, after in some:
-            if work.enough():
+            if pace.due():
                 yield
             if (topic, partition) in shown:
                 raise BadOrder(f"{topic}-{partition} stands twice in apply")

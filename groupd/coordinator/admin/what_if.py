@@ -14,7 +14,7 @@ from groupd.coordinator.core.errors import AssignorFailed, TrialRefused
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.core.slices import Steps, Work, chunks, sorted_in_steps
+from groupd.coordinator.core.slices import Pace, Steps, chunks, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.waiting import topic_name
 from groupd.protocol.messages import TopicId
@@ -77,12 +77,12 @@ def _changes(now: Mapping[str, Assignment], then: Mapping[str, Assignment]) -> S
     before = yield from _owners(now)
     after = yield from _owners(then)
     changed: _Changes = {}
-    work = Work()
+    pace = Pace()
     for place, source in before.items():
         target = after.pop(place, None)
         if source != target:
             changed[place] = source, target
-        if work.enough():
+        if pace.due():
             yield
     for some in chunks(after.items()):
         changed.update((place, (None, target)) for place, target in some)
@@ -105,13 +105,13 @@ def _moves(changed: _Changes, image: MetadataImage) -> Steps[list[dict[str, Any]
 
 def _owners(targets: Mapping[str, Assignment]) -> Steps[dict[_Place, str]]:
     owners: dict[_Place, str] = {}
-    work = Work()
+    pace = Pace()
     for member_id, given in targets.items():
         for topic, numbers in given.items():
             owners.update(((topic, number), member_id) for number in numbers)
-            if work.enough(len(numbers)):
+            if pace.due(len(numbers)):
                 yield
-        if work.enough():
+        if pace.due():
             yield
     return owners
 

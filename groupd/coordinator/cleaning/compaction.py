@@ -14,10 +14,10 @@ from collections.abc import Callable
 import structlog
 from msgspec import Struct
 
-from groupd.coordinator.cleaning.rests import Rests, durable_rows
+from groupd.coordinator.cleaning.retention import durable_rows
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
+from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning, Rests
 from groupd.coordinator.runtime.shard_log import OwnedLog
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
@@ -124,7 +124,7 @@ class TopicCompaction:
                 dirty.oldest_ms = rows[0].max_timestamp_ms
             dirty.size += sum(row.size for row in rows)
             dirty.end = rows[-1].last_offset + 1
-            await self._rests.pause()
+            await self._rests.turn()
         return dirty
 
     def _protected(self, settings: TopicSettings) -> Protected:
@@ -150,7 +150,7 @@ class TopicCompaction:
                     return at
                 left -= row.size
                 at = row.last_offset + 1
-            await self._rests.pause()
+            await self._rests.turn()
         return at
 
     async def _compact(

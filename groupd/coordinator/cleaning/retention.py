@@ -13,18 +13,28 @@ from collections.abc import Callable, Sequence
 import structlog
 from msgspec import Struct
 
-from groupd.coordinator.cleaning.rests import Rests, durable_rows
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.log_cleaning import Rests
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
-from groupd.storage.log import MeasuredLogs, RowExtent
+from groupd.storage.log import EXTENTS_MAX, MeasuredLogs, RowExtent
 
 log = structlog.get_logger("groupd.retention")
 
 NO_LIMIT = -1
 LOG_END = 2**63 - 1
 """The end of a log that is not open, to which nothing is appended."""
+
+
+async def durable_rows(
+    logs: MeasuredLogs, name: str, from_offset: int, end_offset: int, rows_max: int = EXTENTS_MAX
+) -> list[RowExtent]:
+    """Rows of a log from `from_offset` on that lie below `end_offset`. An append that is under way
+    does not count, whether the store has it already or not: what is replayed under `--record` has
+    to see the same rows. Raises LogError."""
+    rows = await logs.extents(name, from_offset, rows_max)
+    return [row for row in rows if row.last_offset < end_offset]
 
 
 class Deleted(Struct):
@@ -98,7 +108,7 @@ class Retention:
             opened = await self._partitions.delete_before(topic, partition, end)
             deleted.rows += len(gone)
             deleted.size += sum(row.size for row in gone)
-            await self._rests.pause()
+            await self._rests.turn()
             if len(gone) < len(rows):
                 break
         if not deleted.rows:

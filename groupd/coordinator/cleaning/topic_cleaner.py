@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 
 from groupd.coordinator.cleaning.compaction import TopicCompaction
-from groupd.coordinator.cleaning.rests import Rests
 from groupd.coordinator.cleaning.retention import Retention
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Alarm, Clock
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX
-from groupd.coordinator.runtime.turns import Sleep
+from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, Rests, Sleep
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
@@ -30,6 +29,10 @@ from groupd.storage.log import LogError, LogFenced, LogUnavailable, MeasuredLogs
 log = structlog.get_logger("groupd.cleaner")
 
 PartitionCheck = Callable[[Topic, int, TopicSettings], Awaitable[None]]
+
+REST_S = 0.002
+STEPS = 16
+"""Steps of a generator between two rests; one is some hundred records at most."""
 
 PARTITIONS = 50
 """Partitions that are looked at between two rests."""
@@ -52,7 +55,7 @@ class TopicCleaner:
         self._config = config
         self._broker = data_plane.broker_configs
         self._clock = clock
-        self._rests = Rests(sleep)
+        self._rests = Rests(STEPS, partial(sleep, REST_S))
         partitions = data_plane.partitions
         self.retention = Retention(partitions, logs, clock.now, self._rests)
         self.compaction = TopicCompaction(
@@ -160,7 +163,7 @@ class TopicCleaner:
             for partition in range(topic.partitions):
                 looked_at += 1
                 if looked_at % PARTITIONS == 0:
-                    await self._rests.pause()
+                    await self._rests.turn()
                 await self._one(check, topic, partition)
 
     async def _one(self, check: PartitionCheck, topic: Topic, partition: int) -> None:

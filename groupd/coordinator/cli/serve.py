@@ -27,8 +27,7 @@ from groupd.coordinator.cli.serve_flags import DEFAULT_ADMIN, DEFAULT_LISTEN, Se
 from groupd.coordinator.cli.service_manager import ServiceManager
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
-from groupd.coordinator.runtime.allocator import give_back_large_blocks
-from groupd.coordinator.runtime.thread_turns import threads_have_short_turns
+from groupd.coordinator.runtime.own_process import give_back_large_blocks, threads_have_short_turns
 
 if TYPE_CHECKING:
     from groupd.coordinator.daemon.options import DaemonOptions

@@ -4,13 +4,23 @@ The lease is counted from the moment before its renewal was sent, so it ends her
 the database, and a margin makes up for clocks of different speed. Time in which the machine was
 suspended counts. A machine that goes on from a snapshot may have a clock that has stood still; then
 the wall clock jumps once somebody sets it, and so ends the lease too.
+
+A renewal that was answered counts once the changes of the catalogue that its answer told of are
+applied here: so a node that answers has every change that is older than a lease. `Notifier` wakes
+those who wait until this node may answer.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from groupd.coordinator.runtime.clock import Clock
+from groupd.storage.log import LogError
 
 MARGIN_MIN_MS = 100
 _NS_PER_MS = 1_000_000
@@ -86,3 +96,143 @@ class NodeLease:
         if self._since is None or not self.valid():
             return 0
         return (self._elapsed_ns() - self._since) // _NS_PER_MS
+
+
+log = structlog.get_logger("groupd.cluster")
+
+KEPT_MAX = 100
+"""Answered renewals that wait for changes to be applied; the oldest of more are of no use."""
+
+BEHIND_LEASES = 3
+"""After so many leases without a renewal that counts, others had better serve the units. Time in
+which this process stood still does not count: it could not catch up then."""
+
+
+class CannotFollow(Exception):
+    """The database answers, but what has changed in the catalogue cannot be applied here."""
+
+
+class FollowedCatalogue(Protocol):
+    """The catalogue of this node, which follows that of the cluster."""
+
+    @property
+    def applied(self) -> int:
+        """The version that this node works with."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Read and apply what has changed. Raises LogError."""
+        ...
+
+    def forget(self) -> None:
+        """Nothing is applied any more: all is to be read again."""
+        ...
+
+
+class Renewals:
+    """`renewed(sent)` is called for a renewal that counts, `caught_up()` when changes were
+    applied."""
+
+    def __init__(
+        self,
+        lease_ms: int,
+        catalogue: FollowedCatalogue,
+        renewed: Callable[[Moment], None],
+        caught_up: Callable[[], None],
+    ) -> None:
+        self._lease_ns = lease_ms * 1_000_000
+        self._behind: Moment | None = None
+        """Since when no renewal has counted, although they are answered."""
+        self._catalogue = catalogue
+        self._renewed = renewed
+        self._caught_up = caught_up
+        self._answered: list[tuple[int, Moment]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def answered(self, version: int, sent: Moment) -> None:
+        """A renewal that was sent then has told of this version of the catalogue. Raises
+        CannotFollow."""
+        self._answered.append((version, sent))
+        del self._answered[:-KEPT_MAX]
+        self._count()
+        if not self._answered:
+            return
+        # While this node is behind the renewal before is in the list, too.
+        if self._behind is None or self._gap_ns() > self._lease_ns:
+            self._behind = sent
+        if sent.elapsed_ns - self._behind.elapsed_ns > BEHIND_LEASES * self._lease_ns:
+            raise CannotFollow
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(
+                self._catch_up(), name="cluster-catalogue"
+            )
+
+    def _gap_ns(self) -> int:
+        """The time between the last two renewals that wait for changes to be applied."""
+        (_, before), (_, last) = self._answered[-2:]
+        return last.elapsed_ns - before.elapsed_ns
+
+    def failed(self) -> None:
+        """The database does not answer, so nobody can say that this node is behind for long."""
+        self._behind = None
+
+    def forget(self) -> None:
+        """None of the renewals so far counts any more."""
+        self._answered.clear()
+        self._behind = None
+
+    def close(self) -> None:
+        """Stop to catch up."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _count(self) -> None:
+        applied = self._catalogue.applied
+        answered, self._answered = self._answered, []
+        for version, sent in answered:
+            if version <= applied:
+                self._behind = None
+                self._renewed(sent)
+            else:
+                self._answered.append((version, sent))
+
+    async def _catch_up(self) -> None:
+        try:
+            await self._catalogue.catch_up()
+        except LogError as error:
+            log.warning("changes of the catalogue cannot be read", reason=str(error))
+        except Exception:
+            log.exception("changes of the catalogue cannot be applied")
+        else:
+            self._count()
+            self._caught_up()
+
+
+class Notifier:
+    """Any number of callers in `wait`; `notify` wakes all of them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def wait(self, until_ms: int) -> None:
+        """Returns when `notify` is called, at `until_ms` (monotonic) at the latest."""
+        if until_ms <= self._clock.monotonic_ms():
+            return
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_at(until_ms, lambda: _wake(told))
+        self._waiting.add(told)
+        try:
+            await told
+        finally:
+            timer.cancel()
+            self._waiting.discard(told)
+
+    def notify(self) -> None:
+        for told in list(self._waiting):
+            _wake(told)
+
+
+def _wake(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)

@@ -1,6 +1,6 @@
 """This process as a node of a cluster: its id, what it serves, where the others are.
 
-Order of a start: `connect` (the id), `make_node` with the catalogue, hosts for the units, `start`
+Order of a start: `connect` (the id), `make_node` with the catalogue, servers of the units, `start`
 once the ports are open. What lies between a store and its sockets (`coordinator.daemon.parts`)
 only asks `node`, which is its `Ownership`.
 """
@@ -18,15 +18,14 @@ import structlog
 
 from groupd.client.connection import UNPROTECTED, ClientSecurity
 from groupd.coordinator.admin.groups import Elsewhere
-from groupd.coordinator.cluster.lease import NodeLease
+from groupd.coordinator.cluster.lease import FollowedCatalogue, NodeLease
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.cluster.node_id import NodeIdFile
 from groupd.coordinator.cluster.peers import PeerAddress, Peers, address_in
-from groupd.coordinator.cluster.renewals import FollowedCatalogue
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, SystemClock
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES, GROUP_COORDINATOR
-from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.coordinator.runtime.ownership import UnitServer
 from groupd.coordinator.topics.topic import PARTITION_UNITS
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.cluster import NodeFacts
@@ -64,7 +63,7 @@ class ClusterMember:
         version: str = "",
     ) -> None:
         self.node_id = config.node_id
-        self.hosts: dict[str, UnitHost] = {}
+        self.unit_servers: dict[str, UnitServer] = {}
         """By kind of unit; to be filled before `start`."""
         self.nodes: list[Node] = []
         """All members, this node too, by id."""
@@ -119,7 +118,7 @@ class ClusterMember:
             catalogue,
             self._clock,
             NodeLease(config.cluster_lease_ms),
-            self.hosts,
+            self.unit_servers,
             self._counts,
             config.cluster_renew_ms,
             self._seen,

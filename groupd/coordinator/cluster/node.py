@@ -13,15 +13,20 @@ from contextlib import suppress
 
 import structlog
 
-from groupd.coordinator.cluster.lease import Moment, NodeLease
+from groupd.coordinator.cluster.lease import (
+    CannotFollow,
+    FollowedCatalogue,
+    Moment,
+    NodeLease,
+    Notifier,
+    Renewals,
+)
 from groupd.coordinator.cluster.node_id import CannotJoin
 from groupd.coordinator.cluster.plan import plan
-from groupd.coordinator.cluster.renewals import CannotFollow, FollowedCatalogue, Renewals
-from groupd.coordinator.cluster.told import Told
 from groupd.coordinator.cluster.units import HeldUnits
 from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView
 from groupd.coordinator.runtime.clock import Alarm, Clock, pause
-from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.coordinator.runtime.ownership import UnitServer
 from groupd.storage.cluster import (
     ClusterState,
     LeaseLost,
@@ -42,16 +47,14 @@ LEAST_PAUSE_MS = 20
 AFTER_LEASE_MS = 20
 """How long after the end of another node's lease the database is asked whether it is over."""
 
-
 LEASES_MAX = 3
 """How many leases long a node that starts waits for the end of one with its id. One that is there
 still is renewed: by another process."""
 
 
 class ClusterNode:
-    """The `Ownership` of this node. `hosts` by kind of unit may be filled until `start`; `counts`:
-    how many units of each kind there are. `seen()` is called when members or units have
-    changed."""
+    """The `Ownership` of this node. `servers` by kind of unit may be filled until `start`.
+    `counts`: units of each kind. `seen()` is called when members or units have changed."""
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class ClusterNode:
         catalogue: FollowedCatalogue,
         clock: Clock,
         lease: NodeLease,
-        hosts: Mapping[str, UnitHost],
+        servers: Mapping[str, UnitServer],
         counts: Mapping[str, int],
         renew_ms: int,
         seen: Callable[[], None] = lambda: None,
@@ -72,7 +75,7 @@ class ClusterNode:
         """How long the last renewal took."""
         self.renewals = self.failures = self.fenced = 0
         """Since the start: renewals, those that failed, and how often the lease was lost."""
-        self.held = HeldUnits(hosts, clock, self._wake_up)
+        self.held = HeldUnits(servers, clock, self._wake_up)
         self._membership = membership
         self._catalogue = catalogue
         self._renewals = Renewals(lease.lease_ms, catalogue, self._renewed, self._wake_up)
@@ -83,7 +86,7 @@ class ClusterNode:
         self._lease_over = Alarm(clock, self._check_lease)
         self._wake = asyncio.Event()
         self._asked_ms = 0
-        self._states, self._unanswered = Told(clock), Told(clock)
+        self._states, self._unanswered = Notifier(clock), Notifier(clock)
         self._task: asyncio.Task[None] | None = None
         self._stopping = self._retired = self._settled = False
         self._refused: CannotJoin | None = None
@@ -149,8 +152,8 @@ class ClusterNode:
         self.lease.end()
         self._lease_over.cancel()
         self.held.drop_all()
-        self._states.tell()
-        self._unanswered.tell()
+        self._states.notify()
+        self._unanswered.notify()
 
     def _cancel_task(self) -> None:
         if self._task is not None:
@@ -254,7 +257,7 @@ class ClusterNode:
                     return
             except LogUnavailable as error:
                 self._failed(error)
-            self._states.tell()
+            self._states.notify()
             await self._wait()
 
     async def _turn(self) -> None:
@@ -340,7 +343,7 @@ class ClusterNode:
         if self.lease.valid():
             self.held.resume()
             self._check_lease()
-            self._unanswered.tell()
+            self._unanswered.notify()
 
     def _check_lease(self) -> None:
         """Once the lease is over what is in memory is forgotten. Sessions of members would end in

@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.ownership import UnitHost
+from groupd.coordinator.runtime.ownership import UnitServer
 from groupd.storage.cluster import UnitState
 from groupd.storage.units import OwnedUnit, Unit
 
@@ -41,7 +41,7 @@ class HeldUnits:
     """`changed()` is called when all units are served, and when one was given up."""
 
     def __init__(
-        self, hosts: Mapping[str, UnitHost], clock: Clock, changed: Callable[[], None]
+        self, servers: Mapping[str, UnitServer], clock: Clock, changed: Callable[[], None]
     ) -> None:
         self.taken: Counter[str] = Counter()
         """How many units were acquired since the start, by kind."""
@@ -49,7 +49,7 @@ class HeldUnits:
         """How many were given up, or dropped, by kind."""
         self.last_load_ms = 0
         """How long the unit took to load that was loaded last."""
-        self._hosts = hosts
+        self._servers = servers
         self._clock = clock
         self._changed = changed
         self._held: dict[Unit, _Held] = {}
@@ -142,7 +142,7 @@ class HeldUnits:
         if held.task is not None:
             held.task.cancel()
         try:
-            self._hosts[unit.kind].drop(unit)
+            self._servers[unit.kind].drop(unit)
         except Exception:
             log.exception("a unit cannot be dropped", unit=_name(unit))
 
@@ -158,7 +158,7 @@ class HeldUnits:
                 return
             started_ms = self._clock.monotonic_ms()
             try:
-                await self._hosts[unit.kind].serve(unit, held.epoch)
+                await self._servers[unit.kind].serve(unit, held.epoch)
             except Exception:
                 log.exception("a unit cannot be served", unit=_name(unit))
             self.last_load_ms = self._clock.monotonic_ms() - started_ms
@@ -173,7 +173,7 @@ class HeldUnits:
             except asyncio.CancelledError:
                 before.cancel()  # the unit was dropped, while it is still being loaded
                 raise
-        host = self._hosts[unit.kind]
+        host = self._servers[unit.kind]
         try:
             # Also if its turn has not come yet: a unit that is owned may be used before it is
             # served, and what was opened then must not be there when the unit comes back.

@@ -38,7 +38,7 @@ from groupd.protocol.records.schema import Record
 Handler = Callable[[ShardState, RequestContext, Any, Instant], Outcome]
 """Answers one request. Raises ApiError, before anything has changed."""
 
-HostedHandler = Callable[[ShardState, Any, RequestContext, Any, Instant], Outcome]
+ForeignHandler = Callable[[ShardState, Any, RequestContext, Any, Instant], Outcome]
 """A `Handler` that is also given the group, before the context."""
 
 Replay = Callable[[ShardState, Any, Any], None]
@@ -180,7 +180,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
 
     What it does:
         requests    Request class -> its handler. It raises ApiError before anything has changed.
-        hosted      Request class of another type -> the handler that answers instead, if the group
+        foreign     Request class of another type -> the handler that answers instead, if the group
                     is of this type and has members (online migration,
                     docs/spec/consumer-group.md#8).
         replay      Class of a record's key -> the function that applies the record, live and at
@@ -249,7 +249,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     soft_state: Callable[[], Any] | None = None
 
     requests: Mapping[type, Handler]
-    hosted: Mapping[type, HostedHandler] = field(default_factory=dict)
+    foreign: Mapping[type, ForeignHandler] = field(default_factory=dict)
     replay: Mapping[type, Replay]
     deadlines: Mapping[str, Callable[[ShardState, DeadlineKey, Instant], Outcome]] = field(
         default_factory=dict

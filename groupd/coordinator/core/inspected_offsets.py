@@ -3,7 +3,7 @@ in steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from groupd.coordinator.core.group import Group
@@ -11,7 +11,7 @@ from groupd.coordinator.core.group_type import Position, Positions
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.store import OffsetStore
-from groupd.coordinator.core.slices import LISTED_MAX, Work, smallest
+from groupd.coordinator.core.slices import LISTED_MAX, Pace, Steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import topic_name
@@ -34,16 +34,16 @@ def owned_places(
     """(member, topic name, partitions) of what the members own; a topic of a member may come twice.
     None is no item but a point where other work may run."""
     places_of = type_of(group).places
-    work = Work()
+    pace = Pace()
     for member_id in list(group.members):
         member = group.members.get(member_id)
         if member is None:
             continue  # gone meanwhile
-        if work.enough():
+        if pace.due():
             yield None
         for topic, numbers in places_of(group, member_id):
             yield member, topic_name(topic, image), numbers
-            if work.enough(1 + len(numbers)):
+            if pace.due(1 + len(numbers)):
                 yield None
 
 
@@ -55,7 +55,7 @@ def offsets_steps(
     now: Instant,
     after: Partition | None = None,
     limit: int = LISTED_MAX,
-) -> Generator[None, None, tuple[dict[str, Any], bool] | None]:
+) -> Steps[tuple[dict[str, Any], bool] | None]:
     """The page, and whether more partitions follow; None when there is no such group.
 
     `partitions`: those that a member owns or that the group has a position in, by topic and number,
@@ -112,7 +112,7 @@ class _Owners:
         self._count = 0
         self._room = 2 * limit
 
-    def steps(self) -> Generator[None, None, Owners]:
+    def steps(self) -> Steps[Owners]:
         for owned in owned_places(self._group, self._image):
             if owned is None:
                 yield
@@ -161,14 +161,14 @@ def _places(
     run."""
     topics = [*committed, *(topic for topic in owners if topic not in committed)]
     first = "" if after is None else after[0]
-    work = Work()
+    pace = Pace()
     for topic in (yield from smallest(topics, LISTED_MAX + 2, lambda one: one >= first)):
         numbers = {**committed.get(topic, {}), **owners.get(topic, {})}
-        if work.enough(1 + len(numbers)):
+        if pace.due(1 + len(numbers)):
             yield None
         for number in sorted(_behind(numbers, topic, after)):
             yield topic, number
-            if work.enough(8):
+            if pace.due(8):
                 yield None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.offsets.store import OffsetStore
-from groupd.coordinator.core.slices import Pairs, Work
+from groupd.coordinator.core.slices import Pace, Pairs
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import Wait, topic_name, wait
@@ -89,12 +89,12 @@ def open_transactions(store: OffsetStore, group_id: str) -> Iterator[Wait | None
     with `require_stable` waits for these. None is no item but a point where other work may run."""
     first: dict[int, tuple[str, int]] = {}
     count: Counter[int] = Counter()
-    work = Work()
+    pace = Pace()
     for place, producers in list(store.pending(group_id).items()):
         for producer_id in producers:
             first[producer_id] = min(place, first.get(producer_id, place))
             count[producer_id] += 1
-        if work.enough(1 + len(producers)):
+        if pace.due(1 + len(producers)):
             yield None
     for producer_id, (topic, partition) in sorted(first.items()):
         more = f" and {count[producer_id] - 1} more" if count[producer_id] > 1 else ""

@@ -13,12 +13,10 @@ from functools import partial
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.metadata_image import TopicDeletion
 from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets, some_tombstones
-from groupd.coordinator.core.offsets.expire import sweep
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
-from groupd.coordinator.core.offsets.forget import forget_topics
 from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
-from groupd.coordinator.core.offsets.sliced import SLICE_BYTES, SlicedWork
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
+from groupd.coordinator.core.offsets.sweeps import SLICE_BYTES, Sweep, expire_offsets, forget_topics
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.protocol.messages.offsets import (
@@ -49,8 +47,8 @@ class OffsetMetadataManager:
 
     def __init__(self, state: ShardState) -> None:
         self._state = state
-        self._sweep: SlicedWork | None = None
-        self._forgetting: SlicedWork | None = None
+        self._sweep: Sweep | None = None
+        self._forgetting: Sweep | None = None
         self._deleted: set[TopicDeletion] = set()
         """Topics that are to be forgotten after those that are being forgotten."""
         # A log keeps the limit that it was opened with, also if a client changes the setting.
@@ -92,7 +90,8 @@ class OffsetMetadataManager:
 
     def sweep(self, now: Instant) -> Outcome:
         """A slice of docs/spec/offsets-and-log.md#4; arms the next slice or sweep."""
-        work = self._sweep or SlicedWork(self._slice_bytes, partial(sweep, self._state, self.store))
+        begin = partial(expire_offsets, self._state, self.store)
+        work = self._sweep or Sweep(self._slice_bytes, begin)
         outcome = work.next_slice(now)
         if work.done:
             self._sweep = None
@@ -125,7 +124,7 @@ class OffsetMetadataManager:
         if work is None:
             deleted, self._deleted = tuple(self._deleted), set()
             begin = partial(forget_topics, self._state, self.store, deleted)
-            work = self._forgetting = SlicedWork(self._slice_bytes, begin)
+            work = self._forgetting = Sweep(self._slice_bytes, begin)
         outcome = work.next_slice(now)
         if work.done:
             self._forgetting = None

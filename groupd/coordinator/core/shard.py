@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core import admin
+from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group_type import Handler, HostedHandler
+from groupd.coordinator.core.group_type import ForeignHandler, Handler
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
-from groupd.coordinator.core.merged_outcomes import merged_outcomes
-from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.offset_metadata_manager import (
     FORGET_DEADLINE,
     SWEEP_DEADLINE,
@@ -36,6 +37,7 @@ from groupd.coordinator.core.types import (
     OutsideCall,
     RequestContext,
     Task,
+    merged_outcomes,
 )
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import (
@@ -213,12 +215,12 @@ class GroupCoordinatorShard:
             DeleteSomeOffsets: _stateless(self._delete_some_offsets),
             **_merged(one.requests for one in self._types),
         }
-        hosting: dict[type, dict[str, HostedHandler]] = {}
+        foreign: dict[type, dict[str, ForeignHandler]] = {}
         for group_type in self._types:
-            for request, handler in group_type.hosted.items():
-                hosting.setdefault(request, {})[group_type.name] = handler
-        for request, hosts in hosting.items():
-            handlers[request] = _by_type(handlers[request], hosts)
+            for request, handler in group_type.foreign.items():
+                foreign.setdefault(request, {})[group_type.name] = handler
+        for request, by_type in foreign.items():
+            handlers[request] = _by_type(handlers[request], by_type)
         return handlers
 
     def _delete_group(self, context: RequestContext, request: DeleteGroup, now: Instant) -> Outcome:
@@ -263,16 +265,43 @@ def _stateless(handler: Callable[[RequestContext, Any, Instant], Outcome]) -> Ha
     return lambda state, context, request, now: handler(context, request, now)
 
 
-def _by_type(default: Handler, hosts: Mapping[str, HostedHandler]) -> Handler:
+def _by_type(default: Handler, by_type: Mapping[str, ForeignHandler]) -> Handler:
     """A request that groups of other types answer while they have members. For any other group the
     type whose request it is answers."""
 
     def handle(state: ShardState, context: RequestContext, request: Any, now: Instant) -> Outcome:
         group = state.groups.get(request.group_id)
         if group is not None and group.members:
-            hosted = hosts.get(group.type_name)
-            if hosted is not None:
-                return hosted(state, group, context, request, now)
+            handler = by_type.get(group.type_name)
+            if handler is not None:
+                return handler(state, group, context, request, now)
         return default(state, context, request, now)
 
     return handle
+
+
+MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoordinatorShard]
+"""(topics, dynamic group configs) -> a fresh shard."""
+
+
+def shard_maker(
+    config: CoordinatorConfig,
+    assignors: Mapping[str, PartitionAssignor],
+    new_id: Callable[[], str],
+) -> MakeShard:
+    """A function that makes fresh shards. `new_id`: gives the ids of members that bring none."""
+
+    def make(
+        image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
+    ) -> GroupCoordinatorShard:
+        return GroupCoordinatorShard(
+            ShardState(
+                config=config,
+                new_id=new_id,
+                assignors=assignors,
+                image=image,
+                group_configs={group: dict(values) for group, values in overrides.items()},
+            )
+        )
+
+    return make

@@ -11,6 +11,8 @@ SLICE_ITEMS = 256
 """Items between two stops."""
 WORK_ITEMS = 1024
 """Items between two stops, where each is little work."""
+REQUEST_ITEMS = 100
+"""Items of a request between two stops, such as a partition that is looked up."""
 LISTED_MAX = 10_000
 """Most items of one list on a page that people or tools look at."""
 SORTED_AT_ONCE = 1024
@@ -26,29 +28,52 @@ S = TypeVar("S", int, bytes, str, tuple[Any, ...])
 """What can be sorted."""
 
 
-class Work:
-    """Counts what was done since the last stop."""
+Steps = Generator[None, None, T]
+"""Long work: it yields where other work may run, and returns its result. Whoever drives it, lets
+others have their turn there."""
 
-    __slots__ = ("_done",)
+Turn = Callable[[], Awaitable[None]]
+"""Waits until others have had their turn."""
 
-    def __init__(self) -> None:
+
+async def _no_turn() -> None:
+    raise AssertionError("a generator yields instead")
+
+
+class Pace:
+    """Counts what was done since the last stop. Generators yield where a stop is due, coroutines
+    wait for their turn:
+
+        if pace.due():
+            await pace.turn()
+
+    Items are counted, and time is not measured, so a recording stops at the same places. `items`:
+    so many between two stops."""
+
+    __slots__ = ("_done", "_items", "turn")
+
+    def __init__(self, items: int = WORK_ITEMS, turn: Turn = _no_turn) -> None:
         self._done = 0
+        self._items = items
+        self.turn = turn
 
-    def enough(self, done: int = 1) -> bool:
+    def due(self, done: int = 1) -> bool:
         """Counts `done` items. True if a stop is due; then the count begins anew."""
         self._done += done
-        if self._done < WORK_ITEMS:
+        if self._done < self._items:
             return False
         self._done = 0
         return True
 
-
-Turn = Callable[[], Awaitable[None]]
-"""Waits until others have had their turn. Coroutines call it whenever `Work` says that a stop is
-due."""
-
-Steps = Generator[None, None, T]
-"""Long work: it yields where other work may run, and returns its result."""
+    async def through(self, steps: Steps[T]) -> T:
+        """Runs `steps` to the end, with a turn for others after each, and returns its result."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+            await self.turn()
 
 
 def run_through(steps: Steps[T]) -> T:
@@ -117,6 +142,20 @@ def distinct_in_steps(items: Sequence[K]) -> Steps[list[K]]:
     return list(found)
 
 
+def repeated_in_steps(items: Iterable[K]) -> Steps[dict[K, None]]:
+    """The items that are given more than once, in the order of their second appearance."""
+    seen: set[K] = set()
+    twice: dict[K, None] = {}
+    for some in chunks(items, REQUEST_ITEMS):
+        if seen:
+            yield
+        for item in some:
+            if item in seen:
+                twice[item] = None
+            seen.add(item)
+    return twice
+
+
 def sorted_in_steps(
     items: Iterable[S], key: Callable[[S], Any] | None = None
 ) -> Steps[Iterator[S]]:
@@ -132,7 +171,7 @@ def sorted_in_steps(
 
 def smallest(
     items: Iterable[S], count: int, keep: Callable[[S], bool] | None = None
-) -> Generator[None, None, list[S]]:
+) -> Steps[list[S]]:
     """The first `count` of the items in sorted order, each once; only those for which
     `keep` is true."""
     found: list[S] = []

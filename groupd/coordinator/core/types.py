@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import Any, Protocol
 
@@ -352,3 +352,20 @@ class AppendError(Struct, frozen=True):
     """Why an append failed, already mapped to the code that clients see."""
 
     code: ErrorCode
+
+
+def merged_outcomes(outcomes: Iterable[Outcome]) -> Outcome:
+    """All that they have, in their order. Raises ValueError for what cannot be merged or has no
+    request: replies, a completion, a transaction, a lease."""
+    merged = Outcome()
+    for one in outcomes:
+        if one.replies or one.completion or one.transaction or one.steady:
+            raise ValueError(f"this belongs to an outcome of its own: {one}")
+        merged.records += one.records
+        merged.urgent += one.urgent
+        merged.events += one.events
+        merged.tasks += one.tasks
+        merged.calls += one.calls
+        if one.gate is not None:
+            merged.gate = one.gate if merged.gate in (None, one.gate) else "*"
+    return merged

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.core.slices import Work
+from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages import TopicId
 
@@ -37,12 +37,12 @@ def topic_name(topic: str | TopicId, image: MetadataImage) -> str:
 
 def named(
     partitions: Mapping[TopicId, Collection[int]], image: MetadataImage
-) -> Generator[None, None, dict[str, list[int]]]:
+) -> Steps[dict[str, list[int]]]:
     """Partitions by topic name, both ascending. A generator that stops where other work may run."""
     by_name = {}
-    work = Work()
+    pace = Pace()
     for topic_id, numbers in partitions.items():
         by_name[topic_name(topic_id, image)] = sorted(numbers)
-        if work.enough(1 + len(numbers)):
+        if pace.due(1 + len(numbers)):
             yield
     return dict(sorted(by_name.items()))

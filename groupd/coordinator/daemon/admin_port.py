@@ -24,7 +24,7 @@ from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.lag.watch import LagWatch
-from groupd.coordinator.moves.mover import OffsetMover
+from groupd.coordinator.moves.own_broker import OwnBroker
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
@@ -96,11 +96,11 @@ class DaemonAdmin:
             parts.broker, parts.log_ends, SystemClock(), work, self._options.config
         )
         audit = parts.security.audit
-        mover = OffsetMover(parts.broker, parts.store, parts.log_ends, work, audit)
+        own = OwnBroker(parts.broker, parts.store, parts.log_ends, work, audit)
         groups = (
-            GroupRoutes(parts.broker, work, ends, watch, mover)
+            GroupRoutes(parts.broker, work, ends, watch, own)
             if member is None
-            else GroupRoutes(parts.broker, work, ends, watch, mover, member.elsewhere)
+            else GroupRoutes(parts.broker, work, ends, watch, own, member.elsewhere)
         )
         scrapes.add(lambda: _lag_collector(parts, watch))
         routes.add("groups", groups)
@@ -108,7 +108,7 @@ class DaemonAdmin:
         add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
         scrapes.add(lambda: _security_collector(parts))
         actions: dict[str, ControlHandler] = {
-            "groups": OffsetPages(parts.broker, mover, work).act,
+            "groups": OffsetPages(parts.broker, own, work).act,
         }
         self._add_console(parts, member, routes, groups, not_ready, work)
         if member is not None:

@@ -28,11 +28,11 @@ from groupd.coordinator.security.listeners import Listener, listeners_of
 from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.security.users import first_users, salt_secret
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.listener import CannotListen
-from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
+from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.server.turns import fairness
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.tracing.tracing import Tracing
 from groupd.storage.log import LogError, Store, StoreNotReady, StoreRefused

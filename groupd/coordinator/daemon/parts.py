@@ -13,6 +13,7 @@ from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.shard import shard_maker
 from groupd.coordinator.host import Host
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
 from groupd.coordinator.runtime.audited_routes import audited
@@ -20,17 +21,15 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES
-from groupd.coordinator.runtime.data_routes import plain
-from groupd.coordinator.runtime.fresh_shards import shard_maker
+from groupd.coordinator.runtime.data_routes import plain, spreading
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.served_shards import ServedShards
-from groupd.coordinator.runtime.spreading import spreading
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
-from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView, fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
@@ -188,8 +187,8 @@ class DaemonParts:
         """The units that the cluster gives this node are served by its coordinators and its data
         plane."""
         for kind, coordinator in self.coordinators.items():
-            member.hosts[kind] = coordinator.served
-        member.hosts[PARTITIONS] = self.data_plane.host
+            member.unit_servers[kind] = coordinator.served
+        member.unit_servers[PARTITIONS] = self.data_plane.unit_server
         member.on_change(lambda: self._show_nodes(member.nodes))
         self.broker.find_node = member.find_node
 

@@ -27,8 +27,7 @@ from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.faults.spec import FaultSpec
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.routes import failure_for
-from groupd.coordinator.server.requests import Requests
-from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.server.slot import Requests, Slot
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import FindCoordinatorReply, FoundCoordinator
 from groupd.protocol.wire.registry import Api

@@ -12,8 +12,7 @@ from typing import Any
 
 from groupd.coordinator.faults.intercepted import InterceptedSlot, watch
 from groupd.coordinator.faults.liveness import Liveness, MemberKey
-from groupd.coordinator.server.requests import Requests
-from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.server.slot import Requests, Slot
 from groupd.protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
 from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,

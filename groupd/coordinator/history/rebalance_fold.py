@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.types import CLASSIC, Event, EventKind
 from groupd.coordinator.history.rebalance import GroupRebalance, PartKind, RebalanceEnd
 
@@ -188,15 +188,15 @@ class RebalanceFold:
 
 
 def rebalance_steps(
-    inputs: Inputs, state: str | None = None, work: Work | None = None
+    inputs: Inputs, state: str | None = None, pace: Pace | None = None
 ) -> Steps[list[GroupRebalance]]:
     """The rebalances that a group's events tell of, oldest first. `state`: the state of the group
     now, by which the last one may be over, with what was heard of it last; None = not known.
-    `work`: what was done since the last stop."""
-    fold, found, work = RebalanceFold(), [], work or Work()
+    `pace`: what was done since the last stop."""
+    fold, found, pace = RebalanceFold(), [], pace or Pace()
     for at, events in inputs:
         found += fold.add(events, at)
-        if work.enough(sum(map(_size, events))):
+        if pace.due(sum(map(_size, events))):
             yield
     last = fold.open
     if last is not None and state in ("Stable", "Empty", "Dead"):

@@ -14,6 +14,7 @@ are not hidden when the clock was once too far ahead.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -130,6 +131,29 @@ class Certainty:
             self.earliest_ms = None
 
 
+class GroupLog(Protocol):
+    """The log of the partition that a group belongs to."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def start_offset(self) -> int: ...
+
+    def batches(self) -> Batches:
+        """The batches from the start of the log; may be called again."""
+        ...
+
+
+class BeforeHistory(Exception):
+    """A log does not reach back to the time that was asked for. `earliest_ms`: the earliest time
+    that it can answer."""
+
+    def __init__(self, earliest_ms: int) -> None:
+        super().__init__(earliest_ms)
+        self.earliest_ms = earliest_ms
+
+
 class GroupState(Struct, frozen=True):
     """A group at a point of the log. `as_of_offset` is the first offset that does not count.
     `group_type` is "" and `group_state` "Unknown" when the log had no such group."""
@@ -157,6 +181,16 @@ async def survey(
         certainty.add(payload)
     complete_from, earliest_ms = certainty.complete_from, certainty.earliest_ms
     return Extent(complete_from, earliest_ms or 0, end_offset, surveyor.cut_offset)
+
+
+async def extent_of(log: GroupLog, group_id: str, at_ms: int | None = None) -> Extent:
+    """The same as `survey`. Raises BeforeHistory if the log cannot tell the state at `at_ms`,
+    UnreadableLog."""
+    extent = await survey(log.batches, log.start_offset, group_id, at_ms)
+    earliest_ms = extent.earliest_ms
+    if at_ms is not None and earliest_ms is not None and extent.cut_offset < extent.complete_from:
+        raise BeforeHistory(earliest_ms)
+    return extent
 
 
 async def state_at(batches: Batches, group_id: str, cut_offset: int) -> GroupState:

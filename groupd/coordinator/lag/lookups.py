@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import structlog
 from msgspec import Struct
 
-from groupd.coordinator.core.slices import Steps, Work, sorted_in_steps
+from groupd.coordinator.core.slices import Pace, Steps, sorted_in_steps
 from groupd.coordinator.lag.ends import LogEnds, TopicPartition
 from groupd.coordinator.lag.growth import Growth
 from groupd.coordinator.lag.judgement import monotonic_of
@@ -55,10 +55,10 @@ class AgeLookups:
 
     def begin(self) -> Steps[None]:
         """A round begins: what was wanted in the last one and is still wanted is told again."""
-        work = Work()
+        pace = Pace()
         while self._wanted:
             self._wanted.popitem()
-            if work.enough():
+            if pace.due():
                 yield
 
     def want(self, place: TopicPartition, offset: int, lag: int) -> None:

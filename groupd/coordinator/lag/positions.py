@@ -12,7 +12,7 @@ from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_type import Positions
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.offsets.store import OffsetStore
-from groupd.coordinator.core.slices import Steps, Work, chunks, sorted_in_steps
+from groupd.coordinator.core.slices import Pace, Steps, chunks, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import OutsideCall
 from groupd.coordinator.lag.lookups import TIME_SHARE
@@ -106,12 +106,12 @@ class GroupPositions:
         """One for each group whose positions lie elsewhere, those first that were asked for longest
         ago, or never."""
         calls: dict[str, OutsideCall] = {}
-        work = Work()
+        pace = Pace()
         for group, state, store in self._groups():
             found = type_of(group).positions(state, store, group)
             if isinstance(found, OutsideCall):
                 calls[group.group_id] = found
-            if work.enough():
+            if pace.due():
                 yield
         for group_id in self._asked.keys() - calls.keys():
             del self._asked[group_id]

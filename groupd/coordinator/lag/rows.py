@@ -3,12 +3,12 @@ offsets, combined with the end offsets of the logs, which other nodes may have."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.inspection import group_summary
-from groupd.coordinator.core.slices import chunks
+from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.lag.judgement import Judgement, records_behind
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.timeline import Timeline
@@ -51,7 +51,7 @@ def seconds(age_ms: int | None) -> float | None:
     return None if age_ms is None else round(age_ms / 1000, 1)
 
 
-def add_judgement(shown: dict[str, Any], watch: LagWatch) -> Generator[None, None, None]:
+def add_judgement(shown: dict[str, Any], watch: LagWatch) -> Steps[None]:
     """Adds what the last round of `watch` has found to each partition: `lag_seconds`, the age of
     its first unread record, and `judgement`. None = not known; `lag_seconds` also without lag."""
     group = watch.groups.get(shown["group_id"])
@@ -64,7 +64,7 @@ def add_judgement(shown: dict[str, Any], watch: LagWatch) -> Generator[None, Non
         yield
 
 
-def add_lag(shown: dict[str, Any], ends: Ends) -> Generator[None, None, None]:
+def add_lag(shown: dict[str, Any], ends: Ends) -> Steps[None]:
     """Adds the lag to what `offsets_steps` has found. Each partition gets `end_offset` and `lag`:
     the records that are not committed yet. Where `ends` knows nothing, what is there already stays.
     Each member gets `lag`, that of the partitions that it owns. None = not known; a partition for

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 
 from groupd.coordinator.core.inspected_offsets import owned_places
-from groupd.coordinator.core.slices import Steps, Work, sorted_in_steps
+from groupd.coordinator.core.slices import Pace, Steps, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.lag.ends import TopicPartition
@@ -21,7 +21,7 @@ PLACES_MAX = 4
 """How many partitions of a silent member are named."""
 
 _COST = 2
-"""How many units of `Work` a partition takes."""
+"""How many units of `Pace` a partition takes."""
 
 Partitions = Callable[[], Iterable[tuple[TopicPartition, Progress]]]
 
@@ -72,21 +72,21 @@ def silent_members(
 ) -> Steps[list[SilentMember]]:
     """Tell the partitions of a group who has them, and find the members that commit nothing: the
     one that has been silent for longest first."""
-    owners, work = (yield from _owners(group_id, state)), Work()
+    owners, pace = (yield from _owners(group_id, state)), Pace()
     members: dict[str, MemberProgress] = {}
     for (topic, number), one in partitions():
         owner = owners.get(topic, {}).get(number)
         one.belongs_to(owner, now.monotonic_ms)
         if owner is not None:
             members.setdefault(owner, MemberProgress()).add(one)
-        if work.enough(_COST):
+        if pace.due(_COST):
             yield
     silent: dict[str, SilentMember] = {}
     for member_id, member in members.items():
         since_ms = member.silent_since(now.monotonic_ms)
         if since_ms is not None:
             silent[member_id] = SilentMember(member_id, since_ms)
-        if work.enough():
+        if pace.due():
             yield
     if not silent:
         return []
@@ -97,7 +97,7 @@ def silent_members(
             found.partitions += 1
             if len(found.places) < PLACES_MAX:
                 found.places.append(place)
-        if work.enough():
+        if pace.due():
             yield
     order = yield from sorted_in_steps((one.since_ms, one.member_id) for one in silent.values())
     return [silent[member_id] for _, member_id in order]

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.core.group_type import Positions
-from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.lag.ends import Found, LogEnds, TopicPartition
@@ -49,7 +49,11 @@ TRENDS_MAX = 20_000
 """Partitions whose last hour is kept. Those that are never behind need none."""
 
 _COST = 8
-"""What a partition counts as in `Work`: some microseconds."""
+"""What a partition counts as in `Pace`: some microseconds."""
+
+
+Chosen = list[tuple[str, Positions, ShardState]]
+"""Groups that a round looks at: their ids, positions and shards."""
 
 
 class PartitionLag(Progress, gc=False):
@@ -195,29 +199,29 @@ class LagWatch:
         self.rounds += 1
         await self._lookups.run(self._growth)
 
-    def _wanted(self) -> Steps[tuple[dict[str, set[int]], set[str]]]:
+    def _wanted(self) -> Steps[tuple[dict[str, set[int]], Chosen]]:
         """The partitions to look at, by topic, and the groups that are in them: those
         that there is room for, each as a whole."""
         wanted: dict[str, set[int]] = {}
-        chosen: set[str] = set()
-        room, left_out, work = self._partitions_max, 0, Work()
-        for group_id, topics, _ in self.positions.all():
+        chosen: Chosen = []
+        room, left_out, pace = self._partitions_max, 0, Pace()
+        for group_id, topics, state in self.positions.all():
             count = sum(map(len, topics.values()))
             if count <= room:
                 room -= count
-                chosen.add(group_id)
+                chosen.append((group_id, topics, state))
                 for topic, partitions in topics.items():
                     wanted.setdefault(topic, set()).update(partitions)
             else:
                 left_out += count
-            if work.enough(2 + len(topics) + count // 8):
+            if pace.due(2 + len(topics) + count // 8):
                 yield
         self.left_out = left_out
         return wanted, chosen
 
     def _grow(self, bounds: Found, now_ms: int) -> Steps[None]:
         """Take in where the logs end now. `now_ms`: monotonic."""
-        growth, work = self._growth, Work()
+        growth, pace = self._growth, Pace()
         for topic in [topic for topic in growth if topic not in bounds]:
             del growth[topic]
         for topic, partitions in bounds.items():
@@ -227,21 +231,23 @@ class LagWatch:
                 if one is None:
                     one = grown[number] = Growth()
                 one.add(now_ms, found.end)
-                if work.enough(_COST):
+                if pace.due(_COST):
                     yield
             _drop_others(grown, partitions)
         self.bounds = bounds
 
-    def _take_in(self, chosen: Collection[str], now: Instant) -> Steps[None]:
+    def _take_in(self, chosen: Chosen, now: Instant) -> Steps[None]:
         """Work out the lag of the chosen groups. What was known of a group is changed in place:
         thousands of new objects in each round would make the garbage collector look at them."""
         present: set[str] = set()
-        work = Work()
+        pace = Pace()
         yield from self._lookups.begin()
-        for group_id, topics, state in self.positions.all():
-            if group_id in chosen and (yield from self._group(group_id, topics, state, now)):
+        for group_id, topics, state in chosen:
+            # The group may have gone since it was chosen.
+            there = group_id in state.groups
+            if there and (yield from self._group(group_id, topics, state, now)):
                 present.add(group_id)
-            if work.enough(_COST * (1 + sum(map(len, topics.values())))):
+            if pace.due(_COST * (1 + sum(map(len, topics.values())))):
                 yield
         _drop_others(self.groups, present)
         for key, trend in list(self.trends.items()):
@@ -249,14 +255,14 @@ class LagWatch:
             group = self.groups.get(group_id)
             if group is None or not group.partition(topic, number) or trend.flat:
                 del self.trends[key]
-            if work.enough(_COST):
+            if pace.due(_COST):
                 yield
 
     def _group(
         self, group_id: str, topics: Positions, state: ShardState, now: Instant
     ) -> Steps[bool]:
         """One group. Returns whether it reads anything that exists."""
-        group, work = self.groups.get(group_id) or GroupLag(), Work()
+        group, pace = self.groups.get(group_id) or GroupLag(), Pace()
         unknown: list[tuple[TopicPartition, int]] = []
         lag, waits = 0, False
         for topic in list(topics):
@@ -277,7 +283,7 @@ class LagWatch:
                         self._follow(group_id, place, one.lag, now.monotonic_ms)
                     if one.lag and one.age_ms is None:
                         unknown.append((place, max(one.offset, bounds[number].start)))
-                if work.enough(_COST):
+                if pace.due(_COST):
                     yield
             if len(known) != present:
                 _drop_others(known, partitions.keys() & bounds.keys())
@@ -286,7 +292,7 @@ class LagWatch:
             return False
         for place, first in unknown:
             self._lookups.want(place, first, lag)
-            if work.enough():
+            if pace.due():
                 yield
         group.silent = []
         if waits:  # else all that is not read yet is on its way, and nobody need be asked for
@@ -297,13 +303,13 @@ class LagWatch:
         return True
 
     def _judge(self, group: GroupLag, now: Instant) -> Steps[None]:
-        totals, work = Totals(), Work()
+        totals, pace = Totals(), Pace()
         silent = {one.member_id for one in group.silent}
         for place, one in group.partitions():
             is_silent = one.owner in silent
             one.judgement = one.judge(now.monotonic_ms, self.window_ms, is_silent=is_silent)
             totals.add(place, one)
-            if work.enough(_COST):
+            if pace.due(_COST):
                 yield
         group.totals = totals
 

@@ -18,8 +18,8 @@ from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.entries import LogToolError
 from groupd.coordinator.logtools.latest import Kept, Tally
 from groupd.coordinator.logtools.topic_ids import ForeignTopic, Translation, gather_topics
+from groupd.coordinator.runtime.clock import new_id, new_topic_id
 from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR, is_internal
-from groupd.coordinator.runtime.ids import new_id, new_topic_id
 from groupd.coordinator.runtime.loader import LoadFailed, load_shard
 from groupd.coordinator.runtime.shard_log import shard_log
 from groupd.coordinator.topics.topic import check_topic_name, log_name

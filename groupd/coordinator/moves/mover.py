@@ -1,347 +1,361 @@
-"""Resets and restores of a group's offsets, for an operator at the console: first the plan of what
-would be done, then doing what the plan has shown.
+"""Resets and restores of a group's offsets, for an operator: first a plan of what would be done,
+then doing it.
 
-The plans are those of `groupd groups reset` and `restore`. What is done is what the operator has
-seen: it is refused if an offset has moved since then.
+There is one use case and a port, `GroupOffsets`: the console moves offsets of a group in its own
+broker (`own_broker.py`), the command line over a connection to any Kafka cluster. Offsets are
+written as OffsetCommit and OffsetDelete without a member, which a coordinator refuses while the
+group has members. They are written only if the group has no members and no offset has moved since
+the plan was shown. What was written is read back: only that counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from groupd.coordinator.core.slices import (
-    LISTED_MAX,
-    SLICE_ITEMS,
-    Steps,
-    Work,
-    dict_in_steps,
-    sorted_in_steps,
-    spans,
-)
-from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.history.reset_plan import (
-    ResetAction,
-    ResetTarget,
-    WantedReset,
-    effect,
-    plan_reset,
-)
-from groupd.coordinator.history.restore import (
-    Action,
-    Bounds,
+from groupd.coordinator.core.offsets.store import TopicPartition
+from groupd.coordinator.core.slices import Steps, dict_in_steps, distinct_in_steps, sorted_in_steps
+from groupd.coordinator.history.changes import CommittedOffset
+from groupd.coordinator.moves.plan import (
     Current,
-    Place,
-    RestoreStep,
+    MoveStep,
+    Ranges,
+    ResetTarget,
     TopicNow,
-    outside,
-    plan_steps,
-    writes,
+    WantedReset,
+    plan_reset,
+    plan_restore,
 )
-from groupd.coordinator.history.stream import UnreadableLog
-from groupd.coordinator.lag.ends import LogEnds
-from groupd.coordinator.moves.parts import counted, members_refusal
-from groupd.coordinator.moves.past import committed_at, last_moves
-from groupd.coordinator.moves.writer import CannotMove, OffsetWriter, by_topic, committed_of
-from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
-from groupd.coordinator.security.audit import Audit
-from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
+from groupd.protocol.errors import ErrorCode
 
-Shown = Mapping[Place, tuple[int | None, int | None]]
-"""What a plan has shown: by partition the committed offset and the one that it would get; None: no
-offset."""
+PART_BYTES = 400_000
+"""The records of one request, so that they fit into one batch of the coordinator."""
 
-PARTITIONS_MAX = LISTED_MAX
-"""Partitions of one plan."""
+PART_PLACES = 250
+"""Partitions of one request, so that the coordinator handles it in one go: all of it or nothing is
+written."""
 
-TIMES_MAX = 1000
-"""Partitions whose offset at a time is looked up in one reset."""
+_RECORD_BYTES = 100
+"""Most bytes of the record of an offset, without the names and the metadata."""
 
+_WITHOUT_MEMBERS = ("", "Empty", "Dead")
 
-class CannotRead(Exception):
-    """The store cannot be read now; `str()` is one line that says why."""
-
-
-class PlannedMove(Struct, frozen=True):
-    """`rows`: topic, partition, from, to, action, records (negative: read again; None: not known),
-    warning, writes (an offset is written or deleted), and starts_anew: consumers start where their
-    `auto.offset.reset` says. `refusal`: why it cannot be done now; "": it can."""
-
-    rows: list[dict[str, Any]]
-    refusal: str = ""
-
-
-class OffsetMover:
-    """Moves offsets of groups that this process serves. All methods raise CannotRead, and
-    UnreadableLog where the store has something damaged."""
-
-    def __init__(
-        self,
-        broker: Broker,
-        logs: PartitionLogs,
-        ends: LogEnds,
-        work: LongWork,
-        audit: Audit,
-    ) -> None:
-        self._broker = broker
-        self._logs = logs
-        self._ends = ends
-        self._work = work
-        self._writer = OffsetWriter(broker, work, audit)
-
-    async def plan_reset(
-        self,
-        shard: ShardRuntime,
-        group_id: str,
-        wanted: WantedReset,
-        partitions: Mapping[str, Sequence[int]] | None,
-    ) -> PlannedMove:
-        """`partitions` by topic; None: all that have a committed offset. Raises CannotMove."""
-        if partitions is not None:
-            _check_count(sum(map(len, partitions.values())))
-        committed = await self._work.run(_all_committed(shard, group_id))
-        if partitions is None:
-            _check_count(len(committed))
-        places = committed if partitions is None else _places(partitions)
-        chosen = list(dict.fromkeys(await self._work.run(sorted_in_steps(places))))
-        if not chosen:
-            raise CannotMove(f"group {group_id} has nothing committed: choose partitions")
-        with _reading():
-            bounds = await self._bounds(chosen)
-            at_time = {}
-            if wanted.target is ResetTarget.TIME:
-                at_time = await self._at_time(chosen, wanted.amount)
-        rows = await self._work.run(_reset_rows(wanted, chosen, committed, bounds, at_time))
-        return PlannedMove(rows, _refusal(shard, group_id))
-
-    async def reset(
-        self, shard: ShardRuntime, group_id: str, shown: Shown, by: RequestContext
-    ) -> None:
-        """Write what the plan of a reset has shown, in the name of `by`. Raises CannotMove,
-        OutcomeNotKnown."""
-        wanted = await self._work.run(
-            dict_in_steps(
-                (place, None if to is None else Current(to)) for place, (_, to) in shown.items()
-            )
-        )
-        await self._write(shard, group_id, shown, wanted, by)
-
-    async def plan_restore(
-        self, shard: ShardRuntime, group_id: str, at_ms: int, *, delete_new: bool
-    ) -> PlannedMove:
-        """Back to what was committed at `at_ms`. `delete_new`: offsets that did not exist then are
-        deleted. Raises CannotMove, BeforeHistory."""
-        steps, bounds = await self._restore(shard, group_id, at_ms, delete_new=delete_new)
-        rows = await self._work.run(_restore_rows(steps, bounds))
-        return PlannedMove(rows, _refusal(shard, group_id))
-
-    async def restore(
-        self,
-        shard: ShardRuntime,
-        group_id: str,
-        at_ms: int,
-        shown: Shown,
-        by: RequestContext,
-        *,
-        delete_new: bool,
-    ) -> None:
-        """Write what the plan of a restore has shown, in the name of `by`. Raises CannotMove,
-        OutcomeNotKnown, BeforeHistory."""
-        steps, _ = await self._restore(shard, group_id, at_ms, delete_new=delete_new)
-        await self._check_unmoved(shard, group_id, shown)
-        planned = writes(steps)
-        rows = await self._work.run(
-            dict_in_steps((step.place, (step.before, step.after)) for step in planned)
-        )
-        if rows != shown:
-            raise CannotMove(
-                "the restore would not do what was shown, since the log or the topics have changed"
-                f"{_AGAIN}"
-            )
-        wanted = await self._work.run(dict_in_steps((step.place, step.wanted) for step in planned))
-        await self._write(shard, group_id, shown, wanted, by)
-
-    async def last_moves(self, shard: ShardRuntime, group_id: str) -> dict[str, Any]:
-        """See `past.last_moves`."""
-        with _reading():
-            return await last_moves(self._logs, self._work, shard, group_id)
-
-    async def _restore(
-        self, shard: ShardRuntime, group_id: str, at_ms: int, *, delete_new: bool
-    ) -> tuple[list[RestoreStep], Bounds]:
-        with _reading():
-            then = await committed_at(self._logs, self._work, shard, group_id, at_ms)
-            _check_count(len(then))
-            bounds = await self._bounds([entry.place for entry in then])
-        image = self._broker.image
-        topics = {
-            name: TopicNow(known.topic_id, known.partitions)
-            for name in {entry.topic for entry in then}
-            if (known := image.by_name.get(name)) is not None
-        }
-        now = await self._work.run(_all_committed(shard, group_id))
-        _check_count(len(now))
-        plan = plan_steps(then, now, topics, bounds, delete_new=delete_new)
-        return await self._work.run(plan), bounds
-
-    async def _bounds(self, places: Iterable[Place]) -> Bounds:
-        """Raises LogError."""
-        found = await self._ends.look(by_topic(places))
-        return await self._work.run(
-            dict_in_steps(
-                ((topic, number), (one.start, one.end))
-                for topic, numbers in found.items()
-                for number, one in numbers.items()
-            )
-        )
-
-    async def _at_time(self, places: Sequence[Place], at_ms: int) -> dict[Place, int]:
-        """Raises CannotMove, UnreadableLog, LogError."""
-        _check_count(len(places), TIMES_MAX)
-        found = {}
-        for topic, number in places:
-            try:
-                offset = await self._ends.first_at(topic, number, at_ms)
-            except LogCorrupt as error:
-                why = f"the log of {topic}-{number} is damaged: {error}"
-                raise UnreadableLog(why) from error
-            if offset is not None:
-                found[topic, number] = offset
-        return found
-
-    async def _write(
-        self,
-        shard: ShardRuntime,
-        group_id: str,
-        shown: Shown,
-        wanted: Mapping[Place, Current | None],
-        by: RequestContext,
-    ) -> None:
-        _check_count(len(shown))
-        refusal = _refusal(shard, group_id)
-        if refusal:
-            raise CannotMove(refusal)
-        await self._check_unmoved(shard, group_id, shown)
-        await self._writer.write(by, shard, group_id, wanted)
-
-    async def _check_unmoved(self, shard: ShardRuntime, group_id: str, shown: Shown) -> None:
-        """Raises CannotMove if an offset is not any more where it was when that was shown."""
-        now = await self._work.run(committed_of(shard, group_id, shown))
-        moved = [place for place, (before, _) in shown.items() if _offset(now[place]) != before]
-        if moved:
-            topic, number = place = moved[0]
-            raise CannotMove(
-                f"{counted(len(moved), 'offset')} moved since that was shown, such as "
-                f"{topic}-{number} from {_told(shown[place][0])} to {_told(_offset(now[place]))}"
-                f"{_AGAIN}"
-            )
-
+_OUTCOME_NOT_KNOWN = frozenset(
+    error.name
+    for error in (
+        # A write took too long for its client, and may still become durable.
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        # The coordinator has lost its log in the middle of a write.
+        ErrorCode.NOT_COORDINATOR,
+        # The reply was lost, or the connection.
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+    )
+)
+"""Errors with which a coordinator answers a write that it may have done, or may still do."""
 
 _AGAIN = ". Nothing has been written; ask for a preview again"
 
+T = TypeVar("T")
+Offset = TypeVar("Offset", Current, None, Current | None)
 
-@contextmanager
-def _reading() -> Iterator[None]:
-    try:
-        yield
-    except LogCorrupt as error:
-        raise UnreadableLog(f"the log is damaged: {error}") from error
-    except LogError as error:
-        why = str(error) or type(error).__name__
-        raise CannotRead(f"the store cannot be read now: {why}") from error
+Shown = Mapping[TopicPartition, tuple[int | None, int | None]]
+"""What a plan has shown and would write: by partition the committed offset and the one that it
+would get; None: no offset."""
 
-
-def _places(partitions: Mapping[str, Sequence[int]]) -> Iterator[Place]:
-    return ((topic, number) for topic, some in partitions.items() for number in some)
+Errors = Mapping[TopicPartition, str]
+"""The names of the errors with which a coordinator has answered; what it has written is absent."""
 
 
-def _check_count(count: int, most: int = PARTITIONS_MAX) -> None:
-    if count > most:
+class MoveFailed(Exception):
+    """`str()` is one line that says why. `remarks`: lines about single partitions."""
+
+    def __init__(self, why: str, remarks: Iterable[str] = ()) -> None:
+        super().__init__(why)
+        self.remarks = remarks
+
+
+class CannotMove(MoveFailed):
+    """Nothing was written, or the line says what was."""
+
+
+class OutcomeNotKnown(MoveFailed):
+    """The coordinator has not said whether it has written, and may still do so. The line says for
+    how many partitions, and what was written before."""
+
+
+class GroupOffsets(Protocol):
+    """A group's offsets. Besides CannotMove, the methods raise what the place has for something
+    that cannot be read or asked; only `commit` and `delete` turn that into errors of partitions.
+    `part_bytes`: most bytes of the records of one request."""
+
+    group_id: str
+    part_bytes: int
+
+    async def run(self, steps: Steps[T]) -> T:
+        """What the steps return."""
+        ...
+
+    async def state(self) -> str:
+        """The group's state as Kafka calls it; "": there is no such group."""
+        ...
+
+    async def committed(
+        self, places: Collection[TopicPartition] | None = None
+    ) -> Mapping[TopicPartition, Current]:
+        """What is committed for these partitions at least. None: for all of the group."""
+        ...
+
+    async def committed_at(self, at_ms: int) -> Sequence[CommittedOffset]:
+        """What was committed at that time."""
+        ...
+
+    async def topics(self, names: Iterable[str]) -> Mapping[str, TopicNow]:
+        """The topics that exist, of those that are asked for."""
+        ...
+
+    async def ranges(self, places: Collection[TopicPartition]) -> Ranges:
+        """A partition that does not exist, or cannot be asked, is absent."""
+        ...
+
+    async def at_time(
+        self, places: Collection[TopicPartition], at_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        """The offset of the first record of that time or later. A partition that has none, or
+        cannot be asked, is absent."""
+        ...
+
+    async def commit(self, part: Mapping[TopicPartition, Current]) -> Errors:
+        """One request."""
+        ...
+
+    async def delete(self, part: Mapping[TopicPartition, None]) -> Errors:
+        """One request."""
+        ...
+
+
+class PlannedMove(Struct, frozen=True):
+    """`refusal`: why it cannot be done now; "": it can."""
+
+    steps: list[MoveStep]
+    refusal: str
+
+
+async def planned_reset(
+    group: GroupOffsets, wanted: WantedReset, places: Iterable[TopicPartition] | None
+) -> PlannedMove:
+    """`places` None: all that have a committed offset. The steps are in the order of topics and
+    partitions; there is none if there is nothing to move."""
+    now = await group.committed() if places is None else {}
+    chosen = await group.run(_in_order(now if places is None else places))
+    ranges = await group.ranges(chosen)
+    at_time: Mapping[TopicPartition, int] = {}
+    if wanted.target is ResetTarget.TIME:
+        at_time = await group.at_time(chosen, wanted.amount)
+    if places is not None:
+        now = await group.committed(chosen)
+    steps = await group.run(plan_reset(wanted, chosen, now, ranges, at_time))
+    return PlannedMove(steps, await _refusal(group))
+
+
+def _in_order(places: Iterable[TopicPartition]) -> Steps[list[TopicPartition]]:
+    in_order = yield from sorted_in_steps(places)
+    return (yield from distinct_in_steps(list(in_order)))
+
+
+async def planned_restore(group: GroupOffsets, at_ms: int, *, delete_new: bool) -> PlannedMove:
+    """Back to what was committed at `at_ms`. `delete_new`: offsets that did not exist then are
+    deleted."""
+    then = await group.committed_at(at_ms)
+    topics = await group.topics({entry.topic for entry in then})
+    ranges = await group.ranges([entry.place for entry in then])
+    now = await group.committed()
+    plan = plan_restore(then, now, topics, ranges, delete_new=delete_new)
+    return PlannedMove(await group.run(plan), await _refusal(group))
+
+
+async def write_plan(group: GroupOffsets, plan: PlannedMove) -> None:
+    """Write what has been planned just now. Raises CannotMove, OutcomeNotKnown."""
+    shown, wanted = await group.run(_of_plan(plan.steps))
+    await _check(group, shown)
+    await _write(group, wanted)
+
+
+async def write_reset(group: GroupOffsets, shown: Shown) -> None:
+    """Write what the plan of a reset has shown. Raises CannotMove, OutcomeNotKnown."""
+    await _check(group, shown)
+    offsets = ((place, None if to is None else Current(to)) for place, (_, to) in shown.items())
+    await _write(group, await group.run(dict_in_steps(offsets)))
+
+
+async def write_restore(group: GroupOffsets, at_ms: int, shown: Shown, *, delete_new: bool) -> None:
+    """Write what the plan of a restore has shown. Raises CannotMove, OutcomeNotKnown."""
+    plan = await planned_restore(group, at_ms, delete_new=delete_new)
+    await _check(group, shown)
+    planned, wanted = await group.run(_of_plan(plan.steps))
+    if planned != shown:
         raise CannotMove(
-            f"{count} partitions are too many for one order, which may have {most}: "
-            "choose some of them, or use `groupd groups reset` or `restore`"
+            "the restore would not do what was shown, since the log or the topics have changed"
+            f"{_AGAIN}"
         )
+    await _write(group, wanted)
 
 
-def _refusal(shard: ShardRuntime, group_id: str) -> str:
-    group = shard.shard.state.groups.get(group_id)
-    return "" if group is None else members_refusal(group_id, group.state_name())
+def _of_plan(
+    steps: Iterable[MoveStep],
+) -> Steps[tuple[Shown, dict[TopicPartition, Current | None]]]:
+    writes = [step for step in steps if step.is_write]
+    shown = yield from dict_in_steps((step.place, (step.before, step.after)) for step in writes)
+    wanted = yield from dict_in_steps((step.place, step.wanted) for step in writes)
+    return shown, wanted
 
 
-def _all_committed(shard: ShardRuntime, group_id: str) -> Steps[dict[Place, Current]]:
-    work, found = Work(), {}
-    for topic, partitions in list(shard.shard.offsets.store.topics(group_id).items()):
-        for number, stored in list(partitions.items()):
-            if work.enough():
-                yield
-            found[topic, number] = Current(stored.offset, stored.leader_epoch, stored.metadata)
-    return found
+async def _refusal(group: GroupOffsets) -> str:
+    """Why the offsets cannot be moved now; "": they can."""
+    state = await group.state()
+    if state in _WITHOUT_MEMBERS:
+        return ""
+    return (
+        f"group {group.group_id} is {state}: it has members, which would go on committing. "
+        "Stop its consumers first"
+    )
+
+
+async def _check(group: GroupOffsets, shown: Shown) -> None:
+    """Raises CannotMove if the group has members, or if an offset is not any more where it was when
+    that was shown."""
+    if refusal := await _refusal(group):
+        raise CannotMove(refusal)
+    now = await group.committed(shown.keys())
+    moved = [place for place, (before, _) in shown.items() if _offset(now.get(place)) != before]
+    if moved:
+        topic, number = place = moved[0]
+        before, found = shown[place][0], _offset(now.get(place))
+        raise CannotMove(
+            f"{counted(len(moved), 'offset')} moved since that was shown, such as "
+            f"{topic}-{number} from {_or_none(before)} to {_or_none(found)}{_AGAIN}"
+        )
 
 
 def _offset(committed: Current | None) -> int | None:
     return None if committed is None else committed.offset
 
 
-def _told(offset: int | None) -> str:
+def _or_none(offset: int | None) -> str:
     return "none" if offset is None else str(offset)
 
 
-def _reset_rows(
-    wanted: WantedReset,
-    places: Sequence[Place],
-    committed: Mapping[Place, Current],
-    bounds: Bounds,
-    at_time: Mapping[Place, int],
-) -> Steps[list[dict[str, Any]]]:
-    rows: list[dict[str, Any]] = []
-    for span in spans(len(places), SLICE_ITEMS):
-        if rows:
-            yield
-        some = places[span]
-        before = {place: committed[place].offset for place in some if place in committed}
-        for step in plan_reset(wanted, some, before, bounds, at_time):
-            records = _records(step.before, step.after, bounds.get(step.place))
-            own = {"records": records, "writes": step.is_write, "starts_anew": False}
-            rows.append({**step.row(), **own})
-    return rows
+async def _write(group: GroupOffsets, wanted: Mapping[TopicPartition, Current | None]) -> None:
+    """Commit the offsets, delete those that are None, then read back what is committed. Raises
+    CannotMove, OutcomeNotKnown."""
+    commits = await group.run(
+        dict_in_steps((place, one) for place, one in wanted.items() if one is not None)
+    )
+    deletes = await group.run(
+        dict_in_steps((place, None) for place, one in wanted.items() if one is None)
+    )
+    written = await _write_parts(group, group.commit, commits, 0, len(wanted))
+    await _write_parts(group, group.delete, deletes, written, len(wanted))
+    now = await group.committed(wanted.keys())
+    wrong = [place for place, one in wanted.items() if now.get(place) != one]
+    if wrong:
+        (topic, number), count = wrong[0], len(wrong)
+        raise CannotMove(
+            f"all {counted(len(wanted), 'partition')} written, but somebody has moved {count} "
+            f"of them since, such as {topic}-{number}",
+            (_not_as_wanted(place, wanted[place]) for place in wrong),
+        )
 
 
-def _restore_rows(steps: Sequence[RestoreStep], bounds: Bounds) -> Steps[list[dict[str, Any]]]:
-    rows: list[dict[str, Any]] = []
-    for span in spans(len(steps), SLICE_ITEMS):
-        if rows:
-            yield
-        rows += [_restore_row(step, bounds.get(step.place)) for step in steps[span]]
-    return rows
+async def _write_parts(
+    group: GroupOffsets,
+    write: Callable[[Mapping[TopicPartition, Offset]], Awaitable[Errors]],
+    wanted: Mapping[TopicPartition, Offset],
+    written: int,
+    count: int,
+) -> int:
+    """`written` of `count` partitions have been written before. Returns how many have been
+    now."""
+    for part in parts_of(group.group_id, wanted, group.part_bytes):
+        errors = await write(part)
+        written += len(part) - len(errors)
+        if errors:
+            unsure = any(map(may_be_written, errors.values()))
+            why = refused_text(errors, written, count)
+            raise (OutcomeNotKnown if unsure else CannotMove)(why, _refused_each(errors))
+    return written
 
 
-def _restore_row(step: RestoreStep, bounds: tuple[int, int] | None) -> dict[str, Any]:
-    # Where there is no offset, and where the partition does not have it.
-    lost = step.action is Action.COMMIT and outside(step.after, bounds)
-    starts_anew = step.action is Action.DELETE or lost
-    return {
-        "topic": step.topic,
-        "partition": step.partition,
-        "from": step.before,
-        "to": step.after,
-        "action": step.action.value,
-        "records": None if starts_anew else _records(step.before, step.after, bounds),
-        "warning": step.warning,
-        "writes": step.is_write,
-        "starts_anew": starts_anew,
-    }
+def parts_of(
+    group_id: str, wanted: Mapping[TopicPartition, Offset], most_bytes: int = PART_BYTES
+) -> Iterator[dict[TopicPartition, Offset]]:
+    """Splits `wanted` into parts, one for each request. A part has at most `PART_PLACES`
+    partitions, whose records have at most `most_bytes` bytes, and at least one partition."""
+    part: dict[TopicPartition, Offset] = {}
+    size = 0
+    for place, offset in wanted.items():
+        own = _RECORD_BYTES + _length(group_id) + _length(place[0])
+        if offset is not None:
+            own += _length(offset.metadata)
+        if part and (len(part) == PART_PLACES or size + own > most_bytes):
+            yield part
+            part, size = {}, 0
+        part[place] = offset
+        size += own
+    if part:
+        yield part
 
 
-def _records(before: int | None, after: int | None, bounds: tuple[int, int] | None) -> int | None:
-    """How many records are skipped, or, negative, read again; None: that is not known."""
-    if before == after:
-        return None if before is None else 0
-    if after is None or bounds is None:
-        return None
-    action, records = effect(before, after, bounds)
-    return -records if records is not None and action is ResetAction.REWIND else records
+def _length(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def may_be_written(error: str) -> bool:
+    """Whether what was answered with this error may have been written nevertheless. `error`: its
+    name in Kafka."""
+    return error in _OUTCOME_NOT_KNOWN
+
+
+def refused_text(errors: Errors, written: int, count: int) -> str:
+    """One line that says what was done when a part was answered with errors, one at least, and
+    nothing was tried after it. `written` of `count` partitions have been written."""
+    unsure = [place for place, error in errors.items() if may_be_written(error)]
+    refused = [place for place, error in errors.items() if not may_be_written(error)]
+    left = count - written - len(errors)
+    sentences = []
+    for places, what in ((refused, "refused"), (unsure, "may have been written")):
+        if places:
+            topic, number = place = places[0]
+            sentences.append(
+                f"{len(places)} of {counted(count, 'partition')} {what}, such as "
+                f"{topic}-{number}: {errors[place]}"
+            )
+    rest = []
+    if written:
+        rest.append(f"{written} {'has' if written == 1 else 'have'} been written")
+    elif not unsure:
+        rest.append("Nothing has been written")
+    if left:
+        rest.append(f"{left} not tried")
+    if rest:
+        sentences.append(", ".join(rest))
+    return ". ".join(sentences)
+
+
+def _refused_each(errors: Errors) -> Iterator[str]:
+    for (topic, number), error in sorted(errors.items()):
+        what = "may have been written" if may_be_written(error) else "refused"
+        yield f"{topic}-{number} {what}: {error}"
+
+
+def _not_as_wanted(place: TopicPartition, wanted: Current | None) -> str:
+    name = f"{place[0]}-{place[1]}"
+    return f"{name} still has an offset" if wanted is None else f"{name} is not at {wanted.offset}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 offset`, `2 offsets`."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 from groupd.coordinator.core.partitioning import offsets_log_name
@@ -16,7 +15,7 @@ from groupd.coordinator.history.changes import (
     OffsetChange,
     who_moved,
 )
-from groupd.coordinator.history.replay import changes, state_at, survey
+from groupd.coordinator.history.replay import changes, extent_of, state_at
 from groupd.coordinator.history.stream import split
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
@@ -30,22 +29,12 @@ MOVES_MAX = 200
 """Moves of offsets that are shown."""
 
 
-class BeforeHistory(Exception):
-    """The time is before what the log still has; `str()` says what is the earliest."""
-
-
 async def committed_at(
     logs: PartitionLogs, work: LongWork, shard: ShardRuntime, group_id: str, at_ms: int
 ) -> list[CommittedOffset]:
     """The offsets of that time. Raises BeforeHistory, UnreadableLog, LogError."""
     log = _ShardHistory(logs, work, shard)
-    extent = await survey(log.batches, log.start, group_id, at_ms)
-    if extent.earliest_ms is not None and extent.cut_offset < extent.complete_from:
-        earliest = datetime.fromtimestamp(extent.earliest_ms / 1000, UTC)
-        raise BeforeHistory(
-            "that is before the history that the log still has: the earliest time that can be "
-            f"answered is {earliest.isoformat(timespec='milliseconds')}"
-        )
+    extent = await extent_of(log, group_id, at_ms)
     return (await state_at(log.batches(), group_id, extent.cut_offset)).offsets
 
 
@@ -58,10 +47,10 @@ async def last_moves(
     `complete`: whether the whole log was looked at; of a long one it is the last part. Raises
     UnreadableLog, LogError."""
     log = _ShardHistory(logs, work, shard)
-    complete = log.end - log.start <= RECORDS_MAX
+    complete = log.end - log.start_offset <= RECORDS_MAX
     if not complete:
-        log.start = log.end - RECORDS_MAX
-    extent = await survey(log.batches, log.start, group_id)
+        log.start_offset = log.end - RECORDS_MAX
+    extent = await extent_of(log, group_id)
     found: deque[OffsetChange] = deque(maxlen=MOVES_MAX)
     async for change in changes(log.batches(), group_id, extent):
         if isinstance(change, OffsetChange) and not _reads_on(change):
@@ -89,20 +78,20 @@ def _reads_on(change: OffsetChange) -> bool:
 
 
 class _ShardHistory:
-    """The log of a shard from `start` up to `end`, which is durable."""
+    """The log of a shard up to `end`, which is durable."""
 
     def __init__(self, logs: PartitionLogs, work: LongWork, shard: ShardRuntime) -> None:
         assert shard.log is not None
-        self.start, self.end = shard.log.history.start_offset, shard.durable_offset
+        self.start_offset, self.end = shard.log.history.start_offset, shard.durable_offset
         self._logs = logs
         self._work = work
-        self._name = offsets_log_name(shard.partition)
+        self.name = offsets_log_name(shard.partition)
 
     async def batches(self) -> AsyncIterator[bytes]:
         """The batches, with a turn for others before each."""
-        offset = self.start
+        offset = self.start_offset
         while offset < self.end:
-            found = await self._logs.read(self._name, offset, READ_BYTES)
+            found = await self._logs.read(self.name, offset, READ_BYTES)
             for stored in found:
                 for payload in split(stored.payload):
                     await self._work.turn()

@@ -18,7 +18,7 @@ from groupd.coordinator.faults.spec import FaultSpec, make_spec
 from groupd.coordinator.faults.traffic import Traffic
 from groupd.coordinator.recording.reader import BadRecording, RecordingFile, TapeEntry
 from groupd.coordinator.recording.world import WorldClock
-from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.slot import Requests
 from groupd.storage.memory import MemoryStore
 
 _DEFAULTS = {entry.name: entry.default for entry in fields(FaultSpec)}

@@ -37,9 +37,9 @@ from groupd.coordinator.security.scram_credentials import ScramCredential, keyle
 from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.fairness import fairness
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.server.turns import fairness
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import Store
 

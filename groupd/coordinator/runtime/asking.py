@@ -1,14 +1,32 @@
-"""How a request for one group is asked of the shard of that group."""
+"""How requests are asked of shards: one for a group of the shard of that group, one about many
+partitions or members in pieces.
+
+Each piece goes the way of a whole request, and so takes no longer than one. The pieces of a request
+are asked in their order, with other requests in between, and their replies become one
+(docs/adr/0035).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend.offsets import Finish
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.broker import Broker, Place
 from groupd.coordinator.runtime.waiting import Gather, Part
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.messages.offsets import (
+    CommitTopic,
+    FetchedTopic,
+    FetchTopic,
+    TopicErrors,
+)
 
 
 def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
@@ -32,3 +50,78 @@ def ask_admitted(
         gather = Gather(waiter, 1, lambda parts: finish(parts[0]))
         part = Part(kept, waiter.failure, gather, 0)
         broker.ask(broker.shard_of(kept.group_id), context, part)
+
+
+PIECE = 500
+"""Topics and partitions of one piece: a commit of so many takes about a millisecond."""
+
+Topic = TypeVar("Topic", CommitTopic, FetchTopic)
+Answered = TypeVar("Answered", TopicErrors, FetchedTopic)
+
+
+def is_long(topics: Sequence[Any]) -> bool:
+    """Whether they take more than one piece."""
+    if len(topics) > PIECE:
+        return True
+    return len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
+
+
+def cut(topics: Iterable[Topic]) -> Steps[list[tuple[Topic, ...]]]:
+    """The topics in pieces. A topic with many partitions stands in several of them."""
+    pieces: list[tuple[Topic, ...]] = []
+    piece: list[Topic] = []
+    room = PIECE
+    for topic in topics:
+        at, count = 0, len(topic.partitions)
+        while True:
+            if room < 2:
+                pieces.append(tuple(piece))
+                piece, room = [], PIECE
+                yield
+            some = topic.partitions[at : at + room - 1]
+            piece.append(topic if len(some) == count else replace(topic, partitions=some))
+            at += len(some)
+            room -= 1 + len(some)
+            if at >= count:
+                break
+    if piece:
+        pieces.append(tuple(piece))
+    return pieces
+
+
+def ask_in_pieces(
+    broker: Broker,
+    context: RequestContext,
+    requests: Sequence[Any],
+    place: Place,
+    merge: Callable[[list[Any]], Steps[Any]],
+) -> Steps[None]:
+    """`requests`: the pieces; `place`: the way of each; `merge` makes one reply of theirs."""
+    waiter = context.token
+    gather = Gather(waiter, len(requests), merge, broker.work_on)
+    for index, request in enumerate(requests):
+        if index:
+            yield
+        part = Part(request, waiter.failure, gather, index)
+        place(broker, broker.part(context, part), request)
+
+
+def joined(parts: Iterable[Sequence[Answered]]) -> Steps[Sequence[Answered]]:
+    """The topics that several pieces have answered: one entry for each topic, in the order in which
+    they first appear."""
+    found: dict[tuple[str, bytes], list[Answered]] = {}
+    for number, part in enumerate(parts):
+        if number:
+            yield
+        for topic in part:
+            found.setdefault((topic.name, topic.topic_id), []).append(topic)
+    return Lazily(len(found), lambda: map(_whole, found.values()))
+
+
+def _whole(entries: list[Answered]) -> Answered:
+    """One topic out of its pieces."""
+    if len(entries) == 1:
+        return entries[0]
+    parts = [entry.partitions for entry in entries]
+    partitions: Lazily[Any] = Lazily(sum(map(len, parts)), lambda: chain.from_iterable(parts))
+    return replace(entries[0], partitions=partitions)

@@ -4,7 +4,7 @@ by clients that are no members, in a transaction or not (docs/spec/security.md#7
 A line is written when the reply says that it happened, before the reply is sent. A client that
 hangs up early changes nothing about that. Without an authorizer no client is audited, and the plain
 routes (`groupd.coordinator.runtime.routes`) serve. An operator at the console has lines in either
-case, from who makes these requests (`groupd.coordinator.moves.writer`).
+case, from who makes these requests (`groupd.coordinator.moves.own_broker`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from groupd.coordinator.core.slices import WORK_ITEMS, Steps, Work
+from groupd.coordinator.core.slices import WORK_ITEMS, Pace, Steps
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker, Place, Route
 from groupd.coordinator.runtime.waiting import Waiter
@@ -124,9 +124,9 @@ class _Notes:
     def groups_deleted(
         self, by: RequestContext, _: DeleteGroupsRequest, reply: DeleteGroupsReply
     ) -> Steps[None]:
-        work = Work()
+        pace = Pace()
         for group in reply.results:
-            if work.enough(LINE_WEIGHT):
+            if pace.due(LINE_WEIGHT):
                 yield
             if group.error == ErrorCode.NONE:
                 self._audit.group_deleted(by, group.group_id)
@@ -134,9 +134,9 @@ class _Notes:
     def offsets_deleted(
         self, by: RequestContext, request: OffsetDeleteRequest, reply: OffsetDeleteReply
     ) -> Steps[None]:
-        work = Work()
+        pace = Pace()
         for (topic, _), partitions in (yield from _done(reply.topics)).items():
-            if work.enough(LINE_WEIGHT):
+            if pace.due(LINE_WEIGHT):
                 yield
             self._audit.offsets_deleted(by, request.group_id, topic, partitions)
 
@@ -146,7 +146,7 @@ class _Notes:
         request: Commit,
         reply: OffsetCommitReply | TxnOffsetCommitReply,
     ) -> Steps[None]:
-        work = Work()
+        pace = Pace()
         transaction = (
             request.transactional_id if isinstance(request, TxnOffsetCommitRequest) else None
         )
@@ -155,10 +155,10 @@ class _Notes:
             wanted = asked[topic] if topic in asked else asked[topic_id]
             offsets = {}
             for partition in partitions:
-                if work.enough():
+                if pace.due():
                     yield
                 offsets[partition] = wanted[partition]
-            if work.enough(LINE_WEIGHT):
+            if pace.due(LINE_WEIGHT):
                 yield
             self._audit.offsets_reset(by, request.group_id, topic, offsets, transaction)
 
@@ -166,12 +166,12 @@ class _Notes:
 def _asked(topics: Sequence[CommitTopic]) -> Steps[dict[str | TopicId, dict[int, int]]]:
     """The offsets that the request commits: topic (its name, or its id if the request has only
     that) -> partition -> offset."""
-    work = Work()
+    pace = Pace()
     found: dict[str | TopicId, dict[int, int]] = {}
     for topic in topics:
         offsets = found.setdefault(topic.name or topic.topic_id, {})
         for partition in topic.partitions:
-            if work.enough():
+            if pace.due():
                 yield
             offsets[partition.partition] = partition.offset
     return found
@@ -179,11 +179,11 @@ def _asked(topics: Sequence[CommitTopic]) -> Steps[dict[str | TopicId, dict[int,
 
 def _done(topics: Sequence[TopicErrors]) -> Steps[dict[tuple[str, TopicId], list[int]]]:
     """The partitions for which the reply has no error: (name, id) of the topic -> partitions."""
-    work = Work()
+    pace = Pace()
     found: dict[tuple[str, TopicId], list[int]] = {}
     for topic in topics:
         for partition in topic.partitions:
-            if work.enough():
+            if pace.due():
                 yield
             if partition.error == ErrorCode.NONE:
                 found.setdefault((topic.name, topic.topic_id), []).append(partition.partition)

@@ -20,25 +20,24 @@ from msgspec import Struct
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicDeletion
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.shard import GroupCoordinatorShard, MakeShard
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.event_log import log_events, weight
-from groupd.coordinator.runtime.fresh_shards import MakeShard
-from groupd.coordinator.runtime.group_shards import GroupShards, Shard
 from groupd.coordinator.runtime.held_back import HeldBack
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
+from groupd.coordinator.runtime.served_shards import GroupShards, Shard
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, ShardRuntime
 from groupd.coordinator.runtime.shard_state import (
     CoordinatorState,
+    GroupShardParts,
     RuntimeParts,
-    ShardSurroundings,
 )
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.timeline import Timeline
@@ -127,19 +126,19 @@ class Broker:
         """Requests that only read from now on."""
         self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
         self._deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
-        self._around = self._surroundings()
-        self.calls = self._around.parts.calls
+        self._shard_parts = self._made_shard_parts()
+        self.calls = self._shard_parts.parts.calls
         if ownership is None:
             for partition in range(count):
                 self.served.take(partition)
         self.expiry = ProducerExpiry(config, clock, lambda: [one.producers for one in self.shards])
 
     def _make_runtime(self, partition: int, owned: OwnedUnit | None) -> ShardRuntime:
-        shard = ShardRuntime(partition, self.config, self._around, owned)
+        shard = ShardRuntime(partition, self.config, self._shard_parts, owned)
         shard.deleted.extend(self._deleted)
         return shard
 
-    def _surroundings(self) -> ShardSurroundings:
+    def _made_shard_parts(self) -> GroupShardParts:
         parts = RuntimeParts(
             self.writer,
             self.clock,
@@ -149,7 +148,7 @@ class Broker:
             self.processing,
             self.work,
         )
-        return ShardSurroundings(self._fresh_shard, self._bring_up_to_date, self._logs, parts)
+        return GroupShardParts(self._fresh_shard, self._bring_up_to_date, self._logs, parts)
 
     # Life ---------------------------------------------------------------------------------
 

@@ -18,18 +18,18 @@ import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
+from groupd.coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning, Rests, Sleep
 from groupd.coordinator.runtime.shard_log import OwnedLog, ShardLog
 from groupd.coordinator.runtime.shard_state import CoordinatorState
-from groupd.coordinator.runtime.turns import Sleep, Turns
 from groupd.protocol.records.batch import CorruptBatch
 from groupd.protocol.records.compaction import NOWHERE, Rules, offsets_identity
 from groupd.storage.log import LogError, LogFenced, LogUnavailable, PartitionLogs
 
 log = structlog.get_logger("groupd.cleaner")
 
-SLICE_MS = 2.0
-REST = 3.0
+SLICE_NS = 2_000_000
+REST = 3
 LEAST_RECORDS = 1000
 """Fewer new records than this, or than the clean part has (Kafka's dirty ratio of one half), are
 not worth a cleaning."""
@@ -50,6 +50,26 @@ class CleanableShard(Protocol):
 
 def _serving(shard: CleanableShard) -> ShardLog | None:
     return shard.log if shard.state is CoordinatorState.ACTIVE else None
+
+
+class TimedRests(Rests):
+    """Works for `SLICE_NS` at a time, then sleeps `REST` times as long as it has worked."""
+
+    __slots__ = ("_since_ns", "_sleep", "_slice_ns")
+
+    def __init__(self, sleep: Sleep, slice_ns: int = SLICE_NS) -> None:
+        super().__init__(turn=self._rest)
+        self._sleep = sleep
+        self._slice_ns = slice_ns
+        self._since_ns = elapsed_ns()
+
+    def due(self, done: int = 1) -> bool:
+        return elapsed_ns() - self._since_ns >= self._slice_ns
+
+    async def _rest(self) -> None:
+        worked_ns = elapsed_ns() - self._since_ns
+        await self._sleep(worked_ns * REST / 1_000_000_000)
+        self._since_ns = elapsed_ns()
 
 
 class CleanerStats:
@@ -183,12 +203,11 @@ class Cleaner:
             self._config.producer_id_expiration_ms,
             NOWHERE if target is history else history.clean_offset,
         )
-        turns = Turns(SLICE_MS, REST, self._sleep)
         cleaning = LogCleaning(
             self._logs,
             history,
             target,
-            turns,
+            TimedRests(self._sleep),
             offsets_identity,
             self._config.produce_unpacked_max_bytes,
             self._keys_bytes_max,

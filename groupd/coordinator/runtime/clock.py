@@ -1,14 +1,17 @@
-"""What a clock is to the coordinator, and the real one. A daemon runs by the one of
-`groupd.coordinator.runtime.heard_clock`, which leaves out the pauses of its process."""
+"""What the coordinator takes from the system: time and random ids. `Clock` is what a clock is, and
+`SystemClock` the real one. A daemon runs by the one of `groupd.coordinator.runtime.heard_clock`,
+which leaves out the pauses of its process. The ids are the only source of entropy."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable
 from typing import Protocol
 
 from groupd.coordinator.core.types import Instant
+from groupd.protocol.messages import TopicId
 
 elapsed_ns = time.perf_counter_ns
 """The clock by which durations are measured, in nanoseconds."""
@@ -105,3 +108,17 @@ class Alarm:
     def _fire(self) -> None:
         self._handle = None
         self._ring()
+
+
+def new_id() -> str:
+    """A random UUID as 36 characters."""
+    return str(uuid.uuid4())
+
+
+def new_topic_id() -> TopicId:
+    """A random topic id. Kafka's own ids never start with "-" in base64url, which breaks
+    command lines, so neither do these."""
+    while True:
+        raw = uuid.uuid4().bytes
+        if raw[0] >> 2 != 62:
+            return raw

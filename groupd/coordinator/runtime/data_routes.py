@@ -1,4 +1,8 @@
-"""How requests that are not about groups are answered: a row for each type of request."""
+"""How requests that are not about groups are answered: a row for each type of request.
+
+Some may change the catalogue. In a cluster the reply to such a request waits until all other nodes
+work with what was changed, so a client that goes on with another node finds it there.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.core.types import DataHandler, RequestContext
+from groupd.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
+from groupd.protocol.messages.cluster import MetadataRequest
+from groupd.protocol.messages.quotas import AlterClientQuotasRequest
+from groupd.protocol.messages.topics import (
+    AlterConfigsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from groupd.protocol.messages.users import AlterUserScramCredentialsRequest
 
 ReadHandler = Callable[[RequestContext, Any, Any], Awaitable[Any]]
 """(context, request, what `handle` has given) -> reply."""
@@ -34,3 +51,43 @@ class DataRoute(Struct, frozen=True):
 def plain(handlers: Mapping[type, DataHandler]) -> dict[type, DataRoute]:
     """The rows of requests of which there is no more to say than who answers them."""
     return {request: DataRoute(handler) for request, handler in handlers.items()}
+
+
+CHANGING = frozenset(
+    {
+        AlterClientQuotasRequest,
+        AlterConfigsRequest,
+        AlterUserScramCredentialsRequest,
+        CreateAclsRequest,
+        CreatePartitionsRequest,
+        CreateTopicsRequest,
+        DeleteAclsRequest,
+        DeleteTopicsRequest,
+        IncrementalAlterConfigsRequest,
+        # It creates topics that are missing.
+        MetadataRequest,
+    }
+)
+"""Requests that may change the catalogue."""
+
+
+def spreading(routes: Mapping[type, DataRoute], changes: CatalogueChanges) -> dict[type, DataRoute]:
+    """The same rows, whose handlers wait for the other nodes where they have changed something."""
+    return {
+        request: replace(route, handle=_spreading(route.handle, changes))
+        if request in CHANGING
+        else route
+        for request, route in routes.items()
+    }
+
+
+def _spreading(handler: DataHandler, changes: CatalogueChanges) -> DataHandler:
+    async def handle(context: RequestContext, request: Any) -> Any:
+        before = changes.made
+        reply = await handler(context, request)
+        # Another request may have made it meanwhile: to wait for it, too, does no harm.
+        if changes.made != before:
+            await changes.spread(changes.made)
+        return reply
+
+    return handle

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from groupd.coordinator.core.partitioning import hash_work
-from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.coordinator_types import (
@@ -29,7 +29,7 @@ MANY_KEYS_FROM = 4
 """Before this version a request is about one key, and the answer says why it was refused."""
 
 _WORK_OF_A_KEY = 4
-"""In items of `Work`, besides its hash."""
+"""In items of `Pace`, besides its hash."""
 
 
 def find_coordinator(
@@ -43,11 +43,11 @@ def find_coordinator(
 def _find(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> Steps[None]:
     find = _finder(broker, context, request.key_type)
     found: dict[str, FoundCoordinator] = {}
-    work = Work()
+    pace = Pace()
     for key in request.keys:
         if key not in found:
             found[key] = find(key)
-        if work.enough(_WORK_OF_A_KEY + hash_work(key)):
+        if pace.due(_WORK_OF_A_KEY + hash_work(key)):
             yield
     context.token.answer(FindCoordinatorReply(tuple(found.values())))
 

@@ -31,9 +31,8 @@ from groupd.coordinator.core.slices import (
     spans,
 )
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.asking import to_group
+from groupd.coordinator.runtime.asking import PIECE, ask_in_pieces, to_group
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.pieces import PIECE, ask_in_pieces
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
 from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part, no_reply

@@ -13,7 +13,6 @@ from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Ownership
-from groupd.coordinator.runtime.pace import Pace
 
 log = structlog.get_logger("groupd.cluster")
 
@@ -57,7 +56,7 @@ class HeldBack:
             self._task = None
 
     async def _all(self) -> None:
-        pace = Pace(self._work)
+        pace = self._work.pace()
         while self.queue:
             since_ms, context, request = self.queue[0]
             may_answer = await self._ownership.answering(since_ms)

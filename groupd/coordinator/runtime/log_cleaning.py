@@ -8,20 +8,73 @@ it hides is left.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
-from typing import Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec import Struct
 
+from groupd.coordinator.core.slices import Pace, Steps, T
 from groupd.coordinator.runtime.shard_log import OwnedLog
-from groupd.coordinator.runtime.swap import Swap
 from groupd.coordinator.runtime.unpacking import unpacked
 from groupd.protocol.records.batch import Batch, CorruptBatch, iter_batches, parse_header
 from groupd.protocol.records.compaction import Compaction, KeyIdentity, Rules, Survey
 from groupd.protocol.records.compression import Plain, UnpacksTooLarge
 from groupd.storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
 
-T = TypeVar("T")
+ROW_BYTES = 128 * 1024
+"""A clean row is about so large: few rows to load, each read and checked in a millisecond."""
+
+ROWS_MAX = 400
+SOURCE_BYTES_MAX = 512 * 1024
+"""Limits of what one transaction swaps: appends wait for it."""
+
+
+class Swap:
+    """Rows from `first` on that become one row."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.end = first
+        self._parts: list[bytes] = []
+        self._rows = 0
+        self._source_bytes = 0
+        self._size = 0
+        self._max_timestamp_ms = -1
+        self._changed = False
+
+    def fits_as_it_is(self, row: StoredBatch, changed: bool) -> bool:
+        """Whether `row` may stay as it is, because nothing is gained by writing it again."""
+        return not changed and not self.useful and len(row.payload) >= ROW_BYTES // 2
+
+    def add(self, row: StoredBatch, left: bytes, max_timestamp_ms: int, changed: bool) -> None:
+        """Add a row. `left`: the batches that stay; `max_timestamp_ms`: theirs, -1 if there are
+        none."""
+        self.end = row.last_offset + 1
+        self._rows += 1
+        self._source_bytes += len(row.payload)
+        self._parts.append(left)
+        self._size += len(left)
+        self._max_timestamp_ms = max(self._max_timestamp_ms, max_timestamp_ms)
+        self._changed |= changed
+
+    @property
+    def full(self) -> bool:
+        return (
+            self._size >= ROW_BYTES
+            or self._rows >= ROWS_MAX
+            or self._source_bytes >= SOURCE_BYTES_MAX
+        )
+
+    @property
+    def useful(self) -> bool:
+        """Whether there is anything to write: a change, or small rows that become one."""
+        return self._changed or self._rows > 1
+
+    def row(self) -> StoredBatch:
+        payload = b"".join(self._parts)
+        return StoredBatch(self.first, self.end - 1, self._max_timestamp_ms, payload)
+
+
+Sleep = Callable[[float], Awaitable[None]]
 
 READ_BYTES = 64 * 1024
 KEYS_BYTES_MAX = 50 * 1024 * 1024
@@ -36,14 +89,24 @@ class Cleaned(Struct, frozen=True):
     kept: int
 
 
-class Pauses(Protocol):
-    """How a cleaning lets others have their turn."""
+class Rests(Pace):
+    """How a cleaning lets others have their turn. What is replayed under `--record` has to make the
+    same number of rests, however fast the machine is."""
 
-    async def pause(self) -> None: ...
-
-    async def run(self, steps: Generator[None, None, T]) -> T:
-        """Drives `steps` to its end, with pauses in between."""
-        ...
+    async def run(self, steps: Steps[T]) -> T:
+        """Runs `steps` to the end. Each step counts, the last one too; one is some hundred records
+        at most."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                result: T = ended.value
+                break
+            if self.due():
+                await self.turn()
+        if self.due():
+            await self.turn()
+        return result
 
 
 class LogCleaning:
@@ -55,7 +118,7 @@ class LogCleaning:
         logs: PartitionLogs,
         history: OwnedLog,
         target: OwnedLog,
-        turns: Pauses,
+        rests: Rests,
         identity: KeyIdentity,
         unpacked_max_bytes: int,
         keys_bytes_max: int = KEYS_BYTES_MAX,
@@ -63,7 +126,7 @@ class LogCleaning:
         self._logs = logs
         self._history = history
         self._target = target
-        self._turns = turns
+        self._rests = rests
         self._identity = identity
         self._unpacked_max_bytes = unpacked_max_bytes
         self._keys_bytes_max = keys_bytes_max
@@ -92,7 +155,7 @@ class LogCleaning:
         survey, reached = Survey(self._identity), start
         async for row in self._rows(self._history.name, start, end):
             for batch in iter_batches(row.payload):
-                await self._turns.run(survey.add(batch, await self._unpacked(batch)))
+                await self._rests.run(survey.add(batch, await self._unpacked(batch)))
             reached = row.last_offset + 1
             if survey.size >= self._keys_bytes_max:
                 break
@@ -105,7 +168,7 @@ class LogCleaning:
         async for row in self._rows(source.name, start, end):
             parts, max_timestamp_ms = [], -1
             for batch in iter_batches(row.payload):
-                left = await self._turns.run(compaction.clean(batch, await self._unpacked(batch)))
+                left = await self._rests.run(compaction.clean(batch, await self._unpacked(batch)))
                 if left is not None:
                     parts.append(left)
                     max_timestamp_ms = max(max_timestamp_ms, parse_header(left).max_timestamp_ms)
@@ -144,14 +207,14 @@ class LogCleaning:
                 )
             )
             target.clean_offset = clean_offset
-            await self._turns.pause()
+            await self._rests.turn()
         return Swap(swap.end)
 
     async def _rows(self, name: str, start: int, end: int) -> AsyncIterator[StoredBatch]:
         """Whole rows of the range. Raises LogCorrupt if `end` cuts one or rows are missing."""
         while start < end:
             rows = await self._logs.read(name, start, READ_BYTES)
-            await self._turns.pause()
+            await self._rests.turn()
             if not rows:
                 raise LogCorrupt(f"{name}: nothing at offset {start}")
             for row in rows:

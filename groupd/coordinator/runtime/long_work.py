@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from groupd.coordinator.core.slices import Steps
+from groupd.coordinator.core.slices import REQUEST_ITEMS, Pace, Steps
 from groupd.coordinator.runtime.clock import elapsed_ns
 
 SLICE_NS = 2_000_000
@@ -29,7 +29,7 @@ AT_ONCE = 16
 T = TypeVar("T")
 
 
-class _Piece(Struct, frozen=True):
+class _Queued(Struct, frozen=True):
     steps: Steps[Any]
     wanted: Callable[[], bool]
     done: Callable[[Any], None]
@@ -67,8 +67,8 @@ class LongWork:
     def __init__(self, elapsed: Callable[[], int] = elapsed_ns, at_once: int = AT_ONCE) -> None:
         self._elapsed = elapsed
         self._at_once = at_once
-        self._active: deque[_Piece] = deque()
-        self._waiting: deque[_Piece] = deque()
+        self._active: deque[_Queued] = deque()
+        self._waiting: deque[_Queued] = deque()
         self._limited = 0
         """Active pieces that count against `at_once`."""
         self._scheduled = False
@@ -101,7 +101,7 @@ class LongWork:
         wanted: Callable[[], bool] = _always,
     ) -> None:
         """The same as `add`, for a caller who has other work to finish: nothing is done at once."""
-        self._waiting.append(_Piece(steps, wanted, done, True))
+        self._waiting.append(_Queued(steps, wanted, done, True))
         self._admit()
 
     def add_reply(
@@ -112,7 +112,7 @@ class LongWork:
     ) -> None:
         """The same as `add`, for the bytes of a reply: its request has waited in line already, so
         this does not wait again."""
-        self._active.append(_Piece(steps, wanted, done, False))
+        self._active.append(_Queued(steps, wanted, done, False))
         self._schedule()
 
     async def run(self, steps: Steps[T]) -> T:
@@ -127,9 +127,13 @@ class LongWork:
             # it would stay until Python looks for cycles, with whatever the steps had at hand.
             result.future = None
 
+    def pace(self) -> Pace:
+        """For a handler whose request may name thousands of partitions: it counts them."""
+        return Pace(REQUEST_ITEMS, self.turn)
+
     def turn(self) -> asyncio.Future[None]:
         """Returns when it is the caller's turn. It is for a coroutine, which cannot be a piece
-        because it waits for other things, too: it works one step after each turn (`Pace`)."""
+        because it waits for other things, too: it works one step after each turn."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(_: object) -> None:
@@ -166,7 +170,7 @@ class LongWork:
         finally:
             self._admit()
 
-    def _work_on(self, piece: _Piece) -> list[Any] | None:
+    def _work_on(self, piece: _Queued) -> list[Any] | None:
         """Works one slice. Returns the result after the last slice, else None."""
         until = self._elapsed() + SLICE_NS
         ended = None

@@ -13,9 +13,15 @@ from groupd.coordinator.core.offsets.refusals import refuse_delete, refuse_fetch
 from groupd.coordinator.core.partitioning import hash_work
 from groupd.coordinator.core.slices import Steps, chunks, sorted_in_steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.asking import ask_admitted
+from groupd.coordinator.runtime.asking import (
+    PIECE,
+    ask_admitted,
+    ask_in_pieces,
+    cut,
+    is_long,
+    joined,
+)
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.pieces import PIECE, ask_in_pieces, cut, is_long, joined
 from groupd.coordinator.runtime.waiting import Gather, Part
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import (

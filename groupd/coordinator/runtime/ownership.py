@@ -1,6 +1,6 @@
 """Which units this node serves: the one thing that the parts of a broker know of a cluster.
 
-`Ownership` answers questions; a `UnitHost` is told "serve" and "give up". A node that is alone
+`Ownership` answers questions; a `UnitServer` is told "serve" and "give up". A node that is alone
 serves everything (`Alone`), so there is one way for both.
 """
 
@@ -46,7 +46,7 @@ class Ownership(Protocol):
         ...
 
 
-class UnitHost(Protocol):
+class UnitServer(Protocol):
     """Serves units of one kind. Calls for one unit come one after the other."""
 
     async def serve(self, unit: Unit, epoch: int) -> None:

@@ -4,19 +4,21 @@ others see of their logs."""
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.log_shard import LogShard
-from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
 from groupd.storage.units import OwnedUnit, Unit
 
 S = TypeVar("S", bound=LogShard[Any])
 
 
 class ServedShards(Generic[S]):
-    """The `UnitHost` of a coordinator's units (`runtime.ownership`), and the `CoordinatorLogView`
+    """The `UnitServer` of a coordinator's units (`runtime.ownership`), and the `CoordinatorLogView`
     of its topic (`topics.coordinator_logs`).
 
     `name`: of such shards, in messages. `make(number, owned)`: a shard that is not loaded yet;
@@ -112,3 +114,38 @@ class ServedShards(Generic[S]):
     def wake(self, partition: int) -> None:
         for event in self._waiting.get(partition, ()):
             event.set()
+
+
+Shard = ShardRuntime | ForeignShard
+
+
+class GroupShards(ServedShards[ShardRuntime]):
+    """`count`: of all shards, here or elsewhere."""
+
+    def __init__(self, count: int, make: Callable[[int, OwnedUnit | None], ShardRuntime]) -> None:
+        super().__init__("shards", make)
+        self.in_order: list[ShardRuntime] = []
+        """The shards of this process, by partition. The list itself stays the same."""
+        self.places: list[Shard] = [ForeignShard(number) for number in range(count)]
+        """All shards, by partition; those of other nodes are `ForeignShard`s."""
+
+    def take(self, number: int, owned: OwnedUnit | None = None) -> ShardRuntime:
+        shard = self.places[number] = super().take(number, owned)
+        insort(self.in_order, shard, key=lambda one: one.partition)
+        return shard
+
+    def leave(self, shard: ShardRuntime) -> None:
+        if self.places[shard.partition] is shard:
+            self.places[shard.partition] = ForeignShard(shard.partition)
+            self.in_order.remove(shard)
+        super().leave(shard)
+
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        """How far the history has been folded, and up to where the compacted log stands for it."""
+        shard = self.by_number.get(partition)
+        opened = None if shard is None else shard.log
+        return (0, 0) if opened is None else (opened.history.clean_offset, opened.compacted_end)
+
+    def producers(self, partition: int) -> ProducerStates | None:
+        """The producers of the shard's log and their transactions; None while it does not serve."""
+        return None if self.state(partition) is None else self.by_number[partition].producers

@@ -1,43 +1,53 @@
 """The shard of groups: a `LogShard` whose machine is a `GroupCoordinatorShard`.
 
 Beside what every shard does, it keeps the producers of its log and writes the markers that end
-their transactions, hears of new topics and of dynamic configs, and gives leases on replies.
+their transactions, hears of new topics and of dynamic configs, and gives leases on replies
+(`ShardLease`). `inspect` is for the admin port.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Container, Mapping, Sequence, Sized
+from itertools import chain
+from typing import Any
 
 import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.inspection import (
+    inspect_group_lazily,
+    open_transactions,
+    with_lists,
+)
 from groupd.coordinator.core.metadata_image import MetadataDelta, TopicDeletion
 from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.types import Instant, Outcome
+from groupd.coordinator.core.types import Instant, Outcome, Steady
+from groupd.coordinator.core.waiting import wait
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.journal import EncodedWrite, measured
-from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
-from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, ShardSurroundings
+from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, GroupShardParts
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.codec import encode_pairs
 from groupd.protocol.records.schema import Record
 from groupd.storage.units import OwnedUnit
 
-__all__ = ["ShardRuntime", "CoordinatorState"]
-
 log = structlog.get_logger("groupd.shard")
 
 DELETED_TOPICS_MAX = 1000
 """A shard remembers at most this many deleted topics, the newest ones. After a load it forgets
 their offsets. Offsets of topics that were deleted earlier go by the retention time."""
+
+BEING_WRITTEN = "changes of the group are being written to the log"
+
+_ACTIVE = CoordinatorState.ACTIVE
 
 
 class ShardRuntime(LogShard[GroupCoordinatorShard]):
@@ -47,14 +57,14 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
         self,
         partition: int,
         config: CoordinatorConfig,
-        around: ShardSurroundings,
+        shared: GroupShardParts,
         owned: OwnedUnit | None = None,
     ) -> None:
-        name, machine = offsets_log_name(partition), around.make_shard()
-        super().__init__(partition, name, machine, config, around.parts)
+        name, machine = offsets_log_name(partition), shared.make_shard()
+        super().__init__(partition, name, machine, config, shared.parts)
         self.log: ShardLog | None = None
         self.producers = ProducerStates()
-        self._around = around
+        self._shared = shared
         self._owned = owned
         self.deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
         """Topics whose offsets may be in the log still: deleted while nobody served the shard, or
@@ -68,10 +78,10 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
     # Loading ------------------------------------------------------------------------------
 
     async def read_log(self, opened: ShardLog | None) -> LoadedMachine[GroupCoordinatorShard]:
-        around = self._around
-        opened = opened or await open_shard_log(around.logs, self.partition, self._owned)
+        shared = self._shared
+        opened = opened or await open_shard_log(shared.logs, self.partition, self._owned)
         loaded = await load_anew(
-            around.make_shard, around.bring_up_to_date, around.logs, opened, self.clock
+            shared.make_shard, shared.bring_up_to_date, shared.logs, opened, self.clock
         )
         if self.state is not CoordinatorState.CLOSED:
             self.producers, self.log = loaded.producers, opened
@@ -151,3 +161,51 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
             return
         self._writer.mark(self)
         self._commit_timeout.arm()
+
+
+class ShardLease:
+    """When the stored reply to a steady heartbeat may be sent again. The core's lease says that
+    group, member and settings have not changed. What the core cannot see is added here: the shard
+    is the one that gave the lease and still serves, and no record of the group waits for the log.
+    ADR 10 says what this costs to keep. `pending`: the groups with records that are not durable
+    yet, as the journal of that shard knows them."""
+
+    __slots__ = ("_group_id", "_holder", "_machine", "_now_ms", "_pending", "_renew")
+
+    def __init__(self, holder: ShardRuntime, pending: Container[str], lease: Steady) -> None:
+        self._holder = holder
+        self._machine = holder.machine
+        self._pending = pending
+        self._group_id = lease.group_id
+        self._renew = lease.renew
+        self._now_ms = holder.clock.monotonic_ms
+
+    def renew(self) -> bool:
+        """See `groupd.coordinator.runtime.waiting.Lease`."""
+        holder = self._holder
+        return (
+            holder.machine is self._machine
+            and holder.state is _ACTIVE
+            and holder.may_answer()
+            and not (self._pending and self._group_id in self._pending)
+            and self._renew(self._now_ms())
+        )
+
+
+def inspect_lazily(
+    shard: ShardRuntime, group_id: str, now: Instant, after: str | None = None
+) -> dict[str, Any] | None:
+    """What `inspect_group_lazily` gives; `blocked` also has transactions that hold offsets back,
+    and a write that is under way."""
+    shown = inspect_group_lazily(shard.shard.state, group_id, now, after)
+    if shown is not None:
+        writing = [] if shard.rests(group_id) else [wait(BEING_WRITTEN)]
+        held_back = open_transactions(shard.shard.offsets.store, group_id)
+        shown["blocked"] = chain(shown["blocked"], held_back, writing)
+    return shown
+
+
+def inspect(shard: ShardRuntime, group_id: str, now: Instant) -> dict[str, Any] | None:
+    """`inspect_lazily`, with lists."""
+    shown = inspect_lazily(shard, group_id, now)
+    return None if shown is None else with_lists(shown)

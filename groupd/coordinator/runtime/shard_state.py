@@ -65,7 +65,7 @@ class RuntimeParts(Struct, frozen=True):
     calls: OutsideCalls = field(default_factory=OutsideCalls)
 
 
-class ShardSurroundings(Struct, frozen=True):
+class GroupShardParts(Struct, frozen=True):
     """What all shards of groups share, beside the `parts` of every shard."""
 
     make_shard: Callable[[], GroupCoordinatorShard]

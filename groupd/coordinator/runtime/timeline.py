@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from groupd.coordinator.core.slices import Steps, Work, chunks, run_through, smallest
+from groupd.coordinator.core.slices import Pace, Steps, chunks, run_through, smallest
 from groupd.coordinator.core.types import CLASSIC, Event, EventKind
 from groupd.coordinator.history.rebalance_fold import rebalance_steps
 from groupd.coordinator.history.rebalance_text import cause_text
@@ -125,14 +125,14 @@ class Timeline:
             before, at = sequence, wall_ms
         yield at, some
 
-    def find_last(self, group_id: str, work: Work) -> Steps[None]:
-        """Find what `last_rebalance` tells if there have been events since. `work`: what was done
+    def find_last(self, group_id: str, pace: Pace) -> Steps[None]:
+        """Find what `last_rebalance` tells if there have been events since. `pace`: what was done
         since the last stop, for this group and others."""
         group = self._groups.get(group_id)
         if group is None or group.last is not None:
             return
         newest = group.times[-2]
-        found = yield from rebalance_steps(self.inputs(group_id), work=work)
+        found = yield from rebalance_steps(self.inputs(group_id), pace=pace)
         if newest == group.times[-2]:  # nothing has happened during the stops
             known = bool(found) and found[-1].known
             group.last = (found[-1].since, cause_text(found[-1])) if known else ()
@@ -143,7 +143,7 @@ class Timeline:
         group = self._groups.get(group_id)
         if group is None:
             return None
-        run_through(self.find_last(group_id, Work()))
+        run_through(self.find_last(group_id, Pace()))
         return {"timestamp_ms": group.last[0], "cause": group.last[1]} if group.last else None
 
     def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:

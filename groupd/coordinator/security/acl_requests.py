@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges, security_of
 from groupd.coordinator.core.acls import check_binding, is_filter_only, matches
-from groupd.coordinator.core.slices import Turn, Work
+from groupd.coordinator.core.slices import Pace, Turn
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     DataHandler,
@@ -97,10 +97,10 @@ class AclRequests:
     ) -> DescribeAclsReply:
         """Raises ApiError."""
         self._admit(context, Operation.DESCRIBE)
-        work = Work()
+        pace = Pace()
         found: dict[tuple[int, str, int], list[AclBinding]] = {}
-        for acl in await self._matching(request.filter, work):
-            if work.enough():
+        for acl in await self._matching(request.filter, pace):
+            if pace.due():
                 await self._turn()
             found.setdefault((acl.resource_type, acl.name, acl.pattern), []).append(acl)
         described = mapped(lambda item: DescribedAcls(*item[0], item[1]), list(found.items()))
@@ -126,12 +126,12 @@ class AclRequests:
     ) -> tuple[list[AclResult], tuple[AclBinding, ...]]:
         """The result of each, and the ACLs that are not there yet. Raises ApiError for a code that
         makes no sense in any ACL: then none is made."""
-        acls, work = self._authorizer.acls, Work()
+        acls, pace = self._authorizer.acls, Pace()
         room = self._acls_max - len(acls)
         results = []
         new: dict[AclBinding, None] = {}
         for acl in creations:
-            if work.enough(ACL_WEIGHT):
+            if pace.due(ACL_WEIGHT):
                 await self._turn()
             if is_filter_only(acl):
                 raise ApiError(
@@ -172,12 +172,12 @@ class AclRequests:
         self, filters: Sequence[AclFilter]
     ) -> tuple[list[DeletedAcls], tuple[AclBinding, ...]]:
         """What each filter matches, and all of that. Raises ApiError."""
-        work = Work()
+        pace = Pace()
         results = []
         removed: dict[AclBinding, None] = {}
         reported = 0
         for wanted in filters:
-            found = await self._matching(wanted, work)
+            found = await self._matching(wanted, pace)
             reported += len(found)
             removed.update(dict.fromkeys(found))
             if len(removed) > CHANGES_MAX or reported > 10 * CHANGES_MAX:
@@ -195,10 +195,10 @@ class AclRequests:
         if not self._authorizer.enabled:
             raise ApiError(ErrorCode.SECURITY_DISABLED, "authorizer.class.name is not set")
 
-    async def _matching(self, wanted: AclFilter, work: Work) -> list[AclBinding]:
+    async def _matching(self, wanted: AclFilter, pace: Pace) -> list[AclBinding]:
         found = []
         for acl in list(self._authorizer.acls):
-            if work.enough():
+            if pace.due():
                 await self._turn()
             if matches(wanted, acl):
                 found.append(acl)
@@ -224,8 +224,8 @@ class AclRequests:
         return result
 
     async def _write(self, acls: Iterable[AclBinding], line: Callable[[AclBinding], None]) -> None:
-        work = Work()
+        pace = Pace()
         for acl in acls:
-            if work.enough(ACL_WEIGHT):
+            if pace.due(ACL_WEIGHT):
                 await self._turn()
             line(acl)

@@ -16,7 +16,7 @@ from msgspec import Struct, json
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.security_settings import super_users
 from groupd.coordinator.core.acls import AclIndex, Decision, Permission, parse_address
-from groupd.coordinator.core.slices import Turn, Work
+from groupd.coordinator.core.slices import Pace, Turn
 from groupd.coordinator.core.types import Access, Operation, Resource
 from groupd.coordinator.security.audit import (
     Audit,
@@ -143,11 +143,11 @@ class Authorizer:
     async def change(self, store: SecurityStore, changes: AclChanges, turn: Turn) -> None:
         """Make a change durable, then effective; only inside `CatalogueChanges.make`. Raises
         LogError: then nothing has changed here, but the store may have the change."""
-        work = Work()
+        pace = Pace()
         entries = []
         for acls, value in ((changes.removed, None), (changes.added, "")):
             for acl in acls:
-                if work.enough(ACL_WEIGHT):
+                if pace.due(ACL_WEIGHT):
                     await turn()
                 entries.append(SecurityEntry(KIND, _key(acl), value))
         await store.change_security(entries)
@@ -156,7 +156,7 @@ class Authorizer:
     async def _apply(self, changes: AclChanges, turn: Turn) -> None:
         """Others have their turns in between. They must not be allowed what the ACLs allow neither
         before nor after the change. So new denials come first, and old ones go last."""
-        work = Work()
+        pace = Pace()
         for acls, act, permission in (
             (changes.added, self.acls.add, Permission.DENY),
             (changes.removed, self.acls.remove, Permission.ALLOW),
@@ -166,7 +166,7 @@ class Authorizer:
             for acl in acls:
                 if acl.permission != permission:
                     continue
-                if work.enough(ACL_WEIGHT):
+                if pace.due(ACL_WEIGHT):
                     self.version += 1
                     await turn()
                 act(acl)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from groupd.coordinator.core.slices import Turn, Work
+from groupd.coordinator.core.slices import Pace, Turn
 from groupd.coordinator.core.types import (
     ANONYMOUS,
     DataHandler,
@@ -62,9 +62,9 @@ async def create_token(
 
 async def _names_others(turn: Turn, renewers: Sequence[tuple[str, str]]) -> bool:
     """Whether one of the principals is no user."""
-    work = Work()
+    pace = Pace()
     for kind, _ in renewers:
-        if work.enough():
+        if pace.due():
             await turn()
         if kind != _USER:
             return True

@@ -6,7 +6,7 @@ a request are looked at one by one: those that are right are carried out althoug
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TypeVar
@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges, security_of
+from groupd.coordinator.core.slices import Turn
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     DataHandler,
@@ -54,9 +55,6 @@ SLICE = 50
 
 T = TypeVar("T")
 QuotaValues = Mapping[str, float]
-Turn = Callable[[], Awaitable[None]]
-"""Waits while others have their turn."""
-
 OnChange = Callable[[RequestContext, str, str, "float | None"], None]
 """Is told of every change: who made it, the entity in words, the key, the value; None: removed."""
 

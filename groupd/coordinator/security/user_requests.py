@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groupd.coordinator.core.slices import Turn, Work
+from groupd.coordinator.core.slices import Pace, Turn
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     DataHandler,
@@ -38,7 +38,7 @@ from groupd.protocol.messages.users import (
 from groupd.storage.log import LogError
 
 _KEYS_WEIGHT = 16
-"""The weight of making the keys of a credential, in items of `Work`: some hashing, about 30 us."""
+"""The weight of making the keys of a credential, in items of `Pace`: some hashing, about 30 us."""
 
 # Kafka's words, which its tools and tests look for.
 _DESCRIBED_TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
@@ -69,18 +69,18 @@ class UserRequests:
     ) -> DescribeUserScramCredentialsReply:
         """Describes each user once. Raises ApiError."""
         _check_cluster_right(context, Operation.DESCRIBE)
-        work = Work()
+        pace = Pace()
         twice = set()
         asked: dict[str, None] = {}
         for user in request.users or self._users.names():
-            if work.enough(USER_WEIGHT):
+            if pace.due(USER_WEIGHT):
                 await self._turn()
             if user in asked:
                 twice.add(user)
             asked[user] = None
         results = []
         for user in asked:
-            if work.enough(USER_WEIGHT):
+            if pace.due(USER_WEIGHT):
                 await self._turn()
             results.append(self._described(user, user in twice))
         return DescribeUserScramCredentialsReply(results=results)
@@ -105,11 +105,11 @@ class UserRequests:
         """Answers for each user once, in the order asked. One user's error does not stop the
         others, whose changes become durable together. Raises ApiError."""
         _check_cluster_right(context, Operation.ALTER)
-        work = Work()
+        pace = Pace()
 
         async def make() -> tuple[dict[str, ScramChange], dict[str, AlteredUser]]:
-            wanted, results = await self._checked(request, work)
-            await self._make(wanted, work)
+            wanted, results = await self._checked(request, pace)
+            await self._make(wanted, pace)
             return wanted, results
 
         try:
@@ -117,14 +117,14 @@ class UserRequests:
         except LogError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         for change in wanted.values():
-            if work.enough(USER_WEIGHT):
+            if pace.due(USER_WEIGHT):
                 await self._turn()
             deleted = isinstance(change, ScramDeletion)
             self._audit.user_changed(context, change.user, _mechanism(change).name, deleted=deleted)
         return AlterUserScramCredentialsReply(tuple(results.values()))
 
     async def _checked(
-        self, request: AlterUserScramCredentialsRequest, work: Work
+        self, request: AlterUserScramCredentialsRequest, pace: Pace
     ) -> tuple[dict[str, ScramChange], dict[str, AlteredUser]]:
         """The changes to make, and the answers; both by user. The first error of a user counts."""
         wanted: dict[str, ScramChange] = {}
@@ -132,7 +132,7 @@ class UserRequests:
         new: set[str] = set()
         changes: tuple[ScramChange, ...] = (*request.deletions, *request.upsertions)
         for change in changes:
-            if work.enough(USER_WEIGHT):
+            if pace.due(USER_WEIGHT):
                 await self._turn()
             user = change.user
             if user in results and user not in wanted:
@@ -176,11 +176,11 @@ class UserRequests:
                 "There are as many users as there may be.",
             )
 
-    async def _make(self, wanted: Mapping[str, ScramChange], work: Work) -> None:
+    async def _make(self, wanted: Mapping[str, ScramChange], pace: Pace) -> None:
         """Raises LogError; then it is unknown what is in the store."""
         changes: dict[tuple[str, str], ScramCredential | None] = {}
         for user, change in wanted.items():
-            if work.enough(_KEYS_WEIGHT):
+            if pace.due(_KEYS_WEIGHT):
                 await self._turn()
             mechanism = _mechanism(change)
             new = None

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges, security_of
 from groupd.coordinator.config.settings import ConfigError
-from groupd.coordinator.core.slices import Turn, Work
+from groupd.coordinator.core.slices import Pace, Turn
 from groupd.coordinator.security.scram_credentials import (
     ITERATIONS_DEFAULT,
     MECHANISMS,
@@ -38,7 +38,7 @@ from groupd.storage.private_files import others_may_read
 KIND = "scram"
 
 USER_WEIGHT = 4
-"""Work on one user, in items of `Work`."""
+"""Work on one user, in items of `Pace`."""
 
 T = TypeVar("T")
 CredentialChanges = Mapping[tuple[str, str], ScramCredential | None]
@@ -66,9 +66,9 @@ class Users:
     async def read_all(self) -> None:
         """See `catalogue_changes.Keeper`; so is `read`."""
         found: dict[str, dict[str, ScramCredential]] = {}
-        iterations, work = _no_iterations(), Work()
+        iterations, pace = _no_iterations(), Pace()
         for key, value in await self._store.security_entries(KIND):
-            if work.enough(USER_WEIGHT):
+            if pace.due(USER_WEIGHT):
                 await self._turn()
             user, mechanism, stored = _entry(key, value)
             found.setdefault(user, {})[mechanism] = stored
@@ -76,10 +76,10 @@ class Users:
         self._users, self._iterations = dict(found), iterations
 
     async def read(self, names: Sequence[str]) -> None:
-        work = Work()
+        pace = Pace()
         stored = dict(await self._store.security_entries_of(KIND, names))
         for key in names:
-            if work.enough(USER_WEIGHT):
+            if pace.due(USER_WEIGHT):
                 await self._turn()
             value = stored.get(key)
             if value is None:
@@ -132,16 +132,16 @@ class Users:
 
     async def change(self, changes: CredentialChanges) -> None:
         """Make all of them durable, or none. Only inside `changing`. Raises LogError."""
-        work = Work()
+        pace = Pace()
         entries = []
         for (user, mechanism), new in changes.items():
-            if work.enough(USER_WEIGHT):
+            if pace.due(USER_WEIGHT):
                 await self._turn()
             value = None if new is None else new.to_text()
             entries.append(SecurityEntry(KIND, _key(user, mechanism), value))
         await self._store.change_security(entries)
         for (user, mechanism), new in changes.items():
-            if work.enough(USER_WEIGHT):
+            if pace.due(USER_WEIGHT):
                 await self._turn()
             self._set(user, mechanism, new)
 

@@ -11,11 +11,10 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.server.byte_budget import Account
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.outgoing import Outgoing
 from groupd.coordinator.server.receiving import READ_BYTES, Receiver
-from groupd.coordinator.server.turns import SHORT_BYTES
+from groupd.coordinator.server.turns import SHORT_BYTES, Fairness
 from groupd.protocol.wire.framing import FrameSplitter
 
 log = structlog.get_logger("groupd.connection")

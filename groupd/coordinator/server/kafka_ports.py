@@ -15,14 +15,14 @@ from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_rates import ConnectionRates
 from groupd.coordinator.server.connection_stats import CertificateFacts, ConnectionStats
 from groupd.coordinator.server.descriptors import most_connections
-from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
+from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.server.tls_connection import ClientRefused, TlsConnection
+from groupd.coordinator.server.turns import Fairness
 
 
 class TlsEndpoint:

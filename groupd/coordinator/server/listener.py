@@ -15,9 +15,9 @@ from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.descriptors import most_connections
-from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.server.turns import Fairness
 
 CLOSE_TIMEOUT_S = 1.0
 CLOSE_POLL_S = 0.01

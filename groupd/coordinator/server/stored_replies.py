@@ -2,7 +2,7 @@
 
 A settled client sends the same heartbeat again, byte for byte except the correlation id. Its reply
 is stored under the bytes of the request and sent again with the new id, as long as the lease of the
-reply holds (`groupd.coordinator.runtime.lease`), that is while group, member, configs and topics
+reply holds (`runtime.shard_runtime.ShardLease`), that is while group, member, configs and topics
 have not changed. Nothing is decoded, handled or encoded. ADR 10 says what this costs to maintain.
 
 There is one table for each connection, because client and principal are part of the answer.

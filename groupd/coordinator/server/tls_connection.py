@@ -15,11 +15,10 @@ from typing import Any, Protocol, cast
 
 import structlog
 
-from groupd.coordinator.server.fairness import Fairness
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.receiving import READ_BYTES, Receiver
 from groupd.coordinator.server.tls_records import HEADER, RECORD_MAX, Records
-from groupd.coordinator.server.turns import SHORT_BYTES
+from groupd.coordinator.server.turns import SHORT_BYTES, Fairness
 
 log = structlog.get_logger("groupd.tls")
 

@@ -18,9 +18,16 @@ from collections.abc import Callable
 from itertools import cycle
 from typing import Protocol
 
-from groupd.coordinator.runtime.clock import elapsed_ns
+from msgspec import Struct
+
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.runtime.clock import Clock, elapsed_ns
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import INTERVAL_S, LoopStalls
 from groupd.coordinator.server.by_network import ByNetwork, network_of
+from groupd.coordinator.server.byte_budget import ByteBudget, Crowds, limit_of
+from groupd.coordinator.server.decoding import Decoder
+from groupd.coordinator.server.receiving import ReadBuffer
 
 BUDGET_NS = 4_000_000
 """The time that requests and records may take of one turn as they come."""
@@ -130,3 +137,27 @@ class RequestTurns:
             for connection, little in again.items():
                 self.line_up(connection, little)
             self._schedule()
+
+
+class Fairness(Struct, frozen=True):
+    """`turns`: who may work on what it has received. `decoder`: makes requests of frames. `work`:
+    whatever takes long, in slices. `budget`: the memory that connections hold. `crowds`: gives it
+    back to the system when many have gone. `read_buffer`: where their reads go."""
+
+    turns: RequestTurns
+    decoder: Decoder
+    work: LongWork
+    budget: ByteBudget
+    crowds: Crowds
+    read_buffer: ReadBuffer
+
+
+def fairness(
+    config: CoordinatorConfig, stalls: LoopStalls, work: LongWork, clock: Clock
+) -> Fairness:
+    """The fairness of a process. `stalls`: measures its loop; `work`: that of its broker; `clock`:
+    that of the sockets."""
+    budget = ByteBudget(limit_of(config), clock)
+    decoder = Decoder(config.request_max_items)
+    turns, buffer = RequestTurns(stalls), ReadBuffer(stalls)
+    return Fairness(turns, decoder, work, budget, Crowds(budget), buffer)

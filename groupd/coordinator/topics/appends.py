@@ -1,5 +1,6 @@
 """How requests write into partitions: in the order of their arrival, and all batches of a request
-in one call. And the leading of the partitions in the buckets that this node owns.
+in one call. An append that fails drops its partitions: their next user reads the store. An append
+goes on when its client hangs up. `PartitionServer` waits for them before partitions are given up.
 """
 
 from __future__ import annotations
@@ -123,8 +124,9 @@ class ArrivalOrder:
         return Ticket(self._last, keys)
 
 
-class PartitionHost:
-    """See `groupd.coordinator.runtime.ownership.UnitHost`."""
+class PartitionServer:
+    """Leads the partitions of topics in the buckets that this node owns: see
+    `runtime.ownership.UnitServer`."""
 
     def __init__(self, partitions: Partitions, appends: Appends) -> None:
         self._partitions = partitions

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from groupd.coordinator.config.keys import Wanted, changes_to, check_changes
 from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_TOPIC
+from groupd.coordinator.core.slices import repeated_in_steps
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.checks import (
@@ -155,9 +155,9 @@ class Configs:
         request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
     ) -> AlterConfigsReply:
         """One entry per resource, in the order asked; a repeated one gets INVALID_REQUEST."""
-        pace = Pace(self._work)
-        twice = await pace.repeated(
-            (asked.resource_type, asked.name) for asked in request.resources
+        pace = self._work.pace()
+        twice = await pace.through(
+            repeated_in_steps((asked.resource_type, asked.name) for asked in request.resources)
         )
         results: dict[tuple[int, str], AlteredResource] = {}
         for asked in request.resources:
@@ -186,7 +186,7 @@ class Configs:
     ) -> DescribeConfigsReply:
         """One entry per resource, in the order asked. One that is asked for again has the keys of
         both. Raises ApiError INVALID_REQUEST for a type of resource that nobody has heard of."""
-        pace = Pace(self._work)
+        pace = self._work.pace()
         wanted: dict[tuple[int, str], set[str] | None] = {}
         for asked in request.resources:
             if pace.due():

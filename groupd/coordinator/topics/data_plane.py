@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
@@ -17,7 +17,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone, Ownership
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.security.quotas import Mutations, Quotas
-from groupd.coordinator.topics.appends import Appends, AppendWriter, PartitionHost
+from groupd.coordinator.topics.appends import Appends, AppendWriter, PartitionServer
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.configs import Configs, TopicConfigs
@@ -46,44 +46,7 @@ from groupd.protocol.messages.topics import (
     RESOURCE_TOPIC,
 )
 from groupd.storage.log import Store
-
-
-class LogSizes:
-    """The store goes over all of its rows to tell the sizes, and appends and reads of others need
-    its time, too. So only one question is under way at a time, and requests that wait for their
-    turn share the next answer."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._turns = asyncio.Lock()
-        self._asked = 0
-        self._waiting = 0
-        self._answer: tuple[int, Mapping[str, int]] = (0, {})
-        """The number of the question, and the sizes; empty again when nobody waits."""
-
-    async def of_all(self) -> Mapping[str, int]:
-        """Bytes of the batches by the name of their log, none for an empty one. No answer is older
-        than the call. Raises LogError."""
-        before = self._asked
-        self._waiting += 1
-        try:
-            async with self._turns:
-                number, sizes = self._answer
-                if number <= before:
-                    self._asked += 1
-                    number = self._asked
-                    sizes = await self._store.log_sizes()
-                    self._answer = number, sizes
-                return sizes
-        finally:
-            self._waiting -= 1
-            if not self._waiting:
-                self._answer = (0, {})
-
-
-# Start: `await start()` reads topics and configs, then requests may come;
-# `coordinator.topics.requests` says which part answers which. Stop: `close()` once no more requests
-# arrive; appends under way are waited for.
+from groupd.storage.together import Together
 
 
 class DataPlane:
@@ -143,7 +106,7 @@ class DataPlane:
         )
         self.partitions = Partitions(self.catalogue, store, views, ownership)
         self._appends = Appends(self.partitions, writer)
-        self.host = PartitionHost(self.partitions, self._appends)
+        self.unit_server = PartitionServer(self.partitions, self._appends)
         self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
         where = self.partitions, self.layout
         self.produce = Produce(
@@ -151,7 +114,9 @@ class DataPlane:
         )
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
-        self.log_sizes = LogSizes(store)
+        self.log_sizes: Together[None, Mapping[str, int]] = Together(partial(_log_sizes, store))
+        """Bytes of the batches by the name of their log, none for an empty one. No answer is older
+        than its question."""
         self.fetch_sessions = FetchSessions(config, new_id)
         self.long_polls = LongPolls(work, elapsed, wait)
         self.fetch = Fetch(
@@ -194,3 +159,9 @@ class DataPlane:
         """Let appends under way finish and wake every waiting fetch. The store stays open."""
         await self._appends.close()
         await self.partitions.close()
+
+
+async def _log_sizes(store: Store, questions: Sequence[None]) -> list[Mapping[str, int]]:
+    """One answer to all: the store goes over all of its rows to tell the sizes, and appends and
+    reads of others need its time, too. Raises LogError."""
+    return [await store.log_sizes()] * len(questions)

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.topics.fetch_reading import BY_ID_FROM, Admission, Reading
 from groupd.coordinator.topics.fetch_sessions import (
@@ -73,7 +73,7 @@ class Fetch:
         by_id = context.api_version >= BY_ID_FROM
         now_ms = self._elapsed().monotonic_ms
         try:
-            pace = Pace(self._work)
+            pace = self._work.pace()
             return await self._sessions.begin(request, by_id=by_id, now_ms=now_ms, pace=pace)
         except ApiError as error:
             return error.code
@@ -91,7 +91,7 @@ class Fetch:
         if limit is not None:
             max_bytes = min(max_bytes, self._quotas.fetch_max(limit))
         admission = Admission(self._partitions, context, request)
-        pace = Pace(self._work)
+        pace = self._work.pace()
 
         async def read_all(room: int) -> Reading:
             leaders = CurrentLeaders(self._layout, context, _LEADERS_SINCE, _LEADER_ERRORS)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.fetch_sessions import FetchTarget, SessionAnswer
 from groupd.coordinator.topics.layout import CurrentLeaders
 from groupd.coordinator.topics.long_polls import WatchedPosition

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.sessions import (
     NEW_SESSION_EPOCH,

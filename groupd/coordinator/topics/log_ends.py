@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from groupd.coordinator.core.metadata_image import MetadataDelta
-from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.lag.ends import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import Unpacking
@@ -80,7 +80,7 @@ class StoredEnds:
         partitions by the name of the log."""
         found: Found = {}
         unknown: dict[str, tuple[Topic, dict[str, int]]] = {}
-        work = Work()
+        pace = Pace()
         for name, numbers in wanted.items():
             topic = self._topic(name)
             if topic is None:
@@ -98,7 +98,7 @@ class StoredEnds:
                 else:
                     _, names = unknown.setdefault(name, (topic, {}))
                     names[log_name(topic.topic_id, number)] = number
-                if work.enough(2):
+                if pace.due(2):
                     yield
         return found, unknown
 

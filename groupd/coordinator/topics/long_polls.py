@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from groupd.coordinator.core.slices import Steps
+from groupd.coordinator.core.slices import REQUEST_ITEMS, Pace, Steps
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import STEP, Pace
 
 WAITED_FOR_MAX = 250_000
 """Limit on the partitions that all waiting requests wait for together."""
@@ -172,5 +171,5 @@ class _MoreOrShort(asyncio.Event):
 def _unwatch(watched: Sequence[WatchedPosition], event: asyncio.Event) -> Steps[None]:
     for number, (one, _) in enumerate(watched, 1):
         one.remove_waiter(event)
-        if number % STEP == 0:
+        if number % REQUEST_ITEMS == 0:
             yield

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
+from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import Instant, Operation, RequestContext
 from groupd.coordinator.producers.transactions import (
     MARKERS_AT_ONCE,
@@ -20,7 +21,6 @@ from groupd.coordinator.producers.transactions import (
     TopicPartition,
 )
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.appends import Appends, Staged
 from groupd.coordinator.topics.checks import check_cluster_access
 from groupd.coordinator.topics.partition import PartitionLog
@@ -125,7 +125,7 @@ async def write_txn_markers(
     Raises ApiError CLUSTER_AUTHORIZATION_FAILED and, for a marker of no producer,
     UNKNOWN_SERVER_ERROR, as Kafka."""
     check_cluster_access(context, Operation.CLUSTER_ACTION, instead=Operation.ALTER)
-    pace = Pace(work)
+    pace = work.pace()
     for asked in request.markers:
         if pace.due():
             await pace.turn()
@@ -149,7 +149,7 @@ async def _write_one(
     target: MarkerTarget, work: LongWork, markers: Sequence[WritableMarker]
 ) -> WrittenMarker:
     """The markers of one producer, one after the other."""
-    pace = Pace(work)
+    pace = work.pace()
     codes: dict[TopicPartition, ErrorCode] = {}
     for asked in markers:
         if pace.due():

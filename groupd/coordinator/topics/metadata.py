@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from groupd.coordinator.core.slices import Pace, sorted_in_steps
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     Operation,
@@ -21,7 +22,6 @@ from groupd.coordinator.core.types import (
     Resource,
 )
 from groupd.coordinator.runtime.coordinator_types import is_internal
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.checks import may_create
 from groupd.coordinator.topics.data_plane import DataPlane
@@ -56,7 +56,7 @@ async def metadata(
 ) -> MetadataReply:
     """Raises ApiError INVALID_REQUEST for a topic with neither name nor id."""
     with_operations = request.include_topic_authorized_operations
-    pace, mutations = Pace(plane.work), plane.mutations(context)
+    pace, mutations = plane.work.pace(), plane.mutations(context)
     infos: Sequence[TopicInfo]
     if request.topics is None:
         infos = await _all_topics(plane, context, pace, with_operations)
@@ -256,13 +256,13 @@ async def describe_topic_partitions(
     """Topics sorted by name, page by page: the reply stops after the asked number of partitions
     (max.request.partition.size.limit at most) and `next_cursor` says where to go on. Raises
     ApiError INVALID_REQUEST for a cursor that fits no topic of the request."""
-    pace = Pace(plane.work)
+    pace = plane.work.pace()
     names, refused = await _names_from_cursor(plane, context, request, pace)
     most = plane.broker_configs.config.max_request_partition_size_limit
     room = max(1, min(most, request.response_partition_limit))
     infos: list[TopicInfo] = []
     next_cursor: tuple[str, int] | None = None
-    for name in await pace.in_order(names):
+    for name in await pace.through(sorted_in_steps(names)):
         if pace.due():
             await pace.turn()
         first = request.cursor[1] if request.cursor and request.cursor[0] == name else 0
@@ -284,7 +284,7 @@ async def describe_topic_partitions(
             break
     if request.topics:
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        for name in await pace.in_order(refused):
+        for name in await pace.through(sorted_in_steps(refused)):
             if pace.due():
                 await pace.turn()
             infos.append(TopicInfo(name, error=denied))

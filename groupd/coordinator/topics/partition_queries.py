@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
-from groupd.coordinator.core.slices import Steps
+from groupd.coordinator.core.slices import Pace, Steps, repeated_in_steps, sorted_in_steps
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.topics.checks import check_topic_access
 from groupd.coordinator.topics.partition import ReadableLog
@@ -227,7 +226,7 @@ async def offsets_for_leader_epochs(
         return EpochEndOffset(asked.partition, error.code)
 
     return OffsetForLeaderEpochReply(
-        await answer_each(partitions, Pace(work), request.topics, end, refused, EpochEndTopic)
+        await answer_each(partitions, work.pace(), request.topics, end, refused, EpochEndTopic)
     )
 
 
@@ -242,7 +241,7 @@ async def describe_producers(
 ) -> DescribeProducersReply:
     """The producers that a partition's log knows, and their open transactions. A partition that is
     asked for twice is answered once."""
-    pace = Pace(work)
+    pace = work.pace()
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         if pace.due():
@@ -260,7 +259,7 @@ async def describe_producers(
         topic = partitions.resolve_name(name, partition)
         log = await partitions.readable(topic, partition)
         active = []
-        for producer_id, entry in await pace.in_order(log.producers.active()):
+        for producer_id, entry in await pace.through(sorted_in_steps(log.producers.active())):
             if pace.due():
                 await pace.turn()
             active.append(_active(producer_id, entry))
@@ -301,9 +300,11 @@ async def list_offsets(
     or after it. Where a batch cannot be decompressed, or unpacks to too much, its base offset is
     the answer: a reader that begins there misses nothing.
     """
-    pace = Pace(work)
-    twice = await pace.repeated(
-        (topic.name, asked.partition) for topic in request.topics for asked in topic.partitions
+    pace = work.pace()
+    twice = await pace.through(
+        repeated_in_steps(
+            (topic.name, asked.partition) for topic in request.topics for asked in topic.partitions
+        )
     )
 
     async def listed(name: str, asked: ListOffsetsPartition) -> ListedOffset:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.appends import Appends, ArrivalOrder
 from groupd.coordinator.topics.batch_checks import produced_batch
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
@@ -93,7 +92,7 @@ class Produce:
         else:
             begun = await self._begin_long(context, request)
         leaders = CurrentLeaders(self._layout, context, _LEADERS_SINCE, _LEADER_ERRORS)
-        pace = Pace(self._work)
+        pace = self._work.pace()
         for part in begun:
             await self._finish(part)
             if pace.due(len(part.entries)):
@@ -108,7 +107,7 @@ class Produce:
     async def _begin_long(self, context: RequestContext, request: ProduceRequest) -> list[_Begun]:
         """Begins a long request in parts, with turns for others in between. No other request of its
         connection starts meanwhile, so nothing gets in between that should come later."""
-        pace = Pace(self._work)
+        pace = self._work.pace()
         for part, _ in _parts(request):
             await pace.turn()
             self._transactions.check_access(context, part)

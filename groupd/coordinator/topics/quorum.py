@@ -6,7 +6,6 @@ from operator import attrgetter
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Operation, RequestContext
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.checks import check_cluster_access, not_hosted
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.layout import features_of
@@ -61,7 +60,7 @@ async def describe_quorum(
 async def _unknown(
     plane: DataPlane, request: DescribeQuorumRequest
 ) -> tuple[tuple[str, tuple[QuorumPartition, ...]], ...]:
-    error, pace = not_hosted(), Pace(plane.work)
+    error, pace = not_hosted(), plane.work.pace()
     topics = []
     for name, asked in request.topics:
         if pace.due():
@@ -82,7 +81,7 @@ async def update_features(
     an update to the level that there is succeeds and every other one fails. Checks and texts are
     those of Kafka's FeatureControlManager."""
     check_cluster_access(context, Operation.ALTER)
-    pace = Pace(plane.work)
+    pace = plane.work.pace()
     for update in request.updates:
         if pace.due():
             await pace.turn()

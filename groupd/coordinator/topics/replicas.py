@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from groupd.coordinator.core.types import Operation, RequestContext
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.broker_keys import LOG_DIR
 from groupd.coordinator.topics.checks import check_cluster_access
 from groupd.coordinator.topics.data_plane import DataPlane
@@ -58,7 +57,7 @@ async def elect_leaders(
     asked = request.topics
     if asked is None:
         asked = tuple((topic.name, ()) for topic in plane.catalogue.topics())
-    pace = Pace(plane.work)
+    pace = plane.work.pace()
     topics = []
     for name, partitions in asked:
         if pace.due():
@@ -118,7 +117,7 @@ async def alter_reassignments(
             return PartitionOutcome(number, error.code, error.message)
         return PartitionOutcome(number)
 
-    pace = Pace(plane.work)
+    pace = plane.work.pace()
     topics = []
     for topic in request.topics:
         if pace.due():
@@ -179,12 +178,12 @@ async def describe_log_dirs(
     by another node, is left out, as in Kafka."""
     check_cluster_access(context, Operation.DESCRIBE)
     try:
-        sizes = await plane.log_sizes.of_all()
+        sizes = await plane.log_sizes.ask(None)
     except LogError:
         failed = LogDir(LOG_DIR, error=ErrorCode.KAFKA_STORAGE_ERROR)
         return DescribeLogDirsReply(log_dirs=(failed,))
 
-    pace = Pace(plane.work)
+    pace = plane.work.pace()
     topics = []
     for topic, asked in _asked(plane, request):
         if pace.due():
@@ -231,7 +230,7 @@ async def alter_log_dirs(
         here = plane.layout.serves(topic, partition)
         return ErrorCode.NONE if here else ErrorCode.REPLICA_NOT_AVAILABLE
 
-    pace = Pace(plane.work)
+    pace = plane.work.pace()
     outcomes: dict[str, list[tuple[int, ErrorCode]]] = {}
     for path, topics in request.dirs:
         if pace.due():

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from groupd.coordinator.runtime.pace import Pace
+from groupd.coordinator.core.slices import Pace
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from groupd.coordinator.core.slices import Pace, repeated_in_steps
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.security.quotas import Mutations
 from groupd.coordinator.topics.checks import (
     check_topic_access,
@@ -74,8 +74,8 @@ async def create_topics(
     plane: DataPlane, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsReply:
     """Raises ApiError POLICY_VIOLATION for a request with too many partitions."""
-    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_CREATE_TOPICS)
-    twice = await pace.repeated(topic.name for topic in request.topics)
+    pace, mutations = plane.work.pace(), plane.mutations(context, STRICT_CREATE_TOPICS)
+    twice = await pace.through(repeated_in_steps(topic.name for topic in request.topics))
     topics = [topic for topic in request.topics if topic.name not in twice]
     refused = await _denied(pace, topics, lambda name: may_create(context, name))
     room = NewPartitions()
@@ -169,8 +169,8 @@ async def create_partitions(
 ) -> CreatePartitionsReply:
     """A topic may grow, never shrink. Raises ApiError POLICY_VIOLATION for a request with too many
     partitions."""
-    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_CREATE_PARTITIONS)
-    twice = await pace.repeated(topic.name for topic in request.topics)
+    pace, mutations = plane.work.pace(), plane.mutations(context, STRICT_CREATE_PARTITIONS)
+    twice = await pace.through(repeated_in_steps(topic.name for topic in request.topics))
     topics = [topic for topic in request.topics if topic.name not in twice]
     refused = await _denied(
         pace, topics, lambda name: context.allows(Operation.ALTER, Resource.TOPIC, name)
@@ -226,8 +226,8 @@ async def delete_topics(
     """The catalogue forgets the topics first, on all nodes, which might make the logs again
     otherwise; then the logs go. If deleting them fails, the topic is deleted all the same: names of
     logs hold the id, so nothing can read what is left."""
-    pace, mutations = Pace(plane.work), plane.mutations(context, STRICT_DELETE_TOPICS)
-    twice = await pace.repeated(request.topics)
+    pace, mutations = plane.work.pace(), plane.mutations(context, STRICT_DELETE_TOPICS)
+    twice = await pace.through(repeated_in_steps(request.topics))
     any_topic = context.sees(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME)
     found: dict[_TopicKey, Topic | DeletedTopic] = {}
     for key in request.topics:
@@ -236,8 +236,8 @@ async def delete_topics(
         if key not in found:
             found[key] = _for_deletion(plane, context, key, key in twice, any_topic)
     # That a name and an id mean one topic is told only to those who may delete it.
-    again = await pace.repeated(
-        topic.topic_id for topic in found.values() if isinstance(topic, Topic)
+    again = await pace.through(
+        repeated_in_steps(topic.topic_id for topic in found.values() if isinstance(topic, Topic))
     )
     deleted: list[Topic | DeletedTopic] = []
     forgotten = False
@@ -358,7 +358,7 @@ async def delete_records(
     return DeleteRecordsReply(
         await answer_each(
             plane.partitions,
-            Pace(plane.work),
+            plane.work.pace(),
             request.topics,
             delete,
             refused,

@@ -26,7 +26,7 @@ from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.shard_state import RuntimeParts
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.legacy import LegacyLog
+from groupd.coordinator.transactions.loading import LegacyLog
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
     NeedsProducerId,
@@ -34,11 +34,9 @@ from groupd.coordinator.transactions.metadata import (
     TransactionChange,
     TransactionStep,
 )
-from groupd.coordinator.transactions.shard import TransactionShard
-from groupd.coordinator.transactions.state_log import StateLog
-from groupd.coordinator.transactions.surroundings import MarkerCounts, Surroundings
+from groupd.coordinator.transactions.shard import CHUNK, TransactionShard
+from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog, TransactionShardParts
 from groupd.coordinator.transactions.table import TransactionTable
-from groupd.coordinator.transactions.trimmer import CHUNK
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
@@ -80,7 +78,7 @@ class TransactionCoordinator:
         self.marker_counts = MarkerCounts()
         self.served = ServedShards(
             "shards of transactional ids",
-            lambda number, owned: TransactionShard(number, self._around, owned),
+            lambda number, owned: TransactionShard(number, self._shared, owned),
         )
         self.shards = self.served.by_number
         """The shards of this node."""
@@ -95,7 +93,7 @@ class TransactionCoordinator:
         self._abort_alarm = Alarm(clock, self._abort_timed_out)
         self._expire_alarm = Alarm(clock, self._expire)
         self._legacy = LegacyLog(config, logs)
-        self._around = Surroundings(
+        self._shared = TransactionShardParts(
             config=config,
             logs=logs,
             parts=RuntimeParts(writer, clock, self.served.wake, may_answer),

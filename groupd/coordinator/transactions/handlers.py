@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.slices import Pace, sorted_in_steps
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
     DataHandler,
@@ -22,7 +23,6 @@ from groupd.coordinator.patterns import BadPattern, Pattern, compile_pattern
 from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR, is_internal
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
 from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, PREPARED, STATES_BY_NAME
@@ -104,7 +104,7 @@ class TransactionHandlers:
             Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
         ):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        pace = Pace(self._work)
+        pace = self._work.pace()
         results = []
         for transaction in request.transactions:
             if pace.due():
@@ -196,7 +196,7 @@ class TransactionHandlers:
         self, context: RequestContext, request: DescribeTransactionsRequest
     ) -> DescribeTransactionsReply:
         """DescribeTransactions. An id that is asked for twice is answered once."""
-        pace = Pace(self._work)
+        pace = self._work.pace()
         found: dict[str, DescribedTransaction] = {}
         for name in request.transactional_ids:
             if pace.due():
@@ -232,7 +232,7 @@ class TransactionHandlers:
         """ListTransactions: the ids of this node. Raises ApiError if one of its shards cannot be
         asked now, because the list would lack its ids."""
         entries = [item for table in self._coordinator.tables() for item in table.entries.items()]
-        pace = Pace(self._work)
+        pace = self._work.pace()
         matches = TransactionFilter(request, self._coordinator.now_ms())
         unknown: dict[str, None] = {}
         for name in request.states:
@@ -241,7 +241,7 @@ class TransactionHandlers:
             if name not in STATES_BY_NAME:
                 unknown[name] = None
         found = []
-        for transactional_id, entry in await pace.in_order(entries):
+        for transactional_id, entry in await pace.through(sorted_in_steps(entries)):
             if pace.due():
                 await pace.turn()
             if matches(transactional_id, entry) and context.sees(

@@ -25,8 +25,7 @@ from groupd.coordinator.transactions.metadata import (
     TransactionMetadata,
     TransactionState,
 )
-from groupd.coordinator.transactions.state_log import StateLog
-from groupd.coordinator.transactions.surroundings import MarkerCounts
+from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 

@@ -12,18 +12,23 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.core.types import AppendError, Completion, Outcome, RequestContext
+from groupd.coordinator.producers.transactions import MarkerTarget
 from groupd.coordinator.runtime.coordinator_types import transactions_log_name
 from groupd.coordinator.runtime.journal import EncodedWrite, Journal, measured
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
-from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState
+from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
+from groupd.coordinator.transactions.loading import LegacyLog, load_table
 from groupd.coordinator.transactions.log_records import to_record
 from groupd.coordinator.transactions.machine import TransactionMachine, TransactionRecord
 from groupd.coordinator.transactions.metadata import (
@@ -32,11 +37,9 @@ from groupd.coordinator.transactions.metadata import (
     TransactionMetadata,
     TransactionState,
 )
-from groupd.coordinator.transactions.replay import load_table
-from groupd.coordinator.transactions.surroundings import Surroundings
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.storage.log import Append, LogState
+from groupd.storage.log import Append, LogState, PartitionLogs
 from groupd.storage.units import OwnedUnit
 
 log = structlog.get_logger("groupd.transactions")
@@ -47,6 +50,30 @@ HEADROOM_BYTES = 64
 """What an open transaction leaves free, so that the records of its end always fit."""
 
 
+class MarkerCounts(Struct):
+    """Since the start. `retries`: rounds of markers that were to be repeated."""
+
+    written: int = 0
+    retries: int = 0
+
+
+class TransactionShardParts(Struct, frozen=True):
+    """What all shards of transactional ids of a node share, beside the `parts` of every shard.
+    `ids_in_all()`: how many ids there are in all shards of this node. `on_loaded()`: a shard
+    serves. `on_settled(id)`: the id takes changes again."""
+
+    config: CoordinatorConfig
+    logs: PartitionLogs
+    parts: RuntimeParts
+    markers: MarkerTarget
+    legacy: LegacyLog
+    counts: Counter[str]
+    marker_counts: MarkerCounts
+    ids_in_all: Callable[[], int]
+    on_loaded: Callable[[], None]
+    on_settled: Callable[[str], None]
+
+
 class StateLog(LogShard[TransactionMachine]):
     """`owned`: the shard's unit in a cluster."""
 
@@ -55,20 +82,20 @@ class StateLog(LogShard[TransactionMachine]):
     def __init__(
         self,
         number: int,
-        around: Surroundings,
+        shared: TransactionShardParts,
         owned: OwnedUnit | None = None,
     ) -> None:
-        self._around = around
+        self._shared = shared
         machine = self._fresh()
         name = transactions_log_name(number)
-        super().__init__(number, name, machine, around.config, around.parts)
+        super().__init__(number, name, machine, shared.config, shared.parts)
         self.coordinator_epoch = -1
         """The coordinator epoch of markers: 0 at the first start, as in Kafka. It grows whenever
         the log changes hands, so that markers of a former owner are fenced."""
         self._owned = owned
 
     def _fresh(self) -> TransactionMachine:
-        return TransactionMachine(TransactionTable(self._around.config, self._around.ids_in_all))
+        return TransactionMachine(TransactionTable(self._shared.config, self._shared.ids_in_all))
 
     @property
     def table(self) -> TransactionTable:
@@ -88,9 +115,9 @@ class StateLog(LogShard[TransactionMachine]):
     # Loading ------------------------------------------------------------------------------
 
     async def read_log(self, opened: LogState | None) -> LoadedMachine[TransactionMachine]:
-        logs = self._around.logs
+        logs = self._shared.logs
         opened = opened or await logs.open(self.log_name, self._owned)
-        first_epoch = await self._around.legacy.epochs()
+        first_epoch = await self._shared.legacy.epochs()
         machine, end_offset = self._fresh(), opened.next_offset
         if end_offset:
             loaded = await load_table(machine.table, logs, opened)
@@ -112,7 +139,7 @@ class StateLog(LogShard[TransactionMachine]):
         as `load`. It is one append, so a process that dies leaves this log empty or complete."""
         journal = Journal(0, self._config.message_max_bytes)
         now = self.clock.now()
-        for some in chunks(await self._around.legacy.ids_of(self.partition)):
+        for some in chunks(await self._shared.legacy.ids_of(self.partition)):
             for transactional_id, metadata in some:
                 table.replay(transactional_id, metadata, journal.next_offset)
                 record = measured([to_record(transactional_id, metadata)], (transactional_id,))

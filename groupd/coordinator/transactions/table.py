@@ -12,10 +12,10 @@ A failed append has no undo: the shell drops the table and loads another one fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.slices import WORK_ITEMS, chunks
+from groupd.coordinator.core.slices import WORK_ITEMS, Steps, chunks
 from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.transactions.end import end_v1, end_v2, fence
 from groupd.coordinator.transactions.metadata import (
@@ -177,7 +177,7 @@ class TransactionTable:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return entry
 
-    def count_states(self) -> Generator[None, None, dict[TransactionState, int]]:
+    def count_states(self) -> Steps[dict[TransactionState, int]]:
         """How many ids are in each state. A generator that stops where other work may run."""
         found = dict.fromkeys(TransactionState, 0)
         for entries in chunks(list(self.entries.values()), WORK_ITEMS):

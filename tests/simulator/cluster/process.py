@@ -78,7 +78,7 @@ class ServedUnit(Struct, eq=False):
 
 
 class ToyHost:
-    """The `UnitHost` of the units."""
+    """The `UnitServer` of the units."""
 
     def __init__(self, session: Session, clock: NodeClock, load_ms: Callable[[], int]) -> None:
         self.units: dict[Unit, ServedUnit] = {}

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.cluster.lease import Moment, NodeLease
-from groupd.coordinator.cluster.renewals import Renewals
+from groupd.coordinator.cluster.lease import Moment, NodeLease, Renewals
 from groupd.coordinator.cluster.units import HeldUnits
 from groupd.storage.units import (
     OwnedUnit,

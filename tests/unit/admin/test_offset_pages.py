@@ -13,8 +13,8 @@ from groupd.coordinator.admin.http_server import CONTROL_BODY_MAX, HttpRequest
 from groupd.coordinator.admin.offset_pages import OffsetPages
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.core.slices import LISTED_MAX
-from groupd.coordinator.history.restore import Current
 from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.moves.plan import Current
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages.offsets import OffsetCommitRequest
 from groupd.storage.log import LogCorrupt
@@ -26,11 +26,11 @@ CALLS = 10_000
 
 
 class Page:
-    """`moves.mover` behind its paths, over a group with committed offsets."""
+    """`moves.own_broker` behind its paths, over a group with committed offsets."""
 
     def __init__(self, moves: Moves) -> None:
         self.moves = moves
-        self._pages = OffsetPages(moves.bench.broker, moves.mover, moves.work)
+        self._pages = OffsetPages(moves.bench.broker, moves.own, moves.work)
 
     @classmethod
     async def made(cls, offsets: int = 2) -> Page:
@@ -186,7 +186,7 @@ async def test_the_last_moves_are_503_while_the_store_is_away() -> None:
     moves = (await Page.made()).moves
     broker, work = moves.bench.broker, moves.work
     watch = LagWatch(broker, moves.ends, moves.bench.clock, work, AdminSettings())
-    routes = GroupRoutes(broker, work, lambda topic, number: None, watch, moves.mover)
+    routes = GroupRoutes(broker, work, lambda topic, number: None, watch, moves.own)
     request = HttpRequest(("groups", GROUP, "moves"), {})
     assert (await moves.done(routes(request))).status == 200
     moves.bench.store.fail_next_read()

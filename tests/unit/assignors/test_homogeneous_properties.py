@@ -9,7 +9,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.core.assignors import uniform_homogeneous
+from groupd.coordinator.core.assignors import uniform
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
 from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, Order
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
@@ -118,8 +118,8 @@ def test_equals_the_plain_form(
 ) -> None:
     members, image = group
     with (
-        patch.object(uniform_homogeneous, "SLICE_MEMBERS", size),
-        patch.object(uniform_homogeneous, "SLICE_PARTITIONS", size),
+        patch.object(uniform, "SLICE_MEMBERS", size),
+        patch.object(uniform, "SLICE_PARTITIONS", size),
     ):
         result = UniformAssignor(order).assign(
             AssignmentSpec(members, HOMOGENEOUS), ImageDescriber(image)

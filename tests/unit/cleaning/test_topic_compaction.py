@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
 
+from groupd.coordinator.cleaning.topic_cleaner import REST_S
 from groupd.protocol.messages.data import DeleteRecordsRequest, DeleteRecordsTopic
 from groupd.protocol.records.batch import DELETE_HORIZON, HEADER_BYTES, iter_batches, parse_header
 from groupd.protocol.records.batch_builder import encode_batch, pack_batch
@@ -462,7 +464,7 @@ async def test_readers_see_the_same_while_it_is_compacted(bench):
     await bench.create("t", **COMPACT, delete_retention_ms="0")
     wanted = {}
     rng = random.Random(7)
-    bench.cleaner._rests._sleep = asyncio.sleep
+    bench.cleaner._rests.turn = partial(asyncio.sleep, REST_S)
 
     async def read_on():
         while not done:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.groups.flags import GroupsWanted
 from groupd.coordinator.cli.groups.listing import group_cells
-from groupd.coordinator.cli.groups.wanted import GroupsWanted
 from groupd.coordinator.cli.main import main
 from tests.support.fake_admin import FakeAdmin, fake_admin, group_row
 

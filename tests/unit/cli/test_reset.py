@@ -6,9 +6,9 @@ import pytest
 
 from groupd.coordinator.cli.configs.work import ConfigPlace
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.groups.reset import Topics, parse_to, parse_topics
+from groupd.coordinator.cli.groups.moving import Topics, parse_to, parse_topics
 from groupd.coordinator.cli.main import main
-from groupd.coordinator.history.reset_plan import ResetTarget, WantedReset
+from groupd.coordinator.moves.plan import ResetTarget, WantedReset
 
 NOW_MS = 1_772_366_400_000
 

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.cluster.lease import Moment
-from groupd.coordinator.cluster.renewals import BEHIND_LEASES, CannotFollow, Renewals
+from groupd.coordinator.cluster.lease import BEHIND_LEASES, CannotFollow, Moment, Renewals
 from groupd.storage.log import LogUnavailable
 
 LEASE_MS = 1000

@@ -23,7 +23,6 @@ from groupd.coordinator.core import inspection
 from groupd.coordinator.core.group_type import Positions
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
-from groupd.coordinator.core.merged_outcomes import merged_outcomes
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.queries import DeleteGroup, ListSomeGroups
 from groupd.coordinator.core.shard import GroupCoordinatorShard
@@ -38,6 +37,7 @@ from groupd.coordinator.core.types import (
     OutsideCall,
     RequestContext,
     Task,
+    merged_outcomes,
 )
 from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.history.authors import Authors

@@ -13,8 +13,7 @@ import typer
 from groupd.coordinator.cli.groups.command import app
 from groupd.coordinator.core.group_type import LoggedEventKind
 from groupd.coordinator.history.changes import Actor, ChangeKind
-from groupd.coordinator.history.reset_plan import ResetAction
-from groupd.coordinator.history.restore import Action
+from groupd.coordinator.moves.plan import MoveAction
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "history.md").read_text()
 COMMANDS = re.findall(r"^\$ groupd groups (.+)$", PAGE, flags=re.MULTILINE)
@@ -32,6 +31,6 @@ def test_there_are_examples_of_every_command_about_the_past() -> None:
     assert {line.split()[0] for line in COMMANDS} == {"offsets", "history", "restore", "reset"}
 
 
-@pytest.mark.parametrize("kind", [ChangeKind, Actor, LoggedEventKind, Action, ResetAction])
+@pytest.mark.parametrize("kind", [ChangeKind, Actor, LoggedEventKind, MoveAction])
 def test_every_word_in_the_output_is_explained(kind: Any) -> None:
     assert [word.value for word in kind if f"`{word.value}`" not in PAGE] == []

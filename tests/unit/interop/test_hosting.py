@@ -138,7 +138,7 @@ def test_who_is_sent_back_to_join_is_told_again_but_gets_no_more_time() -> None:
     assert bench.due("consumer-join", "c") == REBALANCE_MS
     bench.advance(1000)
     assert bench.classic_beat("c", 10) is ErrorCode.REBALANCE_IN_PROGRESS
-    # Told again, but no more time.
+    # Notifier again, but no more time.
     assert bench.due("consumer-join", "c") == REBALANCE_MS - 1000
     assert bench.due("consumer-session", "c") == SESSION_MS
     bench.join("c")

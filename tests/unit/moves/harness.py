@@ -1,4 +1,4 @@
-"""A broker without sockets, and a mover of offsets over it whose logs are scripted."""
+"""A broker without sockets, and a group of it with offsets, whose logs are scripted."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.history.restore import Current, Place
 from groupd.coordinator.lag.ends import Bounds, Found, Wanted
-from groupd.coordinator.moves.mover import OffsetMover
-from groupd.coordinator.moves.own_requests import Operator, context_of
+from groupd.coordinator.moves.mover import PlannedMove, Shown
+from groupd.coordinator.moves.own_broker import Operator, OwnBroker, OwnGroup, context_of
+from groupd.coordinator.moves.plan import Current
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.security.audit import Audit
@@ -51,19 +51,23 @@ class ScriptedEnds:
 
 
 class Moves:
-    """`moves.mover` over a topic with `MANY` partitions."""
+    """`moves.own_broker` over a topic with `MANY` partitions."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.ends = ScriptedEnds()
         self.work = LongWork(OneStepATurn())
-        self.mover = OffsetMover(bench.broker, bench.store, self.ends, self.work, Audit())
+        self.own = OwnBroker(bench.broker, bench.store, self.ends, self.work, Audit())
 
     @classmethod
     async def made(cls, **config: Any) -> Moves:
         bench = await Bench(**config).start()
         bench.broker.image = MetadataImage([TopicImage(TOPIC_ID, TOPIC, MANY)], version=2)
         return cls(bench)
+
+    @property
+    def group(self) -> OwnGroup:
+        return self.own.group(self.shard, GROUP, BY)
 
     @property
     def shard(self) -> ShardRuntime:
@@ -127,8 +131,6 @@ class Moves:
         broker.submit = submitted  # type: ignore[method-assign]
 
 
-def shown(rows: list[dict[str, Any]]) -> dict[Place, tuple[int | None, int | None]]:
+def shown(plan: PlannedMove) -> Shown:
     """What a plan has shown and would write, as an operator sends it back."""
-    return {
-        (row["topic"], row["partition"]): (row["from"], row["to"]) for row in rows if row["writes"]
-    }
+    return {step.place: (step.before, step.after) for step in plan.steps if step.is_write}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from itertools import pairwise
 
 import pytest
 from structlog.testing import capture_logs
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.daemon.parts import DaemonParts
-from groupd.coordinator.history.restore import Current
 from groupd.coordinator.host import Host
 from groupd.coordinator.log_limits import bounded
-from groupd.coordinator.moves.writer import OffsetWriter
+from groupd.coordinator.moves.mover import write_reset
+from groupd.coordinator.moves.own_broker import OwnBroker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.security.audit import PLACES_MAX, Audit
 from groupd.storage.log import StoredTopic
@@ -49,11 +48,12 @@ async def test_every_move_has_one_line(authorizer: str) -> None:
     await parts.assemble(store)
     parts.announce("127.0.0.1", 9092)
     await parts.load(())
-    writer = OffsetWriter(parts.broker, LongWork(), parts.security.audit)
-    wanted: Iterator[Any] = iter((Current(7), Current(3), Current(7), None))
+    own = OwnBroker(parts.broker, store, parts.log_ends, LongWork(), parts.security.audit)
+    group = own.group(parts.broker.shards[0], GROUP, BY)
+    offsets = (None, 7, 3, 7, None)
     with capture_logs() as lines:
-        for one in wanted:
-            await writer.write(BY, parts.broker.shards[0], GROUP, {("foo", 0): one})
+        for before, after in pairwise(offsets):
+            await write_reset(group, {("foo", 0): (before, after)})
     found = [(line["event"], line.get("offsets")) for line in lines if line.get("log") == "audit"]
     assert found == [
         ("offsets reset", {0: 7}),

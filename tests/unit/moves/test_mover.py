@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.history.reset_plan import ResetTarget, WantedReset
-from groupd.coordinator.history.restore import Current
 from groupd.coordinator.lag.ends import Bounds
-from groupd.coordinator.moves.mover import PARTITIONS_MAX, TIMES_MAX, CannotRead, PlannedMove
-from groupd.coordinator.moves.parts import PART_PLACES
-from groupd.coordinator.moves.writer import CannotMove, OutcomeNotKnown
+from groupd.coordinator.moves.mover import (
+    PART_PLACES,
+    CannotMove,
+    OutcomeNotKnown,
+    PlannedMove,
+    planned_reset,
+    planned_restore,
+    write_reset,
+    write_restore,
+)
+from groupd.coordinator.moves.own_broker import PARTITIONS_MAX, TIMES_MAX, CannotRead
+from groupd.coordinator.moves.plan import Current, ResetTarget, WantedReset
 from groupd.coordinator.security.audit import PLACES_MAX
 from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
 from groupd.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest
-from tests.unit.moves.harness import BY, GROUP, MANY, TOPIC, Moves, shown
+from tests.unit.moves.harness import GROUP, MANY, TOPIC, Moves, shown
 from tests.unit.runtime.harness import commit, join, settle
 
 BACK = WantedReset(ResetTarget.SHIFT, -100)
@@ -32,11 +39,12 @@ async def planned(
     moves: Moves, wanted: WantedReset = BACK, partitions: list[int] | None = None
 ) -> PlannedMove:
     chosen = None if partitions is None else {TOPIC: partitions}
-    return await moves.done(moves.mover.plan_reset(moves.shard, GROUP, wanted, chosen))
+    group = moves.group
+    return await moves.done(planned_reset(group, wanted, group.places(chosen)))
 
 
 async def reset(moves: Moves, plan: PlannedMove) -> None:
-    await moves.done(moves.mover.reset(moves.shard, GROUP, shown(plan.rows), BY))
+    await moves.done(write_reset(moves.group, shown(plan)))
 
 
 async def committing(count: int, offset: int = 300) -> Moves:
@@ -89,7 +97,7 @@ async def test_a_write_that_takes_too_long_may_be_written_and_has_its_line() -> 
     plan = await planned(moves)
     moves.bench.store.hold_appends()
     with capture_logs() as lines:
-        order = asyncio.ensure_future(moves.mover.reset(moves.shard, GROUP, shown(plan.rows), BY))
+        order = asyncio.ensure_future(write_reset(moves.group, shown(plan)))
         await settle()
         moves.bench.clock.advance(moves.bench.config.offsets_commit_timeout_ms)
         with pytest.raises(OutcomeNotKnown) as ended:
@@ -112,13 +120,11 @@ async def test_a_lost_reply_may_be_written() -> None:
     await moves.commit({0: Current(300)})
     for kind in (OffsetCommitRequest, OffsetDeleteRequest):
         if kind is OffsetCommitRequest:
-            work = moves.mover.reset(moves.shard, GROUP, {(TOPIC, 0): (300, 200)}, BY)
+            work = write_reset(moves.group, {(TOPIC, 0): (300, 200)})
             event = "offsets reset: ordered"
         else:
             plan = await plan_restore(moves, at_ms)
-            work = moves.mover.restore(
-                moves.shard, GROUP, at_ms, shown(plan.rows), BY, delete_new=True
-            )
+            work = write_restore(moves.group, at_ms, shown(plan), delete_new=True)
             event = "offsets deleted: ordered"
         moves.lose_reply(kind)
         with (
@@ -177,7 +183,7 @@ async def test_an_order_has_a_most_of_partitions() -> None:
         await planned(moves, WantedReset(ResetTarget.TIME, 7), list(range(TIMES_MAX + 1)))
     many = {(TOPIC, number): (None, 5) for number in range(PARTITIONS_MAX + 1)}
     with pytest.raises(CannotMove, match=f"which may have {PARTITIONS_MAX}"):
-        await moves.done(moves.mover.reset(moves.shard, GROUP, many, BY))
+        await moves.done(write_reset(moves.group, many))
 
 
 class Countless(list[int]):
@@ -199,7 +205,7 @@ async def test_partitions_are_counted_before_they_are_looked_at() -> None:
 async def test_partitions_that_are_named_twice_are_shown_once_and_in_order() -> None:
     moves = await committing(3)
     plan = await planned(moves, BACK, [2, 0, 2, 0])
-    assert [row["partition"] for row in plan.rows] == [0, 2]
+    assert [step.partition for step in plan.steps] == [0, 2]
 
 
 async def test_a_store_that_is_away_is_told_as_such() -> None:
@@ -209,19 +215,19 @@ async def test_a_store_that_is_away_is_told_as_such() -> None:
         await planned(moves)
     moves.bench.store.fail_next_read()
     with pytest.raises(CannotRead, match="cannot be read now"):
-        await moves.done(moves.mover.last_moves(moves.shard, GROUP))
+        await moves.done(moves.own.last_moves(moves.shard, GROUP))
 
 
 # Restore -------------------------------------------------------------------------------------
 
 
 async def restored(moves: Moves, at_ms: int, plan: PlannedMove) -> None:
-    work = moves.mover.restore(moves.shard, GROUP, at_ms, shown(plan.rows), BY, delete_new=True)
+    work = write_restore(moves.group, at_ms, shown(plan), delete_new=True)
     await moves.done(work)
 
 
 async def plan_restore(moves: Moves, at_ms: int) -> PlannedMove:
-    return await moves.done(moves.mover.plan_restore(moves.shard, GROUP, at_ms, delete_new=True))
+    return await moves.done(planned_restore(moves.group, at_ms, delete_new=True))
 
 
 async def later(moves: Moves) -> int:
@@ -280,10 +286,10 @@ async def test_only_records_that_there_are_count_and_what_starts_anew_says_so() 
     await moves.commit({0: Current(9000), 1: Current(400), 2: Current(300, 1), 3: Current(7)})
     await moves.commit({4: Current(60)})
     moves.ends.bounds = Bounds(100, 1000)
-    rows = (await plan_restore(moves, at_ms)).rows
-    found = [(row["action"], row["records"], row["starts_anew"]) for row in rows]
+    steps = (await plan_restore(moves, at_ms)).steps
+    found = [(step.action.value, step.records, step.starts_anew) for step in steps]
     assert found == [
-        ("commit", -700, False),  # the end is at 1000
+        ("commit", 700, False),  # the end is at 1000
         ("commit", None, True),  # the partition begins at 100
         ("commit", 0, False),
         ("delete", None, True),

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.history.restore import Current, Place
-from groupd.coordinator.moves.parts import (
-    PART_BYTES,
-    PART_PLACES,
-    differing,
-    members_refusal,
-    parts_of,
-    refused_text,
-)
+from groupd.coordinator.core.offsets.store import TopicPartition
+from groupd.coordinator.moves.mover import PART_BYTES, PART_PLACES, parts_of, refused_text
+from groupd.coordinator.moves.plan import Current
 
 
 def test_a_part_has_a_most_of_partitions() -> None:
@@ -43,29 +37,6 @@ def test_what_is_larger_than_a_part_goes_alone() -> None:
     places = {("t", number): None for number in range(3)}
     assert [len(part) for part in parts_of("g", places, 10)] == [1, 1, 1]
     assert list(parts_of("g", {})) == []
-
-
-def test_metadata_and_epoch_are_compared_and_none_is_nothing() -> None:
-    places = [("t", number) for number in range(5)]
-    wanted = {
-        places[0]: Current(1, 2, "m"),
-        places[1]: Current(1, 2, "m"),
-        places[2]: Current(1, 2, "m"),
-        places[3]: None,
-        places[4]: None,
-    }
-    now = {
-        places[0]: Current(1, 2, "m"),
-        places[1]: Current(1, 2, "other"),
-        places[2]: Current(1, 3, "m"),
-        places[3]: Current(1),
-    }
-    assert differing(wanted, now) == [places[1], places[2], places[3]]
-
-
-def test_who_may_be_moved() -> None:
-    assert members_refusal("g", "Empty") == members_refusal("g", "Dead") == ""
-    assert members_refusal("g", "Stable").startswith("group g is Stable: it has members")
 
 
 REFUSED = {("t", 7): "UNKNOWN_MEMBER_ID"}
@@ -110,6 +81,6 @@ UNSURE = {("t", 5): "REQUEST_TIMED_OUT", ("t", 6): "COORDINATOR_NOT_AVAILABLE"}
     ],
 )
 def test_errors_are_told_with_what_was_written(
-    errors: dict[Place, str], written: int, count: int, told: str
+    errors: dict[TopicPartition, str], written: int, count: int, told: str
 ) -> None:
     assert refused_text(errors, written, count) == told

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.runtime import swap
+from groupd.coordinator.runtime import log_cleaning
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.records.batch import iter_batches, iter_records
@@ -193,7 +193,7 @@ async def test_a_change_of_the_retention_makes_the_other_log() -> None:
 async def test_a_crash_after_any_step_loses_nothing(
     retention_ms: int, applied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swap, "ROWS_MAX", 4)  # many small steps
+    monkeypatch.setattr(log_cleaning, "ROWS_MAX", 4)  # many small steps
     failures = 0
     bench = await Bench(history_retention_ms=retention_ms).start()
     await bench.answer(consumer_join("c", "m1"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.cluster.told import Told
+from groupd.coordinator.cluster.lease import Notifier
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.ownership import Alone
@@ -25,7 +25,7 @@ class LateLease(Alone):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.told: Told | None = None
+        self.told: Notifier | None = None
         self.valid = False
 
     def may_answer(self) -> bool:
@@ -64,7 +64,7 @@ class Held:
     def __init__(self) -> None:
         self.lease = LateLease()
         self.bench = Bench(ownership=self.lease)
-        self.lease.told = Told(self.bench.clock)
+        self.lease.told = Notifier(self.bench.clock)
         self.started: list[int] = []
         self.bench.broker.serve_data({ProduceRequest: DataRoute(self._produce, is_long=is_long)})
 
@@ -82,7 +82,7 @@ class Held:
     def begin_lease(self) -> None:
         self.lease.valid = True
         assert self.lease.told is not None
-        self.lease.told.tell()
+        self.lease.told.notify()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from groupd.coordinator.core.inspection import inspect_group, list_group_summaries
-from groupd.coordinator.runtime.inspecting import inspect
+from groupd.coordinator.runtime.shard_runtime import inspect
 from tests.unit.runtime.harness import (
     Bench,
     commit,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 
 from groupd.coordinator.runtime import collector
+from groupd.coordinator.runtime.cleaner import TimedRests
 from groupd.coordinator.runtime.loop_stalls import (
     BUCKET_NS,
     BUCKETS,
@@ -15,7 +16,6 @@ from groupd.coordinator.runtime.loop_stalls import (
     STALL_NS,
     LoopStalls,
 )
-from groupd.coordinator.runtime.turns import Turns
 
 INTERVAL_NS = int(INTERVAL_S * 1e9)
 REST_NS = int(REST_S * 1e9)
@@ -80,17 +80,17 @@ async def test_long_work_rests_in_proportion_to_what_it_did() -> None:
     async def sleep(seconds: float) -> None:
         rests.append(seconds)
 
-    turns = Turns(0, 3.0, sleep)
+    rest = TimedRests(sleep, 0)
 
     def steps():  # type: ignore[no-untyped-def]
         yield
         yield
         return "done"
 
-    assert await turns.run(steps()) == "done"
+    assert await rest.run(steps()) == "done"
     assert len(rests) == 3
     assert all(seconds > 0 for seconds in rests)
-    assert await Turns(1000, 3.0, sleep).run(steps()) == "done"
+    assert await TimedRests(sleep, 10**9).run(steps()) == "done"
     assert len(rests) == 3
 
 

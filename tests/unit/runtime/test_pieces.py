@@ -12,8 +12,8 @@ from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime import transactions
+from groupd.coordinator.runtime.asking import PIECE, cut, is_long
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pieces import PIECE, cut, is_long
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember

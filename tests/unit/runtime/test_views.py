@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.types import Event, EventKind
 from groupd.coordinator.runtime import timeline
-from groupd.coordinator.runtime.ids import new_id, new_topic_id
+from groupd.coordinator.runtime.clock import new_id, new_topic_id
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.storage.log import LogUnavailable
 from tests.unit.runtime.harness import Bench, commit, settle

@@ -13,10 +13,9 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.fairness import Fairness, fairness
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.slot import Slot
-from groupd.coordinator.server.turns import RequestTurns
+from groupd.coordinator.server.turns import Fairness, RequestTurns, fairness
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
 from groupd.protocol.wire.registry import Api

@@ -17,7 +17,7 @@ from groupd.coordinator.security.scram_credentials import ScramCredential
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupd.coordinator.transactions.table import TransactionEntry
 from groupd.protocol.messages.acls import AclBinding

@@ -23,7 +23,7 @@ from groupd.coordinator.server.acceptor import OPENED_AT_ONCE, QUIET_MS, RETRY_M
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.requests import Requests
+from groupd.coordinator.server.slot import Requests
 from groupd.protocol.wire.registry import Api
 from groupd.testing.clock import ManualClock
 from tests.support.raw import api_versions, close_with_reset

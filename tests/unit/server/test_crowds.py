@@ -9,10 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.runtime import allocator
-from groupd.coordinator.server.byte_budget import FREE_BYTES, Account, ByteBudget
+from groupd.coordinator.runtime import own_process
+from groupd.coordinator.server.byte_budget import FREE_BYTES, MUCH, Account, ByteBudget, Crowds
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.crowds import MUCH, Crowds
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.testing.clock import ManualClock
 from tests.unit.server.harness import Client, FakeTransport, a_fairness
@@ -90,12 +89,12 @@ def test_only_a_process_of_our_own_gives_back(monkeypatch: pytest.MonkeyPatch) -
 
     library = SimpleNamespace(malloc_trim=trim, mallopt=lambda option, value: 1)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
-    monkeypatch.setattr(allocator, "_ours", False)
-    allocator.give_back_small_blocks()
+    monkeypatch.setattr(own_process, "_ours", False)
+    own_process.give_back_small_blocks()
     assert trimmed == []
-    allocator.give_back_large_blocks()
-    allocator.give_back_small_blocks()
+    own_process.give_back_large_blocks()
+    own_process.give_back_small_blocks()
     assert over.wait(10)
     assert trimmed == [0]
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    allocator.give_back_small_blocks()
+    own_process.give_back_small_blocks()

@@ -16,7 +16,6 @@ from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.data_routes import DataRoute
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.fetch_reading import read_log
 from groupd.coordinator.topics.long_polls import WatchedPosition
@@ -199,7 +198,7 @@ class Desk:
         return self.states.of(await self.plane.partitions.open(found, partition))
 
     async def bring_back(self, context: RequestContext, request: Borrow) -> Begun:
-        pace = Pace(self.plane.work)
+        pace = self.plane.work.pace()
         now_ms = self.plane.now().monotonic_ms
         named: dict[TargetKey, LoanTarget] = {one: LoanTarget(*one) for one in request.partitions}
         key = request.desk, request.member
@@ -233,7 +232,7 @@ class Desk:
         return session
 
     async def borrow(self, context: RequestContext, request: Borrow, begun: Begun) -> Borrowed:
-        pace = Pace(self.plane.work)
+        pace = self.plane.work.pace()
         session = begun.session
 
         async def look(room: int) -> LoanAttempt:

@@ -14,7 +14,7 @@ from groupd.coordinator.catalogue_changes import (
     CatalogueChanges,
     security_of,
 )
-from groupd.coordinator.runtime.spreading import CHANGING
+from groupd.coordinator.runtime.data_routes import CHANGING
 from groupd.coordinator.topics.requests import data_routes
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.slices import REQUEST_ITEMS, Pace
 from groupd.coordinator.core.types import Instant, Operation
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.pace import Pace
 from groupd.coordinator.topics.fetch_sessions import (
     EVICTION_MS,
     FetchSession,
@@ -311,14 +311,14 @@ class Cache:
             session_epoch=epoch,
             forgotten=(ForgottenTopic("t", bytes(16), tuple(forget)),),
         )
-        pace = Pace(LongWork())
+        pace = LongWork().pace()
         begun = self.sessions.begin(request, by_id=False, now_ms=self.now_ms, pace=pace)
         return asyncio.run(begun)
 
     def open(self, size):
         """A new session's id, 0 without room."""
         asked = self.begin(0, 0, *range(size))
-        finished = asked.finish([], lambda: Instant(self.now_ms, 0), Pace(LongWork()))
+        finished = asked.finish([], lambda: Instant(self.now_ms, 0), LongWork().pace())
         return asyncio.run(finished)[0]
 
     def alive(self, *session_ids):
@@ -388,16 +388,15 @@ def test_ids_are_positive_and_not_in_use():
 # Long requests -------------------------------------------------------------------------------
 
 
-class BetweenTurns(Pace):
+def between_turns(happens):
     """Something happens when a long request lets others have a turn."""
+    work = LongWork()
 
-    def __init__(self, happens):
-        super().__init__(LongWork())
-        self.happens = happens
+    async def turn():
+        await work.turn()
+        happens()
 
-    async def turn(self):
-        await super().turn()
-        self.happens()
+    return Pace(REQUEST_ITEMS, turn)
 
 
 async def test_a_session_that_ends_while_it_is_changed_takes_nothing():
@@ -409,7 +408,7 @@ async def test_a_session_that_ends_while_it_is_changed_takes_nothing():
         ("t", number): FetchTarget("t", b"", FetchPartition(number, 0, 1)) for number in range(300)
     }
     with pytest.raises(ApiError) as refused:
-        await sessions.change(session, more, (), BetweenTurns(lambda: sessions.end(session)))
+        await sessions.change(session, more, (), between_turns(lambda: sessions.end(session)))
     assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (len(sessions), sessions.partitions) == (0, 0)
 
@@ -424,6 +423,6 @@ async def test_a_request_that_is_overtaken_while_its_answers_are_looked_through(
     epoch = session.epoch
     with pytest.raises(ApiError) as refused:
         await sessions.news(
-            session, epoch, answers, BetweenTurns(lambda: sessions.advance(session))
+            session, epoch, answers, between_turns(lambda: sessions.advance(session))
         )
     assert refused.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH

@@ -314,7 +314,7 @@ async def test_it_is_dropped_with_its_topic(world):
 
 async def test_it_is_dropped_when_another_node_is_to_lead(world):
     loans = await borrowed(world)
-    await world.cluster.plane.host.give_up(loans.partition.unit)
+    await world.cluster.plane.unit_server.give_up(loans.partition.unit)
     await gone(world, loans)
 
 
@@ -322,7 +322,7 @@ async def test_who_waits_for_a_partition_that_is_given_up_looks_again(world):
     loans = await world.loans()
     member = world.connect()
     assert await member.borrow(0, 0, max_wait_ms=1000) is None
-    world.cluster.plane.host.drop(loans.partition.unit)
+    world.cluster.plane.unit_server.drop(loans.partition.unit)
     await world.produce(b"a")
     assert offsets(await member.reply()) == [(0, 0)]
     assert await world.loans() is not loans
@@ -353,7 +353,7 @@ async def test_a_state_that_cannot_be_dropped_leaves_the_others(world, monkeypat
 
     monkeypatch.setattr(loans, "dropped", broken)
     world.cluster.plane.partitions.on_drop.append(dropped.append)
-    world.cluster.plane.host.drop(loans.partition.unit)
+    world.cluster.plane.unit_server.drop(loans.partition.unit)
     assert dropped == [loans.partition]
 
 

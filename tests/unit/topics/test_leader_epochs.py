@@ -57,10 +57,10 @@ class Move:
         for ownership in self.ownerships:
             if self.unit in ownership.serving:
                 ownership.serving.discard(self.unit)
-                await self.nodes[ownership.leader(self.unit)].plane.host.give_up(self.unit)
+                await self.nodes[ownership.leader(self.unit)].plane.unit_server.give_up(self.unit)
         self.leaders[self.unit], self.epochs[self.unit] = index, epoch
         self.ownerships[index].serving.add(self.unit)
-        await self.nodes[index].plane.host.serve(self.unit, epoch)
+        await self.nodes[index].plane.unit_server.serve(self.unit, epoch)
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ async def test_a_partition_that_is_dropped_is_opened_anew_by_the_next_leader(mov
     await a.produce("t", a.batch(b"0"))
     log = a.plane.partitions.is_open(a.plane.catalogue.topic("t"), 0)
     move.ownerships[0].serving.clear()
-    a.plane.host.drop(move.unit)
+    a.plane.unit_server.drop(move.unit)
     assert log.closed
     assert a.plane.partitions.is_open(a.plane.catalogue.topic("t"), 0) is None
     await move.lead(1, 2)
@@ -311,7 +311,7 @@ async def test_a_partition_that_was_being_opened_when_its_leader_lost_it(move, m
     await opened.wait()
     # The lease is lost, and this node has not seen yet that the unit has another epoch.
     move.ownerships[0].serving.discard(move.unit)
-    a.plane.host.drop(move.unit)
+    a.plane.unit_server.drop(move.unit)
     go_on.set()
     assert (await early).error is ELSEWHERE
     await move.lead(1, 2)

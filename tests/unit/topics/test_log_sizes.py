@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
-from groupd.coordinator.topics.data_plane import LogSizes
+from groupd.coordinator.topics.data_plane import _log_sizes
 from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore
+from groupd.storage.together import Together
 
 
 class SlowStore(MemoryStore):
@@ -34,16 +37,16 @@ async def turns() -> None:
 
 async def test_those_who_wait_share_the_next_answer() -> None:
     store = SlowStore()
-    sizes = LogSizes(store)
-    first = asyncio.create_task(sizes.of_all())
+    sizes: Together[None, Mapping[str, int]] = Together(partial(_log_sizes, store))
+    first = asyncio.create_task(sizes.ask(None))
     await turns()
-    others = [asyncio.create_task(sizes.of_all()) for _ in range(3)]
+    others = [asyncio.create_task(sizes.ask(None)) for _ in range(3)]
     await turns()
     assert store.asked == 1
     store.answers.release()
     assert await first == {"a": 1}
     await turns()
-    late = asyncio.create_task(sizes.of_all())
+    late = asyncio.create_task(sizes.ask(None))
     await turns()
     store.answers.release()
     assert await asyncio.gather(*others) == [{"a": 2}] * 3
@@ -54,14 +57,15 @@ async def test_those_who_wait_share_the_next_answer() -> None:
 
 async def test_who_gives_up_or_fails_leaves_the_others_their_turn() -> None:
     store = SlowStore()
-    sizes = LogSizes(store)
-    first, second, third = [asyncio.create_task(sizes.of_all()) for _ in range(3)]
+    sizes: Together[None, Mapping[str, int]] = Together(partial(_log_sizes, store))
+    first, second, third = [asyncio.create_task(sizes.ask(None)) for _ in range(3)]
     await turns()
     first.cancel()
     store.fails = True
     store.answers.release()
-    with pytest.raises(LogUnavailable):
-        await second
+    for one in (second, third):
+        with pytest.raises(LogUnavailable):
+            await one
     store.fails = False
     store.answers.release()
-    assert await third == {"a": 3}
+    assert await sizes.ask(None) == {"a": 3}

@@ -76,7 +76,7 @@ class Asked:
         unit = self.units[self.numbers[case]]
         self.ownership.serving.discard(unit)
         self.leaders[unit], self.epochs[unit] = 1, EPOCH + 1
-        await self.node.plane.host.give_up(unit)
+        await self.node.plane.unit_server.give_up(unit)
 
 
 @pytest.fixture

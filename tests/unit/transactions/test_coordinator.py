@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from groupd.coordinator.transactions import trimmer
+from groupd.coordinator.transactions import shard
 from groupd.coordinator.transactions.metadata import LAST_EPOCH, TransactionChange
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.transactions import (
@@ -426,7 +426,7 @@ async def test_unused_ids_are_forgotten(start: Start) -> None:
 
 async def test_many_unused_ids_are_forgotten_some_at_a_time(start: Start) -> None:
     bench = await start(transactional_id_expiration_ms=7_200_000)
-    for number in range(2 * trimmer.CHUNK + 1):
+    for number in range(2 * shard.CHUNK + 1):
         await bench.init(name=f"unused-{number}")
     pending: list[int] = []
     append = bench.shard.append
@@ -437,10 +437,10 @@ async def test_many_unused_ids_are_forgotten_some_at_a_time(start: Start) -> Non
 
     bench.shard.append = counted  # type: ignore[method-assign]
     bench.clock.advance(7_200_000)
-    while bench.coordinator.counts["expired"] != 2 * trimmer.CHUNK + 1:
+    while bench.coordinator.counts["expired"] != 2 * shard.CHUNK + 1:
         pending.append(0)
         await asyncio.sleep(0)
-    assert [count for count in pending if count] == [trimmer.CHUNK, trimmer.CHUNK, 1]
+    assert [count for count in pending if count] == [shard.CHUNK, shard.CHUNK, 1]
     assert bench.shard.table.entries == {}
     await bench.stop()
 
@@ -548,7 +548,7 @@ async def test_trimming_while_an_append_is_under_way_keeps_the_newest(start: Sta
 async def test_what_changes_while_it_is_trimmed_is_not_written_again(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trimmer, "CHUNK", 1)
+    monkeypatch.setattr(shard, "CHUNK", 1)
     bench = await start()
     await bench.init(name="first")
     await bench.begin(T0, name="second")

@@ -16,8 +16,7 @@ from groupd.coordinator.cli.admin_port import (
     admin_port,
 )
 from groupd.coordinator.cli.completion import complete_groups, words
-from groupd.coordinator.cli.groups.place import check_config, place
-from groupd.coordinator.cli.groups.wanted import SORTS, GroupsWanted
+from groupd.coordinator.cli.groups.flags import SORTS, GroupsWanted, check_config, log_location
 from groupd.coordinator.cli.kafka.flags import (
     BOOTSTRAP,
     DEFAULT_BOOTSTRAP,
@@ -226,7 +225,7 @@ def offsets(
     """
     from groupd.coordinator.cli.groups.offsets import show_offsets
 
-    chosen = place(data_dir, store, bootstrap, command_config)
+    chosen = log_location(data_dir, store, bootstrap, command_config)
     show_offsets(chosen, group, at, at_log_offset, as_json=is_json(output), wide=wide)
 
 
@@ -257,7 +256,7 @@ def history(
     """
     from groupd.coordinator.cli.groups.history import HistoryFilter, show_history
 
-    chosen = place(data_dir, store, bootstrap, command_config)
+    chosen = log_location(data_dir, store, bootstrap, command_config)
     wanted = HistoryFilter.parse(topic, partition, since, until, events=events, every=every)
     show_history(chosen, group, wanted, retention_minutes * 60_000, as_json=is_json(output))
 
@@ -285,9 +284,11 @@ def restore(
     Exit code 0: done, nothing to do, or a dry run of what could be applied; 1: refused or
     failed; 2: a mistake on the command line.
     """
-    from groupd.coordinator.cli.groups.restore import restore_group
+    from groupd.coordinator.cli.groups.moving import restore_group
 
-    stored = place(data_dir, store, None) if data_dir is not None or store is not None else None
+    stored = (
+        log_location(data_dir, store, None) if data_dir is not None or store is not None else None
+    )
     restore_group(
         group,
         at,
@@ -338,11 +339,11 @@ def reset(
     Exit code 0: done, nothing to do, or a dry run of what could be applied; 1: refused or
     failed; 2: a mistake on the command line.
     """
-    from groupd.coordinator.cli.groups import reset as work
+    from groupd.coordinator.cli.groups import moving
     from groupd.coordinator.cli.groups.past import now_ms
 
-    wanted, topics = work.parse_to(to, now_ms()), work.parse_topics(topic or ())
-    work.reset_group(
+    wanted, topics = moving.parse_to(to, now_ms()), moving.parse_topics(topic or ())
+    moving.reset_group(
         group,
         wanted,
         topics,

@@ -20,9 +20,10 @@ from groupd.coordinator.cli.kafka.group_calls import (
     describe_groups,
     list_groups,
 )
+from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.history.restore import Bounds, Current, Place
 from groupd.coordinator.lag.rows import add_lag
+from groupd.coordinator.moves.plan import Current, Ranges
 
 _WITHOUT_OFFSETS = "share"
 """A type of groups whose positions are no committed offsets."""
@@ -34,14 +35,14 @@ class _Found(Struct, frozen=True):
 
     listed: FoundGroup
     described: KafkaGroup | None
-    committed: Mapping[Place, Current]
+    committed: Mapping[TopicPartition, Current]
 
     @property
     def members(self) -> tuple[KafkaMember, ...]:
         return () if self.described is None else self.described.members
 
     @property
-    def owners(self) -> dict[Place, KafkaMember]:
+    def owners(self) -> dict[TopicPartition, KafkaMember]:
         return {
             (topic, number): member
             for member in self.members
@@ -116,7 +117,7 @@ def _all_found(broker: BlockingConnection, listed: Mapping[str, FoundGroup]) -> 
         yield _Found(one, described.get(one.group_id), committed)
 
 
-def _places(found: _Found) -> list[Place]:
+def _places(found: _Found) -> list[TopicPartition]:
     return sorted({*found.committed, *found.owners})
 
 
@@ -124,7 +125,7 @@ def _row(listed: FoundGroup, type_name: str | None) -> dict[str, Any]:
     return {"group_id": listed.group_id, "type": type_name, "state": listed.state}
 
 
-def _offsets(found: _Found, bounds: Bounds, now_ms: int) -> dict[str, Any]:
+def _offsets(found: _Found, bounds: Ranges, now_ms: int) -> dict[str, Any]:
     owners = found.owners
     shown = {
         "group_id": found.listed.group_id,
@@ -147,7 +148,7 @@ def _offsets(found: _Found, bounds: Bounds, now_ms: int) -> dict[str, Any]:
 
 
 def _partition(
-    place: Place, committed: Current | None, owner: KafkaMember | None
+    place: TopicPartition, committed: Current | None, owner: KafkaMember | None
 ) -> dict[str, Any]:
     topic, number = place
     return {

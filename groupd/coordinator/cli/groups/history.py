@@ -5,22 +5,22 @@ from __future__ import annotations
 from msgspec import Struct
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.groups.past import extent_at, note, now_ms, run
-from groupd.coordinator.cli.groups.place import LogLocation
+from groupd.coordinator.cli.groups.flags import LogLocation
+from groupd.coordinator.cli.groups.past import extent_at, note, run, time_of
 from groupd.coordinator.cli.groups.show import change_fields, change_line, json_line
-from groupd.coordinator.cli.groups.source import GroupLog, open_source
-from groupd.coordinator.cli.times import parse_time, show_time
+from groupd.coordinator.cli.groups.source import open_source
+from groupd.coordinator.cli.times import show_time
 from groupd.coordinator.history.changes import Change, ChangeKind, LoggedGroupEvent
-from groupd.coordinator.history.replay import changes
+from groupd.coordinator.history.replay import GroupLog, changes
 
 
 class HistoryFilter(Struct, frozen=True):
-    """Which changes are shown. `until` is a TIME; the log is only read up to there."""
+    """Which changes are shown. The log is only read up to `until_ms`."""
 
     topic: str | None
     partition: int | None
     since_ms: int | None
-    until: str | None
+    until_ms: int | None
     events: bool
     every: bool
 
@@ -38,8 +38,7 @@ class HistoryFilter(Struct, frozen=True):
         """Raises UsageError."""
         if partition is not None and topic is None:
             raise UsageError("--partition needs --topic")
-        since_ms = None if since is None else parse_time(since, now_ms())
-        return cls(topic, partition, since_ms, until, events, every)
+        return cls(topic, partition, time_of(since), time_of(until), events, every)
 
     def has(self, change: Change) -> bool:
         if self.since_ms is not None and change.time_ms < self.since_ms:
@@ -69,7 +68,7 @@ def show_history(
 async def _show(
     source: GroupLog, group_id: str, wanted: HistoryFilter, retention_ms: int, as_json: bool
 ) -> int:
-    extent = await extent_at(source, group_id, wanted.until)
+    extent = await extent_at(source, group_id, wanted.until_ms)
     earliest_ms = extent.earliest_ms
     if earliest_ms is not None and (wanted.since_ms is None or wanted.since_ms < earliest_ms):
         note(f"up to {show_time(earliest_ms)} the log is compacted: told from there on")

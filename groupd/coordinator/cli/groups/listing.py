@@ -8,11 +8,11 @@ from typing import Any
 
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get_pages, nodes_of
+from groupd.coordinator.cli.groups.flags import GroupsWanted
 from groupd.coordinator.cli.groups.from_kafka import group_rows
 from groupd.coordinator.cli.groups.past import asking, now_ms
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.tables import ago, judged, or_dash, table_of
-from groupd.coordinator.cli.groups.wanted import GroupsWanted
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 
 BASIC = ("group_id", "type", "state")

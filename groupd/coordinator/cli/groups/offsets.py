@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.cli.groups.past import note, past_state, run
-from groupd.coordinator.cli.groups.place import LogLocation
+from groupd.coordinator.cli.groups.flags import LogLocation
+from groupd.coordinator.cli.groups.past import note, past_state, run, time_of
 from groupd.coordinator.cli.groups.show import json_line, offset_fields
 from groupd.coordinator.cli.groups.source import open_source
 from groupd.coordinator.cli.groups.tables import table
@@ -23,10 +23,11 @@ def show_offsets(
     wide: bool,
 ) -> None:
     """Print the offsets by topic and partition; nothing on stdout when nothing was committed."""
+    at_ms = time_of(at)
 
     async def read() -> tuple[str, GroupState]:
         async with open_source(place, group_id) as source:
-            return source.name, await past_state(source, group_id, at, at_log_offset)
+            return source.name, await past_state(source, group_id, at_ms, at_log_offset)
 
     log, state = run(read())
     if not state.offsets:

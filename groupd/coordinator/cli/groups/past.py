@@ -12,10 +12,16 @@ from typing import Any, NoReturn, TypeVar
 import typer
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.groups.source import GroupLog
 from groupd.coordinator.cli.kafka.connection import KafkaError
 from groupd.coordinator.cli.times import parse_time, show_time
-from groupd.coordinator.history.replay import Extent, GroupState, state_at, survey
+from groupd.coordinator.history.replay import (
+    BeforeHistory,
+    Extent,
+    GroupLog,
+    GroupState,
+    extent_of,
+    state_at,
+)
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.storage.log import LogError
 
@@ -57,27 +63,31 @@ def note(text: str) -> None:
     print(f"groupd: {text}", file=sys.stderr)
 
 
-async def extent_at(source: GroupLog, group_id: str, at: str | None) -> Extent:
-    """How far the log can answer. `at`: a TIME; None = the end of the log. Raises UsageError for a
-    time before the history that the log still has."""
-    at_ms = None if at is None else parse_time(at, now_ms())
-    extent = await survey(source.batches, source.start_offset, group_id, at_ms)
-    earliest_ms = extent.earliest_ms
-    if at_ms is not None and earliest_ms is not None and extent.cut_offset < extent.complete_from:
+def time_of(at: str | None) -> int | None:
+    """Raises UsageError."""
+    return None if at is None else parse_time(at, now_ms())
+
+
+async def extent_at(source: GroupLog, group_id: str, at_ms: int | None) -> Extent:
+    """How far the log can answer. None = up to its end. Raises UsageError for a time before the
+    history that the log still has."""
+    try:
+        return await extent_of(source, group_id, at_ms)
+    except BeforeHistory as error:
+        earliest_ms = error.earliest_ms
         raise UsageError(
-            f"{show_time(at_ms)} is before the history that {source.name} still has: the earliest "
-            f"time that can be answered is {show_time(earliest_ms)} ({earliest_ms})"
-        )
-    return extent
+            f"{show_time(at_ms or 0)} is before the history that {source.name} still has: the "
+            f"earliest time that can be answered is {show_time(earliest_ms)} ({earliest_ms})"
+        ) from None
 
 
 async def past_state(
-    source: GroupLog, group_id: str, at: str | None, at_log_offset: int | None = None
+    source: GroupLog, group_id: str, at_ms: int | None, at_log_offset: int | None = None
 ) -> GroupState:
-    """The group at a TIME, after the record at a log offset, or now."""
-    if at is not None and at_log_offset is not None:
+    """The group at a time, after the record at a log offset, or now. Raises UsageError."""
+    if at_ms is not None and at_log_offset is not None:
         raise UsageError("--at and --at-log-offset name two points: give one of them")
-    extent = await extent_at(source, group_id, at)
+    extent = await extent_at(source, group_id, at_ms)
     cut_offset = extent.cut_offset
     if at_log_offset is not None:
         cut_offset = at_log_offset + 1

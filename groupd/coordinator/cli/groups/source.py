@@ -7,15 +7,15 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.groups.place import LogLocation
+from groupd.coordinator.cli.groups.flags import LogLocation
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.client_config import open_cluster
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name, partition_for
+from groupd.coordinator.history.replay import GroupLog
 from groupd.coordinator.history.stream import header_of, split
 from groupd.storage.log import LogState, StoreRefused
 from groupd.storage.open import create_reader
@@ -23,20 +23,6 @@ from groupd.storage.reader import StoreReader
 
 _OFFSETS_LOG = re.compile(re.escape(OFFSETS_TOPIC) + r"-\d+")
 READ_BYTES = 4 * 1024 * 1024
-
-
-class GroupLog(Protocol):
-    """The log of the partition that a group belongs to."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def start_offset(self) -> int: ...
-
-    def batches(self) -> AsyncIterator[bytes]:
-        """The batches from the start of the log; may be called again."""
-        ...
 
 
 @asynccontextmanager

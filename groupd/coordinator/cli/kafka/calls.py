@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.history.restore import Current, Place
+from groupd.coordinator.core.offsets.store import TopicPartition as Place
+from groupd.coordinator.moves.plan import Current
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.cluster import MetadataReply, MetadataRequest

@@ -9,7 +9,7 @@ from groupd.client.connection import UNPROTECTED, ClientSecurity
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import TopicMetadata
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, ClientLoop, KafkaError
-from groupd.coordinator.history.restore import Place
+from groupd.coordinator.core.offsets.store import TopicPartition as Place
 
 
 class KafkaCluster:

@@ -13,7 +13,7 @@ from groupd.coordinator.cli.groups.tables import or_dash, table
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import TopicMetadata
 from groupd.coordinator.cli.kafka.client_config import open_cluster
-from groupd.coordinator.history.restore import Bounds
+from groupd.coordinator.moves.plan import Ranges
 
 OF_LIST = ("topic", "partitions", "replicas", "internal", "topic_id")
 OF_DESCRIBE = ("topic", "partition", "leader", "replicas", "in_sync", "start", "end", "records")
@@ -57,7 +57,7 @@ def _topic(topic: TopicMetadata) -> dict[str, Any]:
     }
 
 
-def _partitions(topic: TopicMetadata, bounds: Bounds) -> list[dict[str, Any]]:
+def _partitions(topic: TopicMetadata, bounds: Ranges) -> list[dict[str, Any]]:
     rows = []
     for at in sorted(topic.partitions, key=lambda one: one.partition):
         start, end = bounds.get((topic.name, at.partition), (None, None))

@@ -5,7 +5,7 @@ instance id, so that a replacement gets the partitions of the member that it rep
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -15,7 +15,7 @@ from groupd.coordinator.core.assignors.api import (
 )
 from groupd.coordinator.core.assignors.order import sorted_utf16
 from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, subscribers_of
-from groupd.coordinator.core.slices import run_through, spans
+from groupd.coordinator.core.slices import Steps, run_through, spans
 from groupd.protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
@@ -46,7 +46,7 @@ class RangeAssignor:
 
     def assign_steps(
         self, spec: GroupSpec, topics: TopicDescriber
-    ) -> Generator[None, None, Mapping[str, Assignment]]:
+    ) -> Steps[Mapping[str, Assignment]]:
         """`assign` in slices."""
         members = spec.members
         ranked = ranked_members(members)

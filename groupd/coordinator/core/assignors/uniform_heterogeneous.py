@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from groupd.coordinator.core.assignors.order import CANONICAL, Order, signed_key
 from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, subscribers_of
-from groupd.coordinator.core.slices import spans
+from groupd.coordinator.core.slices import Steps, spans
 from groupd.protocol.messages import TopicId
 
 _ROUNDS_MAX = 16
@@ -31,7 +31,7 @@ SLICE_ENTRIES = 8192
 
 def heterogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: Order
-) -> Generator[None, None, Mapping[str, Assignment]]:
+) -> Steps[Mapping[str, Assignment]]:
     """Returns the assignment, yields between slices. If no member subscribes to anything, there is
     no entry."""
     members = spec.members
@@ -59,7 +59,7 @@ def heterogeneous_steps(
     return result
 
 
-def _balance(ownership: _UniformOwnership) -> Generator[None, None, None]:
+def _balance(ownership: _UniformOwnership) -> Steps[None]:
     """Rounds over the topics with several subscribers until a whole round moves nothing, at most
     16."""
     shared = [topic for topic in ownership.topic_ids if len(ownership.subscribers[topic]) > 1]
@@ -124,9 +124,7 @@ class _UniformOwnership:
         self._since_stop = 0
         return True
 
-    def each(
-        self, work: Callable[[TopicId], None], topic_ids: list[TopicId]
-    ) -> Generator[None, None, None]:
+    def each(self, work: Callable[[TopicId], None], topic_ids: list[TopicId]) -> Steps[None]:
         """Call `work` with every topic, in that order."""
         for topic_id in topic_ids:
             work(topic_id)

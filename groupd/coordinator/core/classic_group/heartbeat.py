@@ -1,4 +1,5 @@
-"""Heartbeat (12), docs/spec/classic-group.md#2.3, after the front end's checks.
+"""Heartbeat (12), docs/spec/classic-group.md#2.3, after the front end's checks, and when the reply
+to a repeated one may be sent again without handling it.
 
 A heartbeat changes nothing but the session's deadline. In CompletingRebalance it succeeds: the
 member is to send its Sync, not to join again.
@@ -7,10 +8,11 @@ member is to send its Sync, not to join again.
 from __future__ import annotations
 
 from groupd.coordinator.core.classic_group import answers
-from groupd.coordinator.core.classic_group.group import State
+from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
 from groupd.coordinator.core.classic_group.lookup import require_classic
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.classic_group.operation import arm_session
-from groupd.coordinator.core.classic_group.steady import ClassicHeartbeatLease
+from groupd.coordinator.core.deadlines import OFF, Deadline
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -42,3 +44,75 @@ def _beat(state: ShardState, request: HeartbeatRequest, now: Instant) -> ErrorCo
     if group.state is State.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+class ClassicHeartbeatLease:
+    """When the reply to a repeated heartbeat may be sent again, for one member of one generation.
+    Classic groups change in place, so it checks what the handler checks, but only in the state
+    Stable, in which nearly all heartbeats come."""
+
+    __slots__ = (
+        "_deadline",
+        "_generation",
+        "_group",
+        "_instance_id",
+        "_member",
+        "_member_id",
+        "_state",
+        "group_id",
+    )
+
+    def __init__(
+        self,
+        state: ShardState,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        instance_id: str | None,
+        deadline: Deadline,
+    ) -> None:
+        self.group_id = group.group_id
+        self._state = state
+        self._group = group
+        self._member = member
+        self._member_id = member.member_id
+        self._instance_id = instance_id
+        self._generation = group.generation
+        self._deadline = deadline
+
+    @classmethod
+    def of(cls, state: ShardState, request: HeartbeatRequest) -> ClassicHeartbeatLease | None:
+        """The lease for a heartbeat that has just been answered without an error; None unless the
+        group is stable."""
+        group = state.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup) or group.state is not State.STABLE:
+            return None
+        member = group.members.get(request.member_id)
+        deadline = state.deadlines.get((SESSION, request.group_id, request.member_id))
+        if member is None or deadline is None:
+            return None
+        return cls(state, group, member, request.group_instance_id, deadline)
+
+    def renew(self, now_ms: int) -> bool:
+        """The same request at `now_ms`: restart the member's session; False if the lease has
+        ended and the request must be handled in full."""
+        group, deadline, member, instance_id = (
+            self._group,
+            self._deadline,
+            self._member,
+            self._instance_id,
+        )
+        at_ms = now_ms + member.session_timeout_ms
+        if (
+            group.state is not State.STABLE
+            or group.generation != self._generation
+            or group.members.get(self._member_id) is not member
+            or self._state.groups.get(self.group_id) is not group
+            or (
+                instance_id is not None and group.static_members.get(instance_id) != self._member_id
+            )
+            or deadline.at_ms == OFF
+            or at_ms < deadline.queued_ms
+        ):
+            return False
+        deadline.at_ms = at_ms
+        return True

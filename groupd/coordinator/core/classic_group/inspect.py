@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from groupd.coordinator.core.classic_group.group import (
@@ -19,7 +19,7 @@ from groupd.coordinator.core.classic_group.subscription import (
     subscribed_topics,
 )
 from groupd.coordinator.core.group_type import Holding, MemberIdentity
-from groupd.coordinator.core.slices import LISTED_MAX, smallest
+from groupd.coordinator.core.slices import LISTED_MAX, Steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import Wait, due_in, wait
@@ -35,18 +35,16 @@ class _Snapshot:
         self.members = dict(group.members)
         self._pending = list(group.pending_members)
 
-    def first(
-        self, keep: Callable[[str], bool] | None = None
-    ) -> Generator[None, None, list[ClassicGroupMember]]:
+    def first(self, keep: Callable[[str], bool] | None = None) -> Steps[list[ClassicGroupMember]]:
         """Members by id."""
         member_ids = yield from smallest(list(self.members), LISTED_MAX + 1, keep)
         return [self.members[member_id] for member_id in member_ids]
 
-    def late(self) -> Generator[None, None, list[ClassicGroupMember]]:
+    def late(self) -> Steps[list[ClassicGroupMember]]:
         """Members whose Join the group waits for."""
         return (yield from self.first(lambda one: self.members[one].join_token is None))
 
-    def pending(self) -> Generator[None, None, list[str]]:
+    def pending(self) -> Steps[list[str]]:
         """Ids that were given out and are not used yet."""
         return (yield from smallest(self._pending, LISTED_MAX + 1))
 

@@ -10,7 +10,7 @@ from groupd.coordinator.core.classic_group import answers, rebalance
 from groupd.coordinator.core.classic_group.group import State
 from groupd.coordinator.core.classic_group.lookup import require_classic
 from groupd.coordinator.core.classic_group.operation import GroupOperation
-from groupd.coordinator.core.departures import left_by_request
+from groupd.coordinator.core.group import left_by_request
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groupd.coordinator.core.classic_group.changed_groups import changed_groups
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
-from groupd.coordinator.core.classic_group.operation import cancel_timers
+from groupd.coordinator.core.classic_group.operation import cancel_timers, changed_groups
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.messages.classic_group import JoinProtocol
 from groupd.protocol.records.schema import (

@@ -13,14 +13,14 @@ that future versions stay readable. Source: docs/spec/classic-group.md#1; KIP-42
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from msgspec import Struct
 
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
+from groupd.protocol.reader import READ_ERRORS, BadBytes, Reader
+from groupd.protocol.writer import Writer
+
 _NEWEST_VERSION = 3
 
 T = TypeVar("T")
@@ -50,75 +50,10 @@ class Assignment(Struct, frozen=True):
     user_data: bytes | None = None
 
 
-class _Reader:
-    __slots__ = ("_data", "_offset")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._offset = 0
-
-    def int16(self) -> int:
-        return self._fixed(_INT16)
-
-    def int32(self) -> int:
-        return self._fixed(_INT32)
-
-    def nullable_string(self) -> str | None:
-        length = self.int16()
-        return None if length < 0 else self._take(length).decode()
-
-    def string(self) -> str:
-        text = self.nullable_string()
-        if text is None:
-            raise MalformedSubscription("null where a string must stand")
-        return text
-
-    def nullable_bytes(self) -> bytes | None:
-        length = self.int32()
-        return None if length < 0 else self._take(length)
-
-    def array(self, item: Callable[[], T], least: int) -> tuple[T, ...]:
-        """Reads an array. `least`: the fewest bytes that an item has."""
-        length = self.int32()
-        if not 0 <= length * least <= len(self._data) - self._offset:
-            raise MalformedSubscription(f"array of {length} items")
-        return tuple(item() for _ in range(length))
-
-    def topics(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        return self.array(self._topic, _INT16.size + _INT32.size)
-
-    def _topic(self) -> tuple[str, tuple[int, ...]]:
-        return self.string(), self.int32_array()
-
-    def int32_array(self) -> tuple[int, ...]:
-        length = self.int32()
-        if not 0 <= length * _INT32.size <= len(self._data) - self._offset:
-            raise MalformedSubscription(f"array of {length} items")
-        return self._fixed_many(struct.Struct(f">{length}i"))
-
-    def _fixed(self, layout: struct.Struct) -> int:
-        value: int = layout.unpack_from(self._data, self._offset)[0]
-        self._offset += layout.size
-        return value
-
-    def _fixed_many(self, layout: struct.Struct) -> tuple[int, ...]:
-        values = layout.unpack_from(self._data, self._offset)
-        self._offset += layout.size
-        return values
-
-    def _take(self, length: int) -> bytes:
-        end = self._offset + length
-        if end > len(self._data):
-            raise MalformedSubscription("truncated")
-        taken = self._data[self._offset : end]
-        self._offset = end
-        return taken
-
-
-def _guarded(read: Callable[[_Reader], T], data: bytes) -> T:
+def _guarded(read: Callable[[Reader], T], data: bytes) -> T:
     try:
-        return read(_Reader(data))
-    except (struct.error, UnicodeDecodeError) as error:
+        return read(Reader(data, 0, 0, flexible=False))
+    except READ_ERRORS as error:
         raise MalformedSubscription(str(error)) from error
 
 
@@ -139,46 +74,42 @@ def subscribed_topics(data: bytes) -> frozenset[str]:
 
 def encode_assignment(assignment: Assignment) -> bytes:
     """The inverse of `parse_assignment`, for versions 0-3."""
-    out = bytearray(_INT16.pack(assignment.version))
-    _write_topics(out, assignment.partitions)
-    data = assignment.user_data
-    out += _INT32.pack(-1) if data is None else _INT32.pack(len(data)) + data
-    return bytes(out)
+    writer = Writer(flexible=False)
+    writer.int16(assignment.version)
+    for name, partitions in writer.structs(assignment.partitions):
+        writer.string(name)
+        writer.int32_array(partitions)
+    writer.nullable_bytes(assignment.user_data)
+    return bytes(writer.buffer)
 
 
-def _read_prefix(reader: _Reader) -> tuple[int, tuple[str, ...], bytes | None]:
-    version = reader.int16()
-    return version, reader.array(reader.string, _INT16.size), reader.nullable_bytes()
+def _read_prefix(reader: Reader) -> tuple[int, tuple[str, ...], bytes | None]:
+    return reader.int16(), reader.array(Reader.string), reader.nullable_bytes()
 
 
 def _known_version(version: int) -> int:
     if version < 0:
-        raise MalformedSubscription(f"version {version}")
+        raise BadBytes(f"version {version}")
     return min(version, _NEWEST_VERSION)
 
 
-def _read_subscription(reader: _Reader) -> EmbeddedSubscription:
+def _topic(reader: Reader) -> tuple[str, tuple[int, ...]]:
+    return reader.string(), reader.int32_array()
+
+
+def _read_subscription(reader: Reader) -> EmbeddedSubscription:
     raw_version, topics, user_data = _read_prefix(reader)
     version = _known_version(raw_version)
     return EmbeddedSubscription(
         version,
         topics,
         user_data,
-        owned_partitions=reader.topics() if version >= 1 else (),
+        owned_partitions=reader.array(_topic) if version >= 1 else (),
         generation_id=reader.int32() if version >= 2 else -1,
         rack_id=reader.nullable_string() if version >= 3 else None,
     )
 
 
-def _read_assignment(reader: _Reader) -> Assignment:
+def _read_assignment(reader: Reader) -> Assignment:
     version = _known_version(reader.int16())
-    return Assignment(version, reader.topics(), reader.nullable_bytes())
-
-
-def _write_topics(out: bytearray, topics: Sequence[tuple[str, tuple[int, ...]]]) -> None:
-    out += _INT32.pack(len(topics))
-    for name, partitions in topics:
-        raw = name.encode()
-        out += _INT16.pack(len(raw)) + raw
-        out += _INT32.pack(len(partitions))
-        out += struct.Struct(f">{len(partitions)}i").pack(*partitions)
+    return Assignment(version, reader.array(_topic), reader.nullable_bytes())

@@ -21,7 +21,7 @@ from groupd.coordinator.core.classic_group.operation import (
     cancel_timers,
 )
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.departures import SESSION_EXPIRED
+from groupd.coordinator.core.group import SESSION_EXPIRED
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome
 from groupd.protocol.errors import ErrorCode

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from groupd.coordinator.core.classic_group import (
     describe,
     heartbeat,
     inspect,
     join,
     leave,
-    log_views,
     replay,
     sync,
     timers,
 )
 from groupd.coordinator.core.classic_group.appended import appended
-from groupd.coordinator.core.classic_group.changed_groups import ChangedGroups
 from groupd.coordinator.core.classic_group.group import SESSION, TYPE_NAME, ClassicGroup
-from groupd.coordinator.core.classic_group.operation import JOIN, OWNER, SYNC
-from groupd.coordinator.core.group_type import GroupType, Meter
+from groupd.coordinator.core.classic_group.operation import JOIN, OWNER, SYNC, ChangedGroups
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_type import GroupType, LoggedEvent, LoggedEventKind, Meter
 from groupd.coordinator.core.queries import DescribeClassicGroup
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.messages.classic_group import (
@@ -26,7 +28,39 @@ from groupd.protocol.messages.classic_group import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from groupd.protocol.records.schema import GroupMetadataKey
+from groupd.protocol.records.schema import GroupMetadataKey, GroupMetadataValue
+
+
+def _logged_events(
+    before: Group | None, key: GroupMetadataKey, value: GroupMetadataValue | None
+) -> Iterator[LoggedEvent]:
+    """What a record says to readers of a log: who joined and left, and whether the group
+    rebalanced, since the record before."""
+    if value is None:
+        if before is not None:
+            yield LoggedEventKind.DELETED, "", -1, {}
+        return
+    generation = value.generation
+    if before is not None and before.type_name != TYPE_NAME:
+        conversion = {"from": before.type_name, "to": TYPE_NAME}
+        yield LoggedEventKind.CONVERTED, "", generation, conversion
+    members = {} if before is None else before.members
+    now = {member.member_id: member for member in value.members}
+    for member_id in sorted(members.keys() - now.keys()):
+        yield LoggedEventKind.MEMBER_LEFT, member_id, generation, _client(members[member_id])
+    for member_id in sorted(now.keys() - members.keys()):
+        yield LoggedEventKind.MEMBER_JOINED, member_id, generation, _client(now[member_id])
+    if not now:
+        if members:
+            yield LoggedEventKind.EMPTIED, "", generation, {}
+    elif not isinstance(before, ClassicGroup) or generation != before.generation:
+        details = {"members": len(now), "leader": value.leader, "protocol": value.protocol}
+        yield LoggedEventKind.REBALANCED, "", generation, details
+
+
+def _client(member: Any) -> dict[str, str]:
+    return {"client_id": member.client_id, "client_host": member.client_host}
+
 
 CLASSIC = GroupType(
     name=TYPE_NAME,
@@ -57,5 +91,5 @@ CLASSIC = GroupType(
     inspect=inspect.inspect,
     identify=inspect.identify,
     places=inspect.places,
-    logged={GroupMetadataKey: log_views.group_metadata},
+    logged={GroupMetadataKey: _logged_events},
 )

@@ -12,8 +12,8 @@ from groupd.coordinator.core.consumer_group.member import (
     MemberState,
     PartitionEpochs,
 )
-from groupd.coordinator.core.departures import identity
 from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.group import identity
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.types import Event, EventKind
 

@@ -20,7 +20,7 @@ from groupd.coordinator.core.consumer_group.timers import (
     cancel_member,
 )
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.departures import SESSION_EXPIRED
+from groupd.coordinator.core.group import SESSION_EXPIRED
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome
 

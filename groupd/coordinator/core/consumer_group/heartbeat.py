@@ -36,10 +36,10 @@ from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     PartitionEpochs,
 )
-from groupd.coordinator.core.consumer_group.steady import ConsumerHeartbeatLease
 from groupd.coordinator.core.consumer_group.subscription import is_refresh_due
 from groupd.coordinator.core.consumer_group.target_plan import Way, assign, plan_target
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
+from groupd.coordinator.core.deadlines import OFF, Deadline
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.migration import JoinedGroup
 from groupd.coordinator.core.state import ShardState
@@ -191,3 +191,61 @@ def _without_epochs(assigned: PartitionEpochs) -> PartitionEpochs:
     """The partitions, all at assignment epoch 0: the member will be compared with the epochs of its
     next incarnation."""
     return {topic: dict.fromkeys(partitions, 0) for topic, partitions in assigned.items()}
+
+
+_NEVER = -1
+
+
+def _may_rest(group: ConsumerGroup) -> bool:
+    return group.assignment_epoch == group.group_epoch and not group.regex_subscribers
+
+
+class ConsumerHeartbeatLease:
+    """When the reply to a settled member's repeated heartbeat may be sent again without handling
+    it. The heartbeat that found nothing to do hands out a lease. As long as the lease holds, the
+    same request has the same reply and the same only effect, a new session deadline. Only replay
+    changes a group and its members, and counts what it does, so one number says that nothing has
+    changed: the more members there are, the less is left of any of them in the processor's cache.
+    Not for groups with regular expressions: their heartbeats may have to schedule a
+    resolution."""
+
+    __slots__ = (
+        "_changes",
+        "_deadline",
+        "_group",
+        "_overrides",
+        "_state",
+        "_timeout_ms",
+        "group_id",
+    )
+
+    def __init__(
+        self,
+        state: ShardState,
+        group: ConsumerGroup,
+        deadline: Deadline,
+        timeout_ms: int,
+    ) -> None:
+        self.group_id = group.group_id
+        self._state = state
+        self._group = group
+        self._changes = group.changes if _may_rest(group) else _NEVER
+        self._overrides = state.group_configs.get(group.group_id)
+        self._deadline = deadline
+        self._timeout_ms = timeout_ms
+
+    def renew(self, now_ms: int) -> bool:
+        """The same request at `now_ms`: restart the member's session; False if the lease has
+        ended and the request must be handled in full."""
+        group, state, group_id = self._group, self._state, self.group_id
+        deadline = self._deadline
+        if (
+            group.changes != self._changes
+            or now_ms >= group.refresh_deadline_ms
+            or state.groups.get(group_id) is not group
+            or state.group_configs.get(group_id) is not self._overrides
+            or deadline.at_ms == OFF
+        ):
+            return False
+        deadline.at_ms = now_ms + self._timeout_ms
+        return True

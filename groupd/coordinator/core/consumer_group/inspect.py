@@ -4,7 +4,7 @@ the topics of regular expressions, or its members."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -37,7 +37,7 @@ from groupd.coordinator.core.consumer_group.subscription import (
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.core.slices import LISTED_MAX, Pairs, Work, smallest
+from groupd.coordinator.core.slices import LISTED_MAX, Pace, Pairs, Steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import Wait, due_in, named, topic_name, wait
@@ -93,9 +93,7 @@ def _shown_members(snapshot: _Snapshot, after: str | None) -> Iterator[dict[str,
         yield (yield from _shown(snapshot, member))
 
 
-def _shown(
-    snapshot: _Snapshot, member: ConsumerGroupMember
-) -> Generator[None, None, dict[str, Any]]:
+def _shown(snapshot: _Snapshot, member: ConsumerGroupMember) -> Steps[dict[str, Any]]:
     image = snapshot.image
     return {
         "member_id": member.member_id,
@@ -175,11 +173,11 @@ def _all(
         yield entry
     if not reconciling:
         return
-    work = Work()
+    pace = Pace()
     for member in snapshot.members():
         if member.member_id not in explained and not member.is_reconciled_to(epoch):
             yield _member(snapshot, deadlines, member, epoch)
-        if work.enough():
+        if pace.due():
             yield None
 
 
@@ -269,31 +267,31 @@ def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | N
 def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
     """The partitions that members do not have yet of their targets. None is no item but a point
     where other work may run."""
-    work = Work()
+    pace = Pace()
     for member in snapshot.members():
         target = snapshot.target(member)
-        if work.enough():
+        if pace.due():
             yield None
         for topic_id in sorted(target):
             mine = member.assigned.get(topic_id, {})
             for partition in target[topic_id]:
                 if partition not in mine:
                     yield member, topic_id, partition
-            if work.enough(1 + len(target[topic_id])):
+            if pace.due(1 + len(target[topic_id])):
                 yield None
 
 
 def _held(
     snapshot: _Snapshot,
-) -> Generator[None, None, dict[Partition, ConsumerGroupMember]]:
+) -> Steps[dict[Partition, ConsumerGroupMember]]:
     held: dict[Partition, ConsumerGroupMember] = {}
-    work = Work()
+    pace = Pace()
     for member in snapshot.members():
-        if work.enough():
+        if pace.due():
             yield
         for topic_id, numbers in chain(member.assigned.items(), member.pending_revocation.items()):
             held.update(((topic_id, number), member) for number in numbers)
-            if work.enough(1 + len(numbers)):
+            if pace.due(1 + len(numbers)):
                 yield
     return held
 

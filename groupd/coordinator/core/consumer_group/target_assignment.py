@@ -10,7 +10,7 @@ in one go with `install`, as part of their own operation.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ from groupd.coordinator.core.consumer_group.subscription import effective_subscr
 from groupd.coordinator.core.consumer_group.target_checks import check_steps
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.core.slices import Steps, run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.messages import TopicId
@@ -102,7 +102,7 @@ class GroupSnapshot:
     def target(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NO_TARGET)
 
-    def collect(self) -> Generator[None, None, dict[str, MemberSpec]]:
+    def collect(self) -> Steps[dict[str, MemberSpec]]:
         """Returns the members, ascending by id, as an assignor sees them; yields between slices."""
         specs: dict[str, MemberSpec] = {}
         for member_id in self.member_ids:
@@ -159,7 +159,7 @@ def compute(
     assignor: PartitionAssignor | None,
     name: str,
     next_heartbeat: Callable[[str], int] | None,
-) -> Generator[None, None, dict[str, Assignment]]:
+) -> Steps[dict[str, Assignment]]:
     """Returns the new targets of the members whose target changes, ascending by member id; yields
     between slices. `name`: that of the `assignor`, which is None if it is not configured any more;
     `next_heartbeat`: see `next_heartbeats.expected`.
@@ -195,7 +195,7 @@ def compute(
 
 def _assign_steps(
     assignor: PartitionAssignor, spec: AssignmentSpec, topics: ImageDescriber
-) -> Generator[None, None, Mapping[str, Assignment]]:
+) -> Steps[Mapping[str, Assignment]]:
     """`assign` in the slices of the optional method `assign_steps`, or in one."""
     steps = getattr(assignor, "assign_steps", None)
     if steps is None:

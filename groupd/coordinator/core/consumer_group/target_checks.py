@@ -5,7 +5,7 @@ partitions that exist, and no partition twice.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from groupd.coordinator.core.assignors.api import (
@@ -17,12 +17,13 @@ from groupd.coordinator.core.assignors.api import (
 )
 from groupd.coordinator.core.consumer_group import target_limits
 from groupd.coordinator.core.consumer_group.group import NO_TARGET
+from groupd.coordinator.core.slices import Steps
 from groupd.protocol.messages import TopicId
 
 
 def check_steps(
     result: Any, spec: GroupSpec, topics: TopicDescriber
-) -> Generator[None, None, dict[str, Assignment]]:
+) -> Steps[dict[str, Assignment]]:
     """Returns the assignor's `result` with an entry for every member, topics and partitions
     ascending and without empty topics. Yields between slices. Raises AssignorError, which names
     the first fault."""

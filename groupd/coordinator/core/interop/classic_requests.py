@@ -23,7 +23,7 @@ from groupd.coordinator.core.consumer_group.lookup import check_instance
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import FREE
 from groupd.coordinator.core.consumer_group.target_assignment import is_target_due
-from groupd.coordinator.core.departures import left_by_request
+from groupd.coordinator.core.group import left_by_request
 from groupd.coordinator.core.interop import classic_members
 from groupd.coordinator.core.interop.classic_members import classic_member
 from groupd.coordinator.core.interop.embedded_protocol import assignment_bytes, subscription_of

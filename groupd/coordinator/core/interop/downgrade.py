@@ -21,11 +21,14 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.classic_group import appended as classic_appended
 from groupd.coordinator.core.classic_group import rebalance
-from groupd.coordinator.core.classic_group.changed_groups import changed_groups
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.classic_group.operation import OWNER as CLASSIC_OWNER
-from groupd.coordinator.core.classic_group.operation import GroupCreated, GroupOperation
+from groupd.coordinator.core.classic_group.operation import (
+    GroupCreated,
+    GroupOperation,
+    changed_groups,
+)
 from groupd.coordinator.core.classic_group.replay import group_record
 from groupd.coordinator.core.classic_group.subscription import (
     MalformedSubscription,

@@ -39,7 +39,7 @@ def hosting_classic_members(consumer: GroupType) -> GroupType:
     """The consumer type with members that still speak the classic protocol."""
     return replace(
         consumer,
-        hosted={
+        foreign={
             JoinGroupRequest: classic_join.handle,
             SyncGroupRequest: classic_requests.sync,
             HeartbeatRequest: classic_requests.heartbeat,

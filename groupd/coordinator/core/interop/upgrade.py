@@ -48,7 +48,7 @@ from groupd.coordinator.core.interop.embedded_protocol import (
     target_of,
 )
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.core.slices import Steps, Work, run_through, sorted_in_steps
+from groupd.coordinator.core.slices import Pace, Steps, run_through, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -159,7 +159,7 @@ def members_in_steps(classic: ClassicGroup, image: MetadataImage) -> Steps[Conve
     members: list[ConsumerGroupMember] = []
     claiming: list[ConsumerGroupMember] = []
     user_data = False
-    work = Work()
+    pace = Pace()
     for member_id in (yield from sorted_in_steps(now)):
         member, protocols, assignment = now[member_id]
         last = before.get(member_id, assignment)
@@ -175,13 +175,13 @@ def members_in_steps(classic: ClassicGroup, image: MetadataImage) -> Steps[Conve
         members.append(made)
         if not last:
             claiming.append(made)
-        if work.enough(work_of(made)):
+        if pace.due(work_of(made)):
             yield
     if claiming:
         taken = yield from _taken(members)
         for made in claiming:
             made.assigned = _unshared(made.assigned, taken)
-            if work.enough(work_of(made)):
+            if pace.due(work_of(made)):
                 yield
     return ConvertedMembers(members, user_data)
 
@@ -203,11 +203,11 @@ _Taken = Counter[tuple[TopicId, int]]
 
 def _taken(members: Iterable[ConsumerGroupMember]) -> Steps[_Taken]:
     taken: _Taken = Counter()
-    work = Work()
+    pace = Pace()
     for member in members:
         for topic, numbers in member.assigned.items():
             taken.update((topic, number) for number in numbers)
-        if work.enough(work_of(member)):
+        if pace.due(work_of(member)):
             yield
     return taken
 

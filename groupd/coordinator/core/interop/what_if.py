@@ -23,7 +23,7 @@ from groupd.coordinator.core.interop.upgrade import (
     work_of,
 )
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.core.slices import Steps, Work
+from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.state import ShardState
 
 
@@ -86,13 +86,13 @@ def _as_consumer_group(
     """A consumer group that stands in no shard, and whether the assignment carries data of a
     client-side assignor. Raises TrialRefused."""
     group = ConsumerGroup(classic.group_id)
-    work = Work()
+    pace = Pace()
     try:
         converted = yield from members_in_steps(classic, image)
         for member in converted.members:
             group.put_member(member)
             group.set_target(member.member_id, target_as_held(member))
-            if work.enough(work_of(member)):
+            if pace.due(work_of(member)):
                 yield
     except MalformedSubscription as error:
         raise TrialRefused(f"what a member sent to the others cannot be read: {error}") from error

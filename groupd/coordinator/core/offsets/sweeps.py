@@ -1,0 +1,341 @@
+"""Sweeps over the offsets of a shard: those that have expired, and those of deleted topics
+(docs/spec/offsets-and-log.md#4).
+
+A sweep may have to do with a hundred thousand offsets, so it is done in slices. A slice leads to
+one outcome, and between two slices others have their turn. The work is a generator that yields
+where a slice ends. What it knew of groups and offsets may be wrong by then, so it looks again.
+
+An offset expires when its topic is not subscribed, nothing is pending on it, and its time is up:
+its own expire timestamp where the commit set one, else the retention time counted from the group's
+base time. An empty group left without offsets goes in the same sweep, unless somebody is just about
+to join it: Kafka deletes it all the same, and the client starts again.
+
+Offsets of deleted topics go, both committed and pending ones. Groups are left to a later sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from heapq import merge
+
+from msgspec.structs import astuple
+
+from groupd.coordinator.core.group import ExpirationBase, Group, OffsetOwner
+from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.metadata_image import TopicDeletion
+from groupd.coordinator.core.offsets.delete import tombstone
+from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset, ascending
+from groupd.coordinator.core.slices import Steps, chunks
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
+from groupd.protocol.errors import ApiError
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.schema import Record
+
+SLICE_OFFSETS = 250
+TOMBSTONE_COST = 5
+"""Counted in looks at an offset. A slice takes less than a millisecond, since the slices of all
+shards may fall into one turn of the loop."""
+
+SLICE_BYTES = 64 * 1024
+"""Most bytes of the records of a slice."""
+
+GROUPS_AT_ONCE = 500
+"""At most this many groups are sorted between two stops."""
+
+_RECORD_BYTES = 64
+"""More than a tombstone takes in a batch beside the texts of its key."""
+
+
+def bytes_of(tombstones: Sequence[Record]) -> int:
+    """What they take in a batch, at most."""
+    size = _RECORD_BYTES * len(tombstones)
+    for key, _ in tombstones:
+        parts = key if isinstance(key, tuple) else astuple(key)
+        size += sum([len(part.encode()) for part in parts if isinstance(part, str)])
+    return size
+
+
+class SweepSlice:
+    """What the present slice has room for, and the outcome that it leads to. It looks at about
+    `SLICE_OFFSETS` offsets, or a fifth of that if all of them go. `bytes_max`: most bytes of its
+    records."""
+
+    __slots__ = ("_bytes", "_bytes_max", "_counted", "_details", "_room", "now", "outcome")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+
+    def begin(self, now: Instant) -> None:
+        """The next slice."""
+        self.now = now
+        self.outcome = Outcome()
+        self._room: float = SLICE_OFFSETS
+        self._bytes = 0
+        self._counted: tuple[str, EventKind] | None = None
+        self._details: dict[str, int] = {}
+
+    def room(self, size: int = 0) -> Steps[bool]:
+        """Ends the slice unless it may look at something more and write `size` more bytes. Returns
+        whether it has ended; then all has to be looked at again. Tombstones that are larger than a
+        slice may be are a slice of their own. If they are larger than a batch may be
+        (`max.message.bytes`), their write is refused as that of any request would be."""
+        fits = not (size and self._bytes) or self._bytes + size <= self._bytes_max
+        if self._room > 0 and fits:
+            return False
+        yield
+        return True
+
+    def look(self, cost: float = 1) -> None:
+        """Another offset, or something that takes as long as `cost` of them, is looked at."""
+        self._room -= cost
+
+    def bury(self, tombstones: Sequence[Record], size: int) -> None:
+        """Write these tombstones, of `size` bytes (`bytes_of`)."""
+        self._room -= TOMBSTONE_COST - 1
+        self._bytes += size
+        self.outcome.records += tombstones
+
+    def bury_offset(
+        self, group: Group, topic: str, partition: int, size: int, kind: EventKind, cause: str = ""
+    ) -> None:
+        """Write the tombstone of an offset. One event of this kind tells how many there are of a
+        group in this slice."""
+        group_id = group.group_id
+        self.bury([tombstone(group_id, topic, partition)], size)
+        if self._counted != (group_id, kind):
+            self._counted, self._details = (group_id, kind), {"count": 0}
+            event = Event(group.type_name, kind, group_id, cause=cause, details=self._details)
+            self.outcome.events.append(event)
+        self._details["count"] += 1
+
+
+class Sweep:
+    """`begin` makes the steps of the sweep, which write into the slice that they are given."""
+
+    __slots__ = ("_slice", "_steps", "done")
+
+    def __init__(self, bytes_max: int, begin: Callable[[SweepSlice], Steps[None]]) -> None:
+        self._slice = SweepSlice(bytes_max)
+        self._steps = begin(self._slice)
+        self.done = False
+
+    def next_slice(self, now: Instant) -> Outcome:
+        self._slice.begin(now)
+        try:
+            next(self._steps)
+        except StopIteration:
+            self.done = True
+        return self._slice.outcome
+
+
+_MS_PER_MINUTE = 60_000
+
+
+def expire_offsets(state: ShardState, store: OffsetStore, present: SweepSlice) -> Steps[None]:
+    """Tombstones of expired offsets and of the groups that vanish with them, of all groups that
+    there are when it begins. Only those of types that commit offsets: a group of another type is
+    never swept, as in Kafka (`ShareGroup.shouldExpire`)."""
+    for some in chunks(list(state.groups), GROUPS_AT_ONCE):
+        for group_id in sorted(some):
+            yield from present.room()
+            present.look()
+            yield from _expire_in_group(state, store, group_id, present)
+
+
+def _expire_in_group(
+    state: ShardState, store: OffsetStore, group_id: str, present: SweepSlice
+) -> Steps[None]:
+    expired = 0  # in this slice: their tombstones are not applied yet
+    for topic in sorted(store.topics(group_id)):
+        group = _expiring(state, group_id, topic)
+        if group is None:
+            continue
+        base, size = group.offset_expiration_base(), bytes_of([tombstone(group_id, topic, 0)])
+        for partition in ascending(store.topics(group_id).get(topic, {})):
+            if (yield from present.room(size)):
+                expired = 0
+                group = _expiring(state, group_id, topic)
+                if group is None:
+                    break
+                base = group.offset_expiration_base()
+            present.look()
+            stored = store.get(group_id, topic, partition)
+            if (
+                stored is not None
+                and not store.is_pending(group_id, topic, partition)
+                and _is_over(stored, base, state, present.now.wall_ms)
+            ):
+                present.bury_offset(group, topic, partition, size, EventKind.OFFSETS_EXPIRED)
+                expired += 1
+    while not _has_more(store, group_id, expired):
+        group = _vanishing(state, group_id)
+        if group is None:
+            return
+        tombstones = group.tombstones()
+        size = bytes_of(tombstones)
+        if not (yield from present.room(size)):
+            present.bury(tombstones, size)
+            cause, kind = "empty, without offsets", EventKind.GROUP_DELETED
+            present.outcome.events.append(Event(group.type_name, kind, group_id, cause=cause))
+            return
+        expired = 0
+
+
+def _expiring(state: ShardState, group_id: str, topic: str) -> OffsetOwner | None:
+    """The group, if its offsets of the topic may expire."""
+    group = state.groups.get(group_id)
+    owner = None if group is None else group.offset_owner
+    return None if owner is None or owner.is_subscribed_to(topic) else owner
+
+
+def _vanishing(state: ShardState, group_id: str) -> OffsetOwner | None:
+    """The group, if it goes when it has no offsets, and nobody has to be asked before."""
+    group = state.groups.get(group_id)
+    owner = None if group is None else group.offset_owner
+    if owner is None or owner.awaits_members():
+        return None
+    if type_of(owner).before_delete(state, owner) is not None:
+        return None
+    try:
+        owner.check_delete()
+    except ApiError:
+        return None
+    return owner
+
+
+def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
+    """Whether the group has more offsets, committed or pending, than the `expired` ones, whose
+    tombstones are not applied yet."""
+    if store.pending(group_id):
+        return True
+    count = 0
+    for partitions in store.topics(group_id).values():
+        count += len(partitions)
+        if count > expired:
+            return True
+    return False
+
+
+def _is_over(stored: StoredOffset, base: ExpirationBase, state: ShardState, now_ms: int) -> bool:
+    since_ms = base(stored.commit_timestamp_ms)
+    if since_ms is None:
+        return False
+    if stored.expire_timestamp_ms != -1:
+        return now_ms >= stored.expire_timestamp_ms
+    return now_ms - since_ms >= state.config.offsets_retention_minutes * _MS_PER_MINUTE
+
+
+_GROUP_COST = 0.2
+_NAME_COST = 0.03
+_PENDING_COST = 0.05
+"""What it takes, in looks at an offset, to pass by a group, to compare a name with another, and to
+see of which topic a pending offset is."""
+
+NAMES_AT_ONCE = 1000
+"""At most this many names, or pending offsets of a group, are compared between two stops."""
+
+
+def forget_topics(
+    state: ShardState, store: OffsetStore, deleted: Sequence[TopicDeletion], present: SweepSlice
+) -> Steps[None]:
+    """Tombstones of the offsets of deleted topics, of all groups that there are when it begins."""
+    by_name: dict[str, list[TopicDeletion]] = {}
+    for one in deleted:
+        by_name.setdefault(one.name, []).append(one)
+    for names in chunks(by_name, NAMES_AT_ONCE):
+        yield from present.room()
+        present.look(_NAME_COST * len(names))
+        yield from _forget_some(state, store, {name: by_name[name] for name in names}, present)
+
+
+Deletions = Mapping[str, Sequence[TopicDeletion]]
+"""Deleted topics by name: a topic may have been made anew and deleted again."""
+
+
+def _forget_some(
+    state: ShardState, store: OffsetStore, by_name: Deletions, present: SweepSlice
+) -> Steps[None]:
+    for some in chunks(list(state.groups), GROUPS_AT_ONCE):
+        for group_id in sorted(some):
+            yield from present.room()
+            topics = store.topics(group_id)
+            compared = min(len(topics), len(by_name))
+            present.look(_GROUP_COST + _NAME_COST * compared)
+            committed = topics.keys() & by_name.keys()
+            if committed or store.pending(group_id):
+                yield from _forget_in_group(state, store, group_id, committed, by_name, present)
+
+
+def _forget_in_group(
+    state: ShardState,
+    store: OffsetStore,
+    group_id: str,
+    committed: Set[str],
+    by_name: Deletions,
+    present: SweepSlice,
+) -> Steps[None]:
+    """`committed`: the topics of committed offsets."""
+    pending = yield from _pending_by_topic(store, group_id, by_name.keys(), present)
+    for name in sorted(committed | pending.keys()):
+        places = _partitions(store, group_id, name, pending.get(name, ()))
+        yield from _forget_topic(state, store, group_id, name, places, by_name[name], present)
+
+
+def _pending_by_topic(
+    store: OffsetStore, group_id: str, names: Collection[str], present: SweepSlice
+) -> Steps[dict[str, set[int]]]:
+    """The partitions of these topics for which the group has pending offsets."""
+    found: dict[str, set[int]] = {}
+    for some in chunks(list(store.pending(group_id)), NAMES_AT_ONCE):
+        yield from present.room()
+        present.look(_PENDING_COST * len(some))
+        for name, partition in some:
+            if name in names:
+                found.setdefault(name, set()).add(partition)
+    return found
+
+
+def _forget_topic(
+    state: ShardState,
+    store: OffsetStore,
+    group_id: str,
+    name: str,
+    partitions: Iterator[int],
+    deleted: Sequence[TopicDeletion],
+    present: SweepSlice,
+) -> Steps[None]:
+    """A tombstone takes committed and pending offsets alike, so every one of a partition must
+    belong to a deleted topic: offsets of a topic that was made anew survive."""
+    size = bytes_of([tombstone(group_id, name, 0)])
+    for partition in partitions:
+        yield from present.room(size)
+        present.look()
+        offsets = list(store.all_pending(group_id, name, partition))
+        committed = store.get(group_id, name, partition)
+        if committed is not None:
+            offsets.append(committed)
+        if offsets and all(_is_of(deleted, stored) for stored in offsets):
+            kind = EventKind.OFFSETS_FORGOTTEN
+            group = state.groups[group_id]
+            present.bury_offset(group, name, partition, size, kind, "topic deleted")
+
+
+def _partitions(
+    store: OffsetStore, group_id: str, name: str, pending: Collection[int]
+) -> Iterator[int]:
+    """Those with a committed offset and the pending ones, each once, in ascending order."""
+    last = -1
+    committed = store.topics(group_id).get(name, {})
+    for partition in merge(ascending(committed), ascending(pending)):
+        if partition != last:
+            yield partition
+        last = partition
+
+
+def _is_of(deleted: Sequence[TopicDeletion], stored: StoredOffset) -> bool:
+    """Whether one of the deleted topics is that of the offset. An offset without a topic id was
+    committed for the topic that had the name at that time."""
+    if stored.topic_id == NO_TOPIC_ID:
+        return any(stored.commit_timestamp_ms <= topic.at_ms for topic in deleted)
+    return any(stored.topic_id == topic.topic_id for topic in deleted)

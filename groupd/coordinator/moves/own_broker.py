@@ -1,0 +1,289 @@
+"""The offsets of groups in this process' own broker, for `mover.py`: read from the memory of a
+shard, written as requests in the name of an operator. These go the way of every client's request,
+so the coordinator refuses them where it would refuse a client. Unlike a client's, they are not
+audited by the broker: the audit log has lines here, for every topic of every request, of what was
+written and of what may have been. What was refused has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from groupd.coordinator.core.offsets.store import StoredOffset, TopicPartition
+from groupd.coordinator.core.slices import LISTED_MAX, Pace, Steps, dict_in_steps
+from groupd.coordinator.core.types import Access, RequestContext
+from groupd.coordinator.history.changes import CommittedOffset
+from groupd.coordinator.history.stream import UnreadableLog
+from groupd.coordinator.lag.ends import LogEnds
+from groupd.coordinator.moves.mover import PART_BYTES, CannotMove, Errors, may_be_written
+from groupd.coordinator.moves.past import committed_at, last_moves
+from groupd.coordinator.moves.plan import Current, Ranges, TopicNow
+from groupd.coordinator.runtime.audited_routes import LINE_WEIGHT
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.waiting import Callback
+from groupd.coordinator.security.audit import Audit
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    CommitTopic,
+    FetchTopic,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    TopicErrors,
+)
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
+
+CLIENT_ID = "groupd-console"
+
+PARTITIONS_MAX = LISTED_MAX
+"""Partitions of one plan."""
+
+TIMES_MAX = 1000
+"""Partitions whose offset at a time is looked up in one reset."""
+
+OFFSET_COMMIT, OFFSET_COMMIT_VERSION = 8, 9
+OFFSET_DELETE, OFFSET_DELETE_VERSION = 47, 0
+
+_BATCH_BYTES = 100
+"""More than the bytes of a batch without its records."""
+
+T = TypeVar("T")
+
+
+class CannotRead(Exception):
+    """The store cannot be read now; `str()` is one line that says why."""
+
+
+class Operator(Access):
+    """Somebody whom the admin port has let in with the role admin. `name`: who that is."""
+
+    audited_by_asker = True
+
+    def __init__(self, name: str) -> None:
+        self.principal = name
+
+
+def context_of(operator: Operator, address: str, token: Any, version: int = 0) -> RequestContext:
+    """The context of an operator's request. `address`: where the operator's client is."""
+    return RequestContext(token, version, CLIENT_ID, f"/{address}", operator)
+
+
+class OwnBroker:
+    """`work`: makes what is long in slices."""
+
+    def __init__(
+        self, broker: Broker, logs: PartitionLogs, ends: LogEnds, work: LongWork, audit: Audit
+    ) -> None:
+        self.broker = broker
+        self.logs = logs
+        self.ends = ends
+        self.work = work
+        self.audit = audit
+
+    def group(self, shard: ShardRuntime, group_id: str, by: RequestContext) -> OwnGroup:
+        """A group of a shard that this process serves. Its offsets are written in the name of
+        `by`."""
+        return OwnGroup(self, shard, group_id, by)
+
+    async def last_moves(self, shard: ShardRuntime, group_id: str) -> dict[str, Any]:
+        """See `past.last_moves`. Raises CannotRead, UnreadableLog."""
+        with _reading():
+            return await last_moves(self.logs, self.work, shard, group_id)
+
+
+class OwnGroup:
+    """`mover.GroupOffsets`. What reads logs raises CannotRead, and UnreadableLog where the store
+    has something damaged; `committed_at` BeforeHistory, too. One order has `PARTITIONS_MAX`
+    partitions at most: whatever takes more raises CannotMove."""
+
+    def __init__(
+        self, own: OwnBroker, shard: ShardRuntime, group_id: str, by: RequestContext
+    ) -> None:
+        self.group_id = group_id
+        self.part_bytes = min(PART_BYTES, own.broker.config.message_max_bytes - _BATCH_BYTES)
+        self._own = own
+        self._shard = shard
+        self._by = by
+
+    def places(
+        self, partitions: Mapping[str, Sequence[int]] | None
+    ) -> Iterable[TopicPartition] | None:
+        """The partitions that an order names by topic; None: it names none."""
+        if partitions is None:
+            return None
+        _check_count(sum(map(len, partitions.values())))
+        return ((topic, number) for topic, some in partitions.items() for number in some)
+
+    async def run(self, steps: Steps[T]) -> T:
+        return await self._own.work.run(steps)
+
+    async def state(self) -> str:
+        group = self._shard.shard.state.groups.get(self.group_id)
+        return "" if group is None else group.state_name()
+
+    async def committed(
+        self, places: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Current]:
+        if places is not None:
+            _check_count(len(places))
+            return await self.run(self._committed(places))
+        topics = self._shard.shard.offsets.store.topics(self.group_id)
+        _check_count(sum(map(len, topics.values())))
+        every = [(topic, number) for topic, some in topics.items() for number in some]
+        return await self.run(self._committed(every))
+
+    def _committed(self, places: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, Current]]:
+        pace, found = Pace(), {}
+        for place in places:
+            if pace.due():
+                yield
+            stored = self._shard.shard.offsets.store.get(self.group_id, *place)
+            if stored is not None:
+                found[place] = _current(stored)
+        return found
+
+    async def committed_at(self, at_ms: int) -> list[CommittedOffset]:
+        own = self._own
+        with _reading():
+            then = await committed_at(own.logs, own.work, self._shard, self.group_id, at_ms)
+        _check_count(len(then))
+        return then
+
+    async def topics(self, names: Iterable[str]) -> dict[str, TopicNow]:
+        image = self._own.broker.image
+        return {
+            name: TopicNow(known.topic_id, known.partitions)
+            for name in names
+            if (known := image.by_name.get(name)) is not None
+        }
+
+    async def ranges(self, places: Collection[TopicPartition]) -> Ranges:
+        with _reading():
+            found = await self._own.ends.look(_by_topic(places))
+        return await self.run(
+            dict_in_steps(
+                ((topic, number), (one.start, one.end))
+                for topic, numbers in found.items()
+                for number, one in numbers.items()
+            )
+        )
+
+    async def at_time(
+        self, places: Collection[TopicPartition], at_ms: int
+    ) -> dict[TopicPartition, int]:
+        _check_count(len(places), TIMES_MAX)
+        found = {}
+        for topic, number in places:
+            with _reading(f"the log of {topic}-{number}"):
+                offset = await self._own.ends.first_at(topic, number, at_ms)
+            if offset is not None:
+                found[topic, number] = offset
+        return found
+
+    async def commit(self, part: Mapping[TopicPartition, Current]) -> Errors:
+        topics: dict[str, list[CommitPartition]] = defaultdict(list)
+        for (topic, number), one in part.items():
+            row = CommitPartition(number, one.offset, one.leader_epoch, one.metadata)
+            topics[topic].append(row)
+        request = OffsetCommitRequest(
+            self.group_id, tuple(CommitTopic(name, tuple(some)) for name, some in topics.items())
+        )
+        reply = await self._ask(OFFSET_COMMIT, OFFSET_COMMIT_VERSION, request)
+        return await self.run(self._audited(part, _errors(reply.topics)))
+
+    async def delete(self, part: Mapping[TopicPartition, None]) -> Errors:
+        topics = tuple(FetchTopic(name, tuple(some)) for name, some in _by_topic(part).items())
+        request = OffsetDeleteRequest(self.group_id, topics)
+        reply = await self._ask(OFFSET_DELETE, OFFSET_DELETE_VERSION, request)
+        if reply.error is ErrorCode.NONE:
+            errors = _errors(reply.topics)
+        else:
+            errors = dict.fromkeys(part, reply.error.name)
+        return await self.run(self._audited(part, errors))
+
+    async def _ask(self, api_key: int, version: int, request: Any) -> Any:
+        """The reply. An error is in the reply, and so is it if the reply is lost; then nobody knows
+        what was done."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        failure, by = API_BY_KEY[api_key].failure, self._by
+
+        def resolve(reply: Any) -> None:
+            if not answer.done():
+                answer.set_result(reply)
+
+        def lost() -> None:
+            resolve(failure(request, ErrorCode.UNKNOWN_SERVER_ERROR, None))
+
+        waiter = Callback(request, failure, resolve, lost)
+        context = RequestContext(waiter, version, by.client_id, by.client_host, by.access)
+        self._own.broker.submit(context, request)
+        return await answer
+
+    def _audited(
+        self, part: Mapping[TopicPartition, Current | None], errors: Errors
+    ) -> Steps[Errors]:
+        """Writes to the audit log what one request has done, or may have done."""
+        pace, audit = Pace(), self._own.audit
+        unsure = [place for place, error in errors.items() if may_be_written(error)]
+        done = (place for place in part if place not in errors)
+        for places, known in ((done, True), (unsure, False)):
+            for topic, numbers in _by_topic(places).items():
+                if pace.due(LINE_WEIGHT):
+                    yield
+                offsets = {
+                    number: one.offset
+                    for number in numbers
+                    if (one := part[topic, number]) is not None
+                }
+                if offsets:
+                    audit.offsets_moved(self._by, self.group_id, topic, offsets, known=known)
+                else:
+                    audit.offsets_deleted(self._by, self.group_id, topic, numbers, known=known)
+        return errors
+
+
+@contextmanager
+def _reading(log: str = "the log") -> Iterator[None]:
+    """Raises CannotRead and UnreadableLog for what the store raises. `log`: which one is read."""
+    try:
+        yield
+    except LogCorrupt as error:
+        raise UnreadableLog(f"{log} is damaged: {error}") from error
+    except LogError as error:
+        why = str(error) or type(error).__name__
+        raise CannotRead(f"the store cannot be read now: {why}") from error
+
+
+def _check_count(count: int, most: int = PARTITIONS_MAX) -> None:
+    if count > most:
+        raise CannotMove(
+            f"{count} partitions are too many for one order, which may have {most}: "
+            "choose some of them, or use `groupd groups reset` or `restore`"
+        )
+
+
+def _current(stored: StoredOffset) -> Current:
+    return Current(stored.offset, stored.leader_epoch, stored.metadata)
+
+
+def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for topic, number in places:
+        topics[topic].append(number)
+    return topics
+
+
+def _errors(topics: Iterable[TopicErrors]) -> dict[TopicPartition, str]:
+    return {
+        (topic.name, one.partition): one.error.name
+        for topic in topics
+        for one in topic.partitions
+        if one.error is not ErrorCode.NONE
+    }
