@@ -22,7 +22,7 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 1_000_000
 """A server that wants another number of iterations is not believed: with the proof that it gets
 after few of them, the password would be easy to find."""
 
-Tokens = Generator[bytes, bytes, None]
+SaslTokens = Generator[bytes, bytes, None]
 """Yields a token to send, gets the server's answer to it. Raises LoginFailed, whose text is to
 stand behind the server's name."""
 
@@ -31,7 +31,7 @@ class SaslLogin(Struct, frozen=True):
     """`tokens()` makes the tokens of one login."""
 
     mechanism: str
-    tokens: Callable[[], Tokens]
+    tokens: Callable[[], SaslTokens]
 
 
 def password_login(mechanism: str, user: str, password: str) -> SaslLogin:
@@ -46,7 +46,7 @@ def bearer_login(token: str) -> SaslLogin:
     return SaslLogin(OAUTHBEARER, lambda: _bearer(token))
 
 
-def next_token(tokens: Tokens, answer: bytes) -> bytes | None:
+def next_token(tokens: SaslTokens, answer: bytes) -> bytes | None:
     """The token after the server's answer; None: the login is done. Raises LoginFailed."""
     try:
         return tokens.send(answer)
@@ -54,17 +54,17 @@ def next_token(tokens: Tokens, answer: bytes) -> bytes | None:
         return None
 
 
-def _plain(user: str, password: str) -> Tokens:
+def _plain(user: str, password: str) -> SaslTokens:
     yield f"\0{user}\0{password}".encode()
 
 
-def _bearer(token: str) -> Tokens:
+def _bearer(token: str) -> SaslTokens:
     if (yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()):
         # The server says why it refuses, and refuses when it has been told to go on.
         yield b"\x01"
 
 
-def _scram(hash_name: str, user: str, password: str) -> Tokens:
+def _scram(hash_name: str, user: str, password: str) -> SaslTokens:
     nonce = secrets.token_urlsafe(24)
     name = user.replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}"

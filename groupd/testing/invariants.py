@@ -18,7 +18,7 @@ from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.protocol.messages import TopicId
+from groupd.protocol.messages import TopicIdPartition
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
@@ -32,7 +32,6 @@ from groupd.protocol.records.schema import (
 )
 
 VIOLATIONS_MAX = 20
-Partition = tuple[TopicId, int]
 
 
 class Invariants:
@@ -45,7 +44,7 @@ class Invariants:
         self._group_of = group_of
         self._trace = trace
         self._epochs: dict[tuple[str, ...], int] = {}
-        self._held: dict[str, dict[str, frozenset[Partition]]] = {}
+        self._held: dict[str, dict[str, frozenset[TopicIdPartition]]] = {}
         self.violations: list[str] = []
 
     def reset(self) -> None:
@@ -143,9 +142,9 @@ class Invariants:
                 self.report(event.group_id, f"{said}, but the generation is {group.generation}")
 
     def _check_owners(
-        self, group: str, held: Mapping[str, Iterable[Partition]], where: str
+        self, group: str, held: Mapping[str, Iterable[TopicIdPartition]], where: str
     ) -> None:
-        owners: dict[Partition, str] = {}
+        owners: dict[TopicIdPartition, str] = {}
         for member in sorted(held):
             for partition in held[member]:
                 other = owners.setdefault(partition, member)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from groupd.coordinator.core.offsets.commit import CommitRequest
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.faults.facts import groups_of, members_of
 from groupd.coordinator.faults.spec import ERROR, FaultSpec
@@ -15,7 +16,6 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.data import FetchRequest
 from groupd.protocol.messages.offsets import (
-    OffsetCommitRequest,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
@@ -24,8 +24,6 @@ from groupd.testing.history import History
 PARTITIONS_SHOWN = 20
 CLIENTS_MAX = 1000
 GROUPS_OF_A_CLIENT = 20
-
-Commit = OffsetCommitRequest | TxnOffsetCommitRequest
 
 
 class ClientObserver:
@@ -77,7 +75,7 @@ class ClientObserver:
                 details=facts,
             )
 
-    def _note_commit(self, request: Commit, reply: Any) -> None:
+    def _note_commit(self, request: CommitRequest, reply: Any) -> None:
         offsets = {
             f"{self._name(topic.topic_id, topic.name)}-{part.partition}": part.offset
             for topic in request.topics

@@ -12,7 +12,7 @@ from groupd.storage.memory import MemoryStore
 
 OFFSETS_LOG = "__consumer_offsets-"
 
-Listener = Callable[[Sequence[Record]], None]
+RecordListener = Callable[[Sequence[Record]], None]
 """A listener. It gets the coordinator's records of one batch, in order, when the batch is in the
 store. Records of a transaction come all at once, when the transaction is committed."""
 
@@ -22,7 +22,7 @@ class WatchedStore(MemoryStore):
 
     def __init__(self, cluster_id: str | None = None) -> None:
         super().__init__(cluster_id)
-        self.listeners: list[Listener] = []
+        self.listeners: list[RecordListener] = []
         self._open: dict[tuple[str, int], list[Record]] = {}
         """The records of open transactions, by log and producer id."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupd.coordinator.core.classic_group import leave
-from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
+from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
 from groupd.protocol.records.schema import (
@@ -21,7 +21,7 @@ SECOND = 1000
 
 
 def assigned(*partitions: int) -> bytes:
-    return encode_assignment(Assignment(0, (("orders", partitions),) if partitions else ()))
+    return encode_assignment(EmbeddedAssignment(0, (("orders", partitions),) if partitions else ()))
 
 
 class History:

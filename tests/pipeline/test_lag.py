@@ -16,12 +16,12 @@ from groupd.pipeline.generator.command import UNTIL_MS, generate
 from groupd.pipeline.generator.profiles import HOUR_MS
 from groupd.pipeline.generator.script import (
     Act,
+    GeneratedPartition,
     GeneratedTopic,
     GeneratedWorld,
     GroupPlan,
     Kind,
     Op,
-    TopicPartition,
 )
 from groupd.pipeline.generator.sinks import StoreSink
 from groupd.pipeline.inputs import Origin, read_end_offsets
@@ -119,7 +119,9 @@ STUCK = (
     Op(FROM_MS + 1000, Act.JOIN, 0),
     Op(FROM_MS + HOUR_MS, Act.STICK, places=(1,)),
 )
-PLAN = GroupPlan("billing", Kind.CONSUMER, (TopicPartition(0, 0), TopicPartition(0, 1)), STUCK, 900)
+PLAN = GroupPlan(
+    "billing", Kind.CONSUMER, (GeneratedPartition(0, 0), GeneratedPartition(0, 1)), STUCK, 900
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from groupd.pipeline.generator.command import UNTIL_MS, generate
 from groupd.pipeline.generator.profiles import HOUR_MS, SESSION_MS
 from groupd.pipeline.generator.script import (
     Act,
+    GeneratedPartition,
     GeneratedTopic,
     GeneratedWorld,
     GroupPlan,
     Kind,
     Op,
-    TopicPartition,
 )
 from groupd.pipeline.generator.sinks import SegmentSink, StoreSink
 from groupd.pipeline.inputs import Origin
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.timeout(600)
 START_MS = UNTIL_MS - 2 * HOUR_MS
 TOPIC = GeneratedTopic("orders", bytes(range(16)), (10.0,) * 4, (1000,) * 4, 0.0, 0.0)
 WORLD = GeneratedWorld([TOPIC], START_MS, UNTIL_MS, 4, 7, 121)
-PLACES = tuple(TopicPartition(0, partition) for partition in range(4))
+PLACES = tuple(GeneratedPartition(0, partition) for partition in range(4))
 
 
 def joins(members: int) -> tuple[Op, ...]:

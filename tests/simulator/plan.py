@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from struct import pack
 
 from groupd.coordinator.core.classic_group.subscription import (
-    Assignment,
+    EmbeddedAssignment,
     EmbeddedSubscription,
     encode_assignment,
     parse_assignment,
@@ -111,7 +111,7 @@ def _deal(
 
 def _assignment_bytes(places: Owned, name: str) -> bytes:
     by_topic = tuple((topic, tuple(numbers)) for topic, numbers in _by_topic(places).items())
-    return encode_assignment(Assignment(3, by_topic, name.encode() or None))
+    return encode_assignment(EmbeddedAssignment(3, by_topic, name.encode() or None))
 
 
 def _by_topic(places: Owned) -> dict[str, list[int]]:

@@ -10,15 +10,15 @@ from groupd.coordinator.config.values import SOURCE_GROUP
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import group_configs, type_of
 from groupd.coordinator.core.slices import Steps, chunks
-from groupd.coordinator.history.rebalance_fold import Inputs, rebalance_steps
+from groupd.coordinator.history.rebalance_fold import EventInputs, rebalance_steps
 from groupd.coordinator.history.rebalance_text import rebalance_rows
-from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.rows import judgement_text, seconds
 from groupd.coordinator.lag.silence import SilentMember
 from groupd.coordinator.lag.trend import MINUTE_MS, MINUTES
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.plain_text import span_text
+from groupd.protocol.messages import TopicPartition
 
 PARTITIONS_SHOWN = 50
 """Partitions of a group whose last hour is shown: those with the most lag now."""
@@ -150,7 +150,7 @@ def _records(count: int) -> str:
     return "1 record waits" if count == 1 else f"{count} records wait"
 
 
-def rebalances_page(group: Group, inputs: Inputs) -> Steps[list[dict[str, Any]]]:
+def rebalances_page(group: Group, inputs: EventInputs) -> Steps[list[dict[str, Any]]]:
     """The rebalances that a group's timeline tells of: see `rebalance_rows`."""
     found = yield from rebalance_steps(inputs, group.state_name())
     told = {event.member_id for one in found for _, event in one.steps} & group.members.keys()

@@ -22,7 +22,7 @@ from groupd.coordinator.admin.http_target import path_of
 from groupd.coordinator.admin.long_json import Encoded, json_steps
 from groupd.coordinator.admin.paging import Window, next_page, window
 from groupd.coordinator.admin.what_if import what_if_steps
-from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
+from groupd.coordinator.core.inspected_offsets import offsets_steps
 from groupd.coordinator.core.slices import Pace, smallest
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.rows import (
@@ -39,6 +39,7 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime, inspect_lazily
 from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.protocol.messages import TopicPartition
 
 EVENTS_SHOWN = 1000
 INDENTED_BYTES = 8192
@@ -269,7 +270,7 @@ def _partition_name(row: Mapping[str, Any]) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
-def partition_of(text: str) -> Partition:
+def partition_of(text: str) -> TopicPartition:
     """The inverse of `_partition_name`. Raises BadRequest."""
     topic, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal() or len(number) > 10:

@@ -11,7 +11,6 @@ from msgspec import DecodeError, Struct, json
 
 from groupd.coordinator.admin.groups import NotServed, plain, served_shard
 from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
-from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.core.slices import Pace, Steps, mapped_in_steps
 from groupd.coordinator.history.replay import BeforeHistory
 from groupd.coordinator.history.stream import UnreadableLog
@@ -19,7 +18,7 @@ from groupd.coordinator.moves.mover import (
     CannotMove,
     OutcomeNotKnown,
     PlannedMove,
-    Shown,
+    ShownOffsets,
     planned_reset,
     planned_restore,
     write_reset,
@@ -35,6 +34,7 @@ from groupd.coordinator.moves.own_broker import (
 from groupd.coordinator.moves.plan import MoveStep, ResetTarget, WantedReset
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.protocol.messages import TopicPartition
 
 _OFFSET_MAX = 2**63 - 1
 
@@ -158,11 +158,11 @@ def _skipped(step: MoveStep) -> int | None:
     return step.records if step.records is None or step.after > step.before else -step.records
 
 
-def _written(shown: Shown) -> HttpReply:
+def _written(shown: ShownOffsets) -> HttpReply:
     return as_json({"written": len(shown)})
 
 
-def _shown(rows: ShownRows) -> Steps[Shown]:
+def _shown(rows: ShownRows) -> Steps[ShownOffsets]:
     """Raises BadOrder."""
     pace = Pace()
     shown: dict[TopicPartition, tuple[int | None, int | None]] = {}

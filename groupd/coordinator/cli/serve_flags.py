@@ -129,7 +129,7 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
     log_level: Annotated[str, Flag("debug, info, warning or error.")] = "info"
 
 
-class _Field(Struct, frozen=True):
+class _FlagField(Struct, frozen=True):
     """A field of `ServeFlags`, with what its annotation says."""
 
     name: str
@@ -155,13 +155,13 @@ class _Field(Struct, frozen=True):
         return number if (low or 0) <= number and (high is None or number <= high) else None
 
 
-def flags() -> Mapping[str, _Field]:
+def flags() -> Mapping[str, _FlagField]:
     """The flags by name on the command line, in the order of `--help`."""
     found = {}
     for field in structs.fields(ServeFlags):
         kind, flag = get_args(field.type)
         name = flag.name or f"--{field.name.replace('_', '-')}"
-        found[name] = _Field(field.name, kind, field.default, flag)
+        found[name] = _FlagField(field.name, kind, field.default, flag)
     return found
 
 

@@ -28,7 +28,7 @@ I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 
 
-class _Waiting(Struct, eq=False):
+class _WaitingCall(Struct, eq=False):
     """`answer`: a future; done already if its caller was cancelled."""
 
     item: Any
@@ -39,12 +39,12 @@ class _Waiting(Struct, eq=False):
 class _Queue(Struct, eq=False):
     """What waits for one node. `weight`: of all that waits."""
 
-    waiting: deque[_Waiting] = field(default_factory=deque)
+    waiting: deque[_WaitingCall] = field(default_factory=deque)
     weight: int = 0
     task: Any = None
 
 
-class Batches(Generic[I, R]):
+class PeerBatches(Generic[I, R]):
     """`send(node_id, items)` returns a result for each item, in order, or raises CallFailed.
     `key(item)`: two items with the same key never go in one request, but one after the other.
     `weight(item)`: its partitions."""
@@ -66,7 +66,7 @@ class Batches(Generic[I, R]):
         if queue.weight >= WAITING_WEIGHT_MAX:
             raise CallFailed(f"too much waits for node {node_id}", REFUSED)
         loop = asyncio.get_running_loop()
-        one = _Waiting(item, self._weight(item), loop.create_future())
+        one = _WaitingCall(item, self._weight(item), loop.create_future())
         queue.waiting.append(one)
         queue.weight += one.weight
         if queue.task is None:
@@ -88,7 +88,7 @@ class Batches(Generic[I, R]):
         self._queues.clear()
 
     async def _work(self, node_id: int, queue: _Queue) -> None:
-        batch: list[_Waiting] = []
+        batch: list[_WaitingCall] = []
         try:
             while batch := self._take(queue):
                 await self._answer(node_id, batch)
@@ -97,10 +97,10 @@ class Batches(Generic[I, R]):
             for one in (*batch, *queue.waiting):
                 _fail(one, CallFailed("this node stops"))
 
-    def _take(self, queue: _Queue) -> list[_Waiting]:
+    def _take(self, queue: _Queue) -> list[_WaitingCall]:
         """The next request's items."""
-        batch: dict[Hashable, _Waiting] = {}
-        later: deque[_Waiting] = deque()
+        batch: dict[Hashable, _WaitingCall] = {}
+        later: deque[_WaitingCall] = deque()
         weight = 0
         while queue.waiting:
             one = queue.waiting.popleft()
@@ -120,7 +120,7 @@ class Batches(Generic[I, R]):
         queue.weight -= weight
         return list(batch.values())
 
-    async def _answer(self, node_id: int, batch: list[_Waiting]) -> None:
+    async def _answer(self, node_id: int, batch: list[_WaitingCall]) -> None:
         try:
             results = await self._send(node_id, [one.item for one in batch])
         except CallFailed as error:
@@ -136,6 +136,6 @@ class Batches(Generic[I, R]):
                     one.answer.set_result(result)
 
 
-def _fail(one: _Waiting, error: CallFailed) -> None:
+def _fail(one: _WaitingCall, error: CallFailed) -> None:
     if not one.answer.done():
         one.answer.set_exception(error)

@@ -11,13 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from groupd.client.errors import CallFailed
-from groupd.coordinator.cluster.peer_batches import Batches
+from groupd.coordinator.cluster.peer_batches import PeerBatches
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.producers.transactions import (
     Marker,
     MarkerTarget,
-    TopicPartition,
     TransactionalWrite,
     TransactionVerifier,
 )
@@ -28,6 +27,7 @@ from groupd.coordinator.topics.topic import Topic
 from groupd.coordinator.transactions.coordinator import VERIFY_WAIT_MS
 from groupd.coordinator.transactions.log_records import by_topic
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.producers import (
     MarkedTopic,
     MarkerTopic,
@@ -73,7 +73,7 @@ class RoutedVerifier:
         self._ownership = ownership
         self._peers = peers
         self._shard_count = shard_count
-        self._batches: Batches[AddPartitionsTransaction, Codes] = Batches(
+        self._batches: PeerBatches[AddPartitionsTransaction, Codes] = PeerBatches(
             self._send,
             key=lambda one: one.transactional_id,
             weight=lambda one: sum([len(topic.partitions) for topic in one.topics]),
@@ -163,7 +163,7 @@ class RoutedMarkers:
         self._peers = peers
         self._catalogue = catalogue
         self._catch_up = catch_up
-        self._batches: Batches[WritableMarker, Codes] = Batches(
+        self._batches: PeerBatches[WritableMarker, Codes] = PeerBatches(
             self._send,
             key=lambda one: one.producer_id,
             weight=lambda one: sum([len(topic.partitions) for topic in one.topics]),

@@ -24,7 +24,7 @@ LOADS_AT_ONCE = 16
 """Units that are loaded at a time, their logs opened together; the others wait for their turn."""
 
 
-class _Held(Struct):
+class _HeldUnit(Struct):
     """A unit of this node. `task`: its last call; `served`: its host has loaded it;
     `suspended`: it is owned and not served while the lease is over; `leaving`: it is being given
     up; `given_up`: nothing of it is under way any more."""
@@ -52,7 +52,7 @@ class HeldUnits:
         self._servers = servers
         self._clock = clock
         self._changed = changed
-        self._held: dict[Unit, _Held] = {}
+        self._held: dict[Unit, _HeldUnit] = {}
         self._turns = asyncio.Semaphore(LOADS_AT_ONCE)
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class HeldUnits:
             if held is not None and held.epoch == one.epoch:
                 continue
             assert held is None or held.given_up, f"{one} while {held.epoch} is served"
-            held = self._held[one.unit] = _Held(one.epoch)
+            held = self._held[one.unit] = _HeldUnit(one.epoch)
             self.taken[one.unit.kind] += 1
             held.task = self._start("serve", one.unit, self._serve(one.unit, held))
 
@@ -138,7 +138,7 @@ class HeldUnits:
                 self.given[unit.kind] += 1
             self._drop(unit, one)
 
-    def _drop(self, unit: Unit, held: _Held) -> None:
+    def _drop(self, unit: Unit, held: _HeldUnit) -> None:
         if held.task is not None:
             held.task.cancel()
         try:
@@ -152,7 +152,7 @@ class HeldUnits:
 
         return asyncio.get_running_loop().create_task(run(), name=f"{what} {_name(unit)}")
 
-    async def _serve(self, unit: Unit, held: _Held) -> None:
+    async def _serve(self, unit: Unit, held: _HeldUnit) -> None:
         async with self._turns:
             if held.leaving:
                 return
@@ -166,7 +166,9 @@ class HeldUnits:
         if not self.loading:
             self._changed()
 
-    async def _give_up(self, unit: Unit, held: _Held, before: asyncio.Task[None] | None) -> None:
+    async def _give_up(
+        self, unit: Unit, held: _HeldUnit, before: asyncio.Task[None] | None
+    ) -> None:
         if before is not None:
             try:
                 await asyncio.wait([before])

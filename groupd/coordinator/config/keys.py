@@ -28,7 +28,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 _LIST_OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
-Wanted = Container[str] | None
+WantedKeys = Container[str] | None
 """Names of keys; None = all."""
 
 CONFIGS_MAX = 1000

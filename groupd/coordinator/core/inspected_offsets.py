@@ -15,9 +15,7 @@ from groupd.coordinator.core.slices import LISTED_MAX, Pace, Steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import topic_name
-
-Partition = tuple[str, int]
-"""Topic name and number."""
+from groupd.protocol.messages import TopicPartition
 
 _NOWHERE: Mapping[int, Position] = {}
 
@@ -53,7 +51,7 @@ def offsets_steps(
     group_id: str,
     positions_of: PositionsOf,
     now: Instant,
-    after: Partition | None = None,
+    after: TopicPartition | None = None,
     limit: int = LISTED_MAX,
 ) -> Steps[tuple[dict[str, Any], bool] | None]:
     """The page, and whether more partitions follow; None when there is no such group.
@@ -99,7 +97,7 @@ class _Owners:
     partitions and not many more, however many the members own."""
 
     def __init__(
-        self, state: ShardState, group: Group, after: Partition | None, limit: int
+        self, state: ShardState, group: Group, after: TopicPartition | None, limit: int
     ) -> None:
         self._image = state.image
         self._group = group
@@ -148,15 +146,15 @@ class _Owners:
         self._room = max(2 * self._limit, 2 * self._count)
 
 
-def _behind(numbers: Mapping[int, Any], topic: str, after: Partition | None) -> list[int]:
+def _behind(numbers: Mapping[int, Any], topic: str, after: TopicPartition | None) -> list[int]:
     if after is None or topic != after[0]:
         return list(numbers)
     return [number for number in numbers if number > after[1]]
 
 
 def _places(
-    committed: Mapping[str, Mapping[int, Any]], owners: Owners, after: Partition | None
-) -> Iterator[Partition | None]:
+    committed: Mapping[str, Mapping[int, Any]], owners: Owners, after: TopicPartition | None
+) -> Iterator[TopicPartition | None]:
     """All partitions behind `after`, in order. None is no item but a point where other work may
     run."""
     topics = [*committed, *(topic for topic in owners if topic not in committed)]
@@ -173,7 +171,7 @@ def _places(
 
 
 def _row(
-    positions: Positions, place: Partition, owner: Any, *, in_transaction: bool
+    positions: Positions, place: TopicPartition, owner: Any, *, in_transaction: bool
 ) -> dict[str, Any]:
     topic, number = place
     stored = positions.get(topic, _NOWHERE).get(number)

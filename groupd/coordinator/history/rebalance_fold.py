@@ -19,7 +19,7 @@ from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.types import CLASSIC, Event, EventKind
 from groupd.coordinator.history.rebalance import GroupRebalance, PartKind, RebalanceEnd
 
-Inputs = Iterable[tuple[int, Sequence[Event]]]
+EventInputs = Iterable[tuple[int, Sequence[Event]]]
 """The time of each input of the coordinator, and its events of one group, oldest first."""
 
 BEGINS = frozenset(
@@ -188,7 +188,7 @@ class RebalanceFold:
 
 
 def rebalance_steps(
-    inputs: Inputs, state: str | None = None, pace: Pace | None = None
+    inputs: EventInputs, state: str | None = None, pace: Pace | None = None
 ) -> Steps[list[GroupRebalance]]:
     """The rebalances that a group's events tell of, oldest first. `state`: the state of the group
     now, by which the last one may be over, with what was heard of it last; None = not known.

@@ -24,7 +24,7 @@ from groupd.coordinator.history.stream import GroupStream, UnreadableLog, header
 from groupd.protocol.records.batch import DELETE_HORIZON, BatchHeader, CorruptBatch, iter_records
 from groupd.protocol.records.schema import OffsetCommitKey, RecordKey
 
-Batches = AsyncIterable[bytes]
+LogBatches = AsyncIterable[bytes]
 """Gives the batches of one log, in order, each as its bytes."""
 
 
@@ -140,7 +140,7 @@ class GroupLog(Protocol):
     @property
     def start_offset(self) -> int: ...
 
-    def batches(self) -> Batches:
+    def batches(self) -> LogBatches:
         """The batches from the start of the log; may be called again."""
         ...
 
@@ -166,7 +166,7 @@ class GroupState(Struct, frozen=True):
 
 
 async def survey(
-    batches: Callable[[], Batches], start_offset: int, group_id: str, at_ms: int | None = None
+    batches: Callable[[], LogBatches], start_offset: int, group_id: str, at_ms: int | None = None
 ) -> Extent:
     """How far back the log can answer for a group, and where `at_ms` lies in it. Reads the log
     once, and a second time if it was compacted. Raises UnreadableLog."""
@@ -193,7 +193,7 @@ async def extent_of(log: GroupLog, group_id: str, at_ms: int | None = None) -> E
     return extent
 
 
-async def state_at(batches: Batches, group_id: str, cut_offset: int) -> GroupState:
+async def state_at(batches: LogBatches, group_id: str, cut_offset: int) -> GroupState:
     """The group's state at `cut_offset`, the first offset that does not count. Raises
     UnreadableLog."""
     ledger = GroupLedger(group_id)
@@ -213,7 +213,7 @@ async def state_at(batches: Batches, group_id: str, cut_offset: int) -> GroupSta
 
 
 async def changes(
-    batches: Batches,
+    batches: LogBatches,
     group_id: str,
     extent: Extent,
     *,

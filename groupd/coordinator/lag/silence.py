@@ -11,8 +11,8 @@ from groupd.coordinator.core.inspected_offsets import owned_places
 from groupd.coordinator.core.slices import Pace, Steps, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.lag.ends import TopicPartition
 from groupd.coordinator.lag.judgement import NEVER, SILENCE_FACTOR, Progress
+from groupd.protocol.messages import TopicPartition
 
 SILENT_MS = 60_000
 """How long a member may commit nothing while records wait for it."""

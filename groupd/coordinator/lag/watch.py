@@ -19,7 +19,7 @@ from groupd.coordinator.core.group_type import Positions
 from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.lag.ends import Found, LogEnds, TopicPartition
+from groupd.coordinator.lag.ends import Found, LogEnds
 from groupd.coordinator.lag.growth import Growth
 from groupd.coordinator.lag.judgement import (
     BAD,
@@ -37,6 +37,7 @@ from groupd.coordinator.lag.trend import Trend
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns, pause
 from groupd.coordinator.runtime.long_work import LongWork
+from groupd.protocol.messages import TopicPartition
 from groupd.storage.log import LogError
 
 log = structlog.get_logger("groupd.lag")

@@ -15,7 +15,6 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.core.slices import Steps, dict_in_steps, distinct_in_steps, sorted_in_steps
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.moves.plan import (
@@ -29,6 +28,7 @@ from groupd.coordinator.moves.plan import (
     plan_restore,
 )
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicPartition
 
 PART_BYTES = 400_000
 """The records of one request, so that they fit into one batch of the coordinator."""
@@ -62,7 +62,7 @@ _AGAIN = ". Nothing has been written; ask for a preview again"
 T = TypeVar("T")
 Offset = TypeVar("Offset", Current, None, Current | None)
 
-Shown = Mapping[TopicPartition, tuple[int | None, int | None]]
+ShownOffsets = Mapping[TopicPartition, tuple[int | None, int | None]]
 """What a plan has shown and would write: by partition the committed offset and the one that it
 would get; None: no offset."""
 
@@ -184,14 +184,16 @@ async def write_plan(group: GroupOffsets, plan: PlannedMove) -> None:
     await _write(group, wanted)
 
 
-async def write_reset(group: GroupOffsets, shown: Shown) -> None:
+async def write_reset(group: GroupOffsets, shown: ShownOffsets) -> None:
     """Write what the plan of a reset has shown. Raises CannotMove, OutcomeNotKnown."""
     await _check(group, shown)
     offsets = ((place, None if to is None else Current(to)) for place, (_, to) in shown.items())
     await _write(group, await group.run(dict_in_steps(offsets)))
 
 
-async def write_restore(group: GroupOffsets, at_ms: int, shown: Shown, *, delete_new: bool) -> None:
+async def write_restore(
+    group: GroupOffsets, at_ms: int, shown: ShownOffsets, *, delete_new: bool
+) -> None:
     """Write what the plan of a restore has shown. Raises CannotMove, OutcomeNotKnown."""
     plan = await planned_restore(group, at_ms, delete_new=delete_new)
     await _check(group, shown)
@@ -206,7 +208,7 @@ async def write_restore(group: GroupOffsets, at_ms: int, shown: Shown, *, delete
 
 def _of_plan(
     steps: Iterable[MoveStep],
-) -> Steps[tuple[Shown, dict[TopicPartition, Current | None]]]:
+) -> Steps[tuple[ShownOffsets, dict[TopicPartition, Current | None]]]:
     writes = [step for step in steps if step.is_write]
     shown = yield from dict_in_steps((step.place, (step.before, step.after)) for step in writes)
     wanted = yield from dict_in_steps((step.place, step.wanted) for step in writes)
@@ -224,7 +226,7 @@ async def _refusal(group: GroupOffsets) -> str:
     )
 
 
-async def _check(group: GroupOffsets, shown: Shown) -> None:
+async def _check(group: GroupOffsets, shown: ShownOffsets) -> None:
     """Raises CannotMove if the group has members, or if an offset is not any more where it was when
     that was shown."""
     if refusal := await _refusal(group):

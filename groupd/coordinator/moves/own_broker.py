@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from groupd.coordinator.core.offsets.store import StoredOffset, TopicPartition
+from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.slices import LISTED_MAX, Pace, Steps, dict_in_steps
 from groupd.coordinator.core.types import Access, RequestContext
 from groupd.coordinator.history.changes import CommittedOffset
@@ -29,6 +29,7 @@ from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,

@@ -17,10 +17,9 @@ from enum import Enum
 
 from msgspec import Struct
 
-from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.history.changes import CommittedOffset
-from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId, TopicPartition
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """The first offset and the end of partitions."""

@@ -12,9 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
-
-TopicPartition = tuple[str, int]
-"""Name of the topic, number of the partition."""
+from groupd.protocol.messages import TopicPartition
 
 MARKERS_AT_ONCE = 100
 """Partitions that get a marker in one call of `MarkerTarget.write_marker`: their batches are made

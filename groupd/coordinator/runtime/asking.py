@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from groupd.coordinator.core.frontend.offsets import Finish
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import Broker, Place
+from groupd.coordinator.runtime.broker import Broker, HandOver
 from groupd.coordinator.runtime.waiting import Gather, Part
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.lazily import Lazily
@@ -55,7 +55,7 @@ def ask_admitted(
 PIECE = 500
 """Topics and partitions of one piece: a commit of so many takes about a millisecond."""
 
-Topic = TypeVar("Topic", CommitTopic, FetchTopic)
+AskedTopic = TypeVar("AskedTopic", CommitTopic, FetchTopic)
 Answered = TypeVar("Answered", TopicErrors, FetchedTopic)
 
 
@@ -66,10 +66,10 @@ def is_long(topics: Sequence[Any]) -> bool:
     return len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
 
 
-def cut(topics: Iterable[Topic]) -> Steps[list[tuple[Topic, ...]]]:
+def cut(topics: Iterable[AskedTopic]) -> Steps[list[tuple[AskedTopic, ...]]]:
     """The topics in pieces. A topic with many partitions stands in several of them."""
-    pieces: list[tuple[Topic, ...]] = []
-    piece: list[Topic] = []
+    pieces: list[tuple[AskedTopic, ...]] = []
+    piece: list[AskedTopic] = []
     room = PIECE
     for topic in topics:
         at, count = 0, len(topic.partitions)
@@ -93,7 +93,7 @@ def ask_in_pieces(
     broker: Broker,
     context: RequestContext,
     requests: Sequence[Any],
-    place: Place,
+    place: HandOver,
     merge: Callable[[list[Any]], Steps[Any]],
 ) -> Steps[None]:
     """`requests`: the pieces; `place`: the way of each; `merge` makes one reply of theirs."""

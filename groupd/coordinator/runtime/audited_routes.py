@@ -14,9 +14,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from groupd.coordinator.core.offsets.commit import CommitRequest
 from groupd.coordinator.core.slices import WORK_ITEMS, Pace, Steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import Broker, Place, Route
+from groupd.coordinator.runtime.broker import Broker, HandOver, Route
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.errors import ErrorCode
@@ -40,8 +41,6 @@ FEW_TOPICS = 16
 """Only a commit of so few topics is checked for lines before it is carried out. For a larger one
 the reply is looked through in slices."""
 
-Commit = OffsetCommitRequest | TxnOffsetCommitRequest
-
 Note = Callable[[RequestContext, Any, Any], Steps[None]]
 """(context, request, reply): writes what has happened."""
 
@@ -61,10 +60,10 @@ def audited(routes: Mapping[type, Route], audit: Audit) -> dict[type, Route]:
     return found
 
 
-def _noted(place: Place, note: Note, audit: Audit) -> Place:
+def _noted(place: HandOver, note: Note, audit: Audit) -> HandOver:
     def go(broker: Broker, context: RequestContext, request: Any) -> None:
         if context.access.audited_by_asker or (
-            isinstance(request, Commit) and not _may_have_lines(audit, context, request)
+            isinstance(request, CommitRequest) and not _may_have_lines(audit, context, request)
         ):
             place(broker, context, request)
             return
@@ -74,7 +73,7 @@ def _noted(place: Place, note: Note, audit: Audit) -> Place:
     return go
 
 
-def _may_have_lines(audit: Audit, context: RequestContext, request: Commit) -> bool:
+def _may_have_lines(audit: Audit, context: RequestContext, request: CommitRequest) -> bool:
     """Whether the commit may have lines in the audit log. Consumers that choose their partitions
     themselves commit often, but seldom have a line."""
     if not _is_reset(request):
@@ -85,7 +84,7 @@ def _may_have_lines(audit: Audit, context: RequestContext, request: Commit) -> b
     return not audit.leaves_out_resets(context, request.group_id, topics)
 
 
-def _is_reset(request: Commit) -> bool:
+def _is_reset(request: CommitRequest) -> bool:
     """Whether the client says that it is no member. A group with members refuses that."""
     return request.generation_or_epoch < 0 and not request.member_id
 
@@ -143,7 +142,7 @@ class _Notes:
     def offsets_reset(
         self,
         by: RequestContext,
-        request: Commit,
+        request: CommitRequest,
         reply: OffsetCommitReply | TxnOffsetCommitReply,
     ) -> Steps[None]:
         pace = Pace()

@@ -41,10 +41,11 @@ from groupd.coordinator.runtime.shard_state import (
 )
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.timeline import Timeline
-from groupd.coordinator.runtime.waiting import Failure, Waiter, WaitingRequests
+from groupd.coordinator.runtime.waiting import Waiter, WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
+from groupd.protocol.wire.registry import Failure
 from groupd.storage.log import PartitionLogs
 from groupd.storage.units import OwnedUnit, Unit
 
@@ -57,7 +58,7 @@ Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
 """(config, context, request, whether the broker has started). Raises ApiError, before anything has
 changed."""
 
-Place = Callable[["Broker", RequestContext, Any], None]
+HandOver = Callable[["Broker", RequestContext, Any], None]
 """Hands a request that has passed its check to whoever answers it."""
 
 
@@ -67,7 +68,7 @@ class Route(Struct, frozen=True):
     `refusal` that for an error of the check, where it looks different."""
 
     check: Check | None
-    place: Place
+    place: HandOver
     failure: Failure | None = None
     refusal: Failure | None = None
 

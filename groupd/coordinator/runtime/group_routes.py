@@ -35,7 +35,7 @@ from groupd.coordinator.runtime.asking import PIECE, ask_in_pieces, to_group
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
-from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part, no_reply
+from groupd.coordinator.runtime.waiting import Callback, Gather, Part, no_reply
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupReply, LeaveGroupRequest
 from groupd.protocol.messages.consumer_group import (
@@ -55,6 +55,7 @@ from groupd.protocol.messages.groups import (
     ListGroupsRequest,
 )
 from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.wire.registry import Failure
 
 Refusal = TypeVar("Refusal")
 

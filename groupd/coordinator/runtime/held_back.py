@@ -16,7 +16,7 @@ from groupd.coordinator.runtime.ownership import Ownership
 
 log = structlog.get_logger("groupd.cluster")
 
-_Held = tuple[int, RequestContext, Any]
+_HeldRequest = tuple[int, RequestContext, Any]
 """(since when, in monotonic ms; context; request)."""
 
 
@@ -32,7 +32,7 @@ class HeldBack:
         work: LongWork,
         start: Callable[[RequestContext, Any], None],
     ) -> None:
-        self.queue: deque[_Held] = deque()
+        self.queue: deque[_HeldRequest] = deque()
         self._ownership = ownership
         self._clock = clock
         self._work = work

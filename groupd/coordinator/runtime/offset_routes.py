@@ -35,7 +35,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
 )
 
-Request = TypeVar("Request", OffsetCommitRequest, OffsetDeleteRequest)
+OffsetsRequest = TypeVar("OffsetsRequest", OffsetCommitRequest, OffsetDeleteRequest)
 
 TOPICS_AT_ONCE = 50
 """Topics of a fetch-all that one piece is about."""
@@ -55,7 +55,7 @@ def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommit
         ask_admitted(broker, context, *offsets.admit_commit(context, request, broker.image))
 
 
-def _pieces_of(request: Request) -> Steps[list[Request]]:
+def _pieces_of(request: OffsetsRequest) -> Steps[list[OffsetsRequest]]:
     """The same request for some topics and partitions at a time."""
     pieces = yield from cut(request.topics)
     return [replace(request, topics=topics) for topics in pieces]

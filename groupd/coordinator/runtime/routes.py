@@ -17,7 +17,6 @@ from groupd.coordinator.runtime.asking import to_group
 from groupd.coordinator.runtime.broker import Route
 from groupd.coordinator.runtime.find_coordinator import find_coordinator
 from groupd.coordinator.runtime.transactions import txn_offset_commit
-from groupd.coordinator.runtime.waiting import Failure
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
@@ -41,6 +40,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
+from groupd.protocol.wire.registry import Failure
 
 
 def _of_error(make_reply: Callable[[Any, ApiError], Any]) -> Failure:

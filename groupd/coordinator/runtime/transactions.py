@@ -24,9 +24,11 @@ from groupd.coordinator.runtime.asking import cut, is_long, joined
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.served_shards import Shard
 from groupd.coordinator.runtime.shard_state import CoordinatorState
-from groupd.coordinator.runtime.waiting import Callback, Failure, Gather, Part
+from groupd.coordinator.runtime.waiting import Callback, Gather, Part
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
+from groupd.protocol.wire.registry import Failure
 
 ABORTABLE_FROM = 4
 """Versions that know TRANSACTION_ABORTABLE."""
@@ -44,8 +46,6 @@ _SHOWN: Mapping[ErrorCode, ErrorCode] = {
 }
 """What clients see of a refusal that is not made for them
 (docs/spec/offsets-and-log.md#2.2)."""
-
-Place = tuple[str, int]
 
 
 # Commits ------------------------------------------------------------------------------------
@@ -191,8 +191,8 @@ class OffsetsMarkers:
         self._broker = broker
 
     async def write_marker(
-        self, marker: Marker, partitions: Sequence[Place]
-    ) -> dict[Place, ErrorCode]:
+        self, marker: Marker, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
         """See `MarkerTarget`. A shard that does not serve answers with its own code."""
         asked = [(place, self._ask(marker, place[1])) for place in partitions]
         return {place: await answer for place, answer in asked}

@@ -20,11 +20,9 @@ import structlog
 from groupd.coordinator.core.slices import Steps
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import OffsetFetchGroup
+from groupd.protocol.wire.registry import Failure
 
 log = structlog.get_logger("groupd.broker")
-
-Failure = Callable[[Any, ErrorCode, "str | None"], Any]
-"""(request, code, message) -> the reply that carries the error. None: the request has no reply."""
 
 
 def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:

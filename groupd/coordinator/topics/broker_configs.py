@@ -21,7 +21,7 @@ from groupd.coordinator.config.coordinator_config import (
     CoordinatorConfig,
     with_settings,
 )
-from groupd.coordinator.config.keys import DELETE, Wanted, changes_to
+from groupd.coordinator.config.keys import DELETE, WantedKeys, changes_to
 from groupd.coordinator.config.settings import ConfigError, setting_text
 from groupd.coordinator.config.values import (
     SOURCE_DEFAULT,
@@ -148,7 +148,7 @@ class BrokerConfigs(ConfigOverrides):
             }
         return self._topic_synonyms
 
-    def describe(self, name: str, wanted: Wanted) -> list[ConfigValue]:
+    def describe(self, name: str, wanted: WantedKeys) -> list[ConfigValue]:
         """Keys of a node, or what was set for the cluster. Raises ApiError INVALID_REQUEST."""
         if name == CLUSTER:
             keys_set = sorted(self._of_cluster())
@@ -322,5 +322,5 @@ def _unknown_key(key: str, *sources: int) -> ConfigValue:
     )
 
 
-def _is_in(wanted: Wanted, key: str) -> bool:
+def _is_in(wanted: WantedKeys, key: str) -> bool:
     return wanted is None or key in wanted

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from groupd.coordinator.config.keys import Wanted, changes_to, check_changes
+from groupd.coordinator.config.keys import WantedKeys, changes_to, check_changes
 from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_TOPIC
 from groupd.coordinator.core.slices import repeated_in_steps
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
@@ -78,7 +78,7 @@ class ConfiguredResources(Protocol):
         """The names that ListConfigResources answers."""
         ...
 
-    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+    def describe(self, name: str, wanted: WantedKeys) -> Sequence[ConfigValue]:
         """The configs that are wanted, by name. Raises ApiError."""
         ...
 
@@ -97,7 +97,7 @@ class TopicConfigs:
     def names(self) -> list[str]:
         return [topic.name for topic in self._catalogue.topics()]
 
-    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+    def describe(self, name: str, wanted: WantedKeys) -> Sequence[ConfigValue]:
         check_topic_name(name)
         topic = self._catalogue.topic(name)
         if topic is None:
@@ -214,7 +214,7 @@ class Configs:
         context: RequestContext,
         request: DescribeConfigsRequest,
         key: tuple[int, str],
-        wanted: Wanted,
+        wanted: WantedKeys,
     ) -> DescribedConfigs:
         try:
             resources = self._allowed(context, Operation.DESCRIBE_CONFIGS, *key)

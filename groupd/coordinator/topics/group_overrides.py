@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config.keys import Wanted, changes_to
+from groupd.coordinator.config.keys import WantedKeys, changes_to
 from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.coordinator.core.group_configs import check_altered
 from groupd.coordinator.core.group_types import group_configs
@@ -39,7 +39,7 @@ class GroupOverrides(ConfigOverrides):
         self._broker = broker
         self._configs = group_configs()
 
-    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+    def describe(self, name: str, wanted: WantedKeys) -> Sequence[ConfigValue]:
         """Keys with their effective values, and where these come from."""
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")

@@ -14,18 +14,14 @@ from collections.abc import Callable, Sequence
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import Instant, Operation, RequestContext
-from groupd.coordinator.producers.transactions import (
-    MARKERS_AT_ONCE,
-    Marker,
-    MarkerTarget,
-    TopicPartition,
-)
+from groupd.coordinator.producers.transactions import MARKERS_AT_ONCE, Marker, MarkerTarget
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.topics.appends import Appends, Staged
 from groupd.coordinator.topics.checks import check_cluster_access
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.producers import (
     MarkedTopic,

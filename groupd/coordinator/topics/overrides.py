@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges, configs_of
-from groupd.coordinator.config.keys import Wanted
+from groupd.coordinator.config.keys import WantedKeys
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterResource, ConfigValue
 from groupd.storage.log import Catalogue, ConfigEntry
@@ -97,7 +97,7 @@ class ConfigOverrides(ABC):
         return sorted(self._overrides)
 
     @abstractmethod
-    def describe(self, name: str, wanted: Wanted) -> Sequence[ConfigValue]:
+    def describe(self, name: str, wanted: WantedKeys) -> Sequence[ConfigValue]:
         """The configs of a resource that are wanted. Raises ApiError."""
 
     @abstractmethod

@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.coordinator.producers.transactions import (
-    TopicPartition,
-    TransactionalWrite,
-    TransactionVerifier,
-)
+from groupd.coordinator.producers.transactions import TransactionalWrite, TransactionVerifier
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.produce_entry import ProduceEntry
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.data import ProduceRequest
 from groupd.protocol.records.batch import is_transactional, parse_header
 

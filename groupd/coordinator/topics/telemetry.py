@@ -13,7 +13,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config.keys import ConfigKey, ConfigTable, Wanted, changes_to
+from groupd.coordinator.config.keys import ConfigKey, ConfigTable, WantedKeys, changes_to
 from groupd.coordinator.config.values import (
     INT,
     LIST,
@@ -140,7 +140,7 @@ class ClientMetrics(ConfigOverrides):
         """The subscriptions of a client; `facts` by the names that patterns use."""
         return (found for found in self._subscriptions.values() if found.matches(facts))
 
-    def describe(self, name: str, wanted: Wanted) -> list[ConfigValue]:
+    def describe(self, name: str, wanted: WantedKeys) -> list[ConfigValue]:
         if not name:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"

@@ -17,11 +17,7 @@ import structlog
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.slices import chunks
-from groupd.coordinator.producers.transactions import (
-    MarkerTarget,
-    TopicPartition,
-    TransactionalWrite,
-)
+from groupd.coordinator.producers.transactions import MarkerTarget, TransactionalWrite
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.shard_state import RuntimeParts
@@ -38,6 +34,7 @@ from groupd.coordinator.transactions.shard import CHUNK, TransactionShard
 from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog, TransactionShardParts
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
 from groupd.storage.log import LogError, LogState, MeasuredLogs

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.producers.transactions import TopicPartition
 from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.records.codec import CorruptRecord
 from groupd.protocol.records.transaction_records import (
     TransactionLogValue,

@@ -13,12 +13,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from groupd.coordinator.producers.transactions import (
-    MARKERS_AT_ONCE,
-    Marker,
-    MarkerTarget,
-    TopicPartition,
-)
+from groupd.coordinator.producers.transactions import MARKERS_AT_ONCE, Marker, MarkerTarget
 from groupd.coordinator.runtime.clock import Clock, pause
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
@@ -28,6 +23,7 @@ from groupd.coordinator.transactions.metadata import (
 from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicPartition
 
 log = structlog.get_logger("groupd.transactions")
 

@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from groupd.coordinator.producers.transactions import TopicPartition
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicPartition
 
 EPOCH_MAX = 2**15 - 1
 LAST_EPOCH = EPOCH_MAX - 1

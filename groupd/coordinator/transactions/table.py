@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.slices import WORK_ITEMS, Steps, chunks
-from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
+from groupd.coordinator.producers.transactions import TransactionalWrite
 from groupd.coordinator.transactions.end import end_v1, end_v2, fence
 from groupd.coordinator.transactions.metadata import (
     AT_REST,
@@ -32,6 +32,7 @@ from groupd.coordinator.transactions.metadata import (
     TransactionStep,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
 

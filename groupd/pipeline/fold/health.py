@@ -282,7 +282,7 @@ class HealthFold(FoldObserver):
 def _state(group_id: str, group: FoldedGroup | None, offsets: PresentOffsets) -> dict[str, object]:
     """A row of `group_states`."""
     last_ms = max(group.last_ms if group else 0, offsets.last_ms.get(group_id, 0))
-    state = "PresentOffsets"
+    state = "Offsets"
     if group is not None and (group.members or group.protocol_type):
         state = "Empty"
         if group.members:

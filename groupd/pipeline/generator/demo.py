@@ -17,12 +17,12 @@ from random import Random
 from groupd.pipeline.generator.profiles import DAY_MS, HOUR_MS, MINUTE_MS, SESSION_MS
 from groupd.pipeline.generator.script import (
     Act,
+    GeneratedPartition,
     GeneratedTopic,
     GeneratedWorld,
     GroupPlan,
     Kind,
     Op,
-    TopicPartition,
 )
 
 SEED = 848
@@ -97,7 +97,9 @@ def _group(
     return GroupPlan(
         name,
         kind,
-        tuple(TopicPartition(topic, partition) for partition in range(topics[topic].partitions)),
+        tuple(
+            GeneratedPartition(topic, partition) for partition in range(topics[topic].partitions)
+        ),
         tuple(sorted(ops, key=lambda op: op.at_ms)),
         records,
         capacity,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
+from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
 from groupd.pipeline.generator.consumer_members import ConsumerMembers, encoded
 from groupd.pipeline.generator.script import (
     Act,
@@ -127,7 +127,7 @@ class ClassicMembers:
         for place, owner in zip(self._plan.places, self._assigned, strict=True):
             if owner == client.number:
                 mine.setdefault(self._names[place.topic], []).append(place.partition)
-        assignment = Assignment(
+        assignment = EmbeddedAssignment(
             _SUBSCRIPTION_VERSION,
             tuple((name, tuple(sorted(partitions))) for name, partitions in sorted(mine.items())),
         )

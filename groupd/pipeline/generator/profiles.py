@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from groupd.pipeline.generator.script import (
     Act,
+    GeneratedPartition,
     GeneratedWorld,
     GroupPlan,
     Kind,
     Op,
-    TopicPartition,
 )
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
@@ -207,7 +207,7 @@ def _group(
     # A small budget must not be used up by the first commits.
     room = max(1, records // 20)
     places = tuple(
-        TopicPartition(topic, partition)
+        GeneratedPartition(topic, partition)
         for topic in sorted(topics)
         for partition in range(world.topics[topic].partitions)
     )[:room]

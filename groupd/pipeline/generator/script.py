@@ -36,7 +36,7 @@ _THEMES = (
 _KINDS = ("created", "updated", "events", "changes", "raw")
 
 
-class TopicPartition(NamedTuple):
+class GeneratedPartition(NamedTuple):
     """A partition of a topic. `topic` is the topic's index in its world."""
 
     topic: int
@@ -174,7 +174,7 @@ class GroupPlan(Struct, frozen=True):
 
     name: str
     kind: Kind
-    places: tuple[TopicPartition, ...]
+    places: tuple[GeneratedPartition, ...]
     ops: tuple[Op, ...]
     records: int
     capacity: float = 2.0

@@ -12,6 +12,9 @@ from functools import lru_cache
 TopicId = bytes
 """A topic id: 16 raw bytes, the UUID in network order."""
 
+TopicPartition = tuple[str, int]
+TopicIdPartition = tuple[TopicId, int]
+
 NO_TOPIC_ID: TopicId = bytes(16)
 """The zero UUID: no topic id known or given."""
 

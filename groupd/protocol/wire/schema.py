@@ -87,7 +87,7 @@ class Codec(NamedTuple):
     of_whole: Callable[[Any], Any] | None = None
 
 
-class _Field(NamedTuple):
+class _WireField(NamedTuple):
     """`names` empty: the value is not kept; `value` is written. `tag` -1: not a tagged field."""
 
     names: tuple[str, ...]
@@ -98,14 +98,14 @@ class _Field(NamedTuple):
     value: Any
 
 
-_Group = tuple[Layout | None, list[tuple[str, _Field]]]
+_FieldGroup = tuple[Layout | None, list[tuple[str, _WireField]]]
 
 
 class Shape:
     """A struct. `made`: its class; `tuple` if its fields are named by index; None if it is the
     value of its only field that is kept."""
 
-    def __init__(self, made: type | None, fields: tuple[_Field, ...]) -> None:
+    def __init__(self, made: type | None, fields: tuple[_WireField, ...]) -> None:
         self.made = made
         self.long = any(field.codec.long for field in fields if field.tag < 0)
         self._fields = fields
@@ -137,13 +137,13 @@ class Shape:
 
         return Codec(read, write, least, long=self.long)
 
-    def _of(self, version: int, *, tagged: bool = False) -> list[_Field]:
+    def _of(self, version: int, *, tagged: bool = False) -> list[_WireField]:
         fields = [field for field in self._fields if field.first <= version <= field.last]
         return [field for field in fields if (field.tag >= 0) == tagged]
 
-    def _groups(self, version: int) -> list[_Group]:
+    def _groups(self, version: int) -> list[_FieldGroup]:
         """Numbers side by side, with their layout, and what is between them; all with names."""
-        found: list[_Group] = []
+        found: list[_FieldGroup] = []
         numbered = enumerate(self._of(version))
         for fixed, group in groupby(numbered, lambda one: one[1].codec.layout != ""):
             some = [(f"v{index}", field) for index, field in group]
@@ -223,7 +223,7 @@ class Shape:
             lines.append(f"if value != {default}: w.tagged_field({field.tag}, {payload})")
         return [*lines, "w.end()"] if ends else lines
 
-    def _value(self, code: _Code, field: _Field) -> str:
+    def _value(self, code: _Code, field: _WireField) -> str:
         """The expression that a field is written from."""
         if field.codec is _PLAIN["throttle"]:
             return "w.throttle_ms"
@@ -388,7 +388,7 @@ def _type(of: Codec | Shape | str, types: Mapping[str, Codec | Shape]) -> Codec:
     return _type(found, types)
 
 
-def _field(text: str, types: Mapping[str, Codec | Shape]) -> _Field:
+def _field(text: str, types: Mapping[str, Codec | Shape]) -> _WireField:
     match = _FIELD.fullmatch(text)
     if match is None:
         raise ValueError(f"{text} is not a field")
@@ -397,4 +397,4 @@ def _field(text: str, types: Mapping[str, Codec | Shape]) -> _Field:
     last = int(match["last"] or (first if match["first"] and not match["more"] else _LAST_VERSION))
     names = () if match["names"] in (None, "-") else tuple(match["names"].split("+"))
     value = codec.empty if match["value"] is None else int(match["value"])
-    return _Field(names, codec, first, last, int(match["tag"] or -1), value)
+    return _WireField(names, codec, first, last, int(match["tag"] or -1), value)

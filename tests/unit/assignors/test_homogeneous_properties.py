@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.core.assignors import uniform
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
-from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, Order
+from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, MemberOrder
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
@@ -74,7 +74,7 @@ def assignment_of(items: list[Item]) -> Assignment:
     return result
 
 
-def plain(members: Members, image: MetadataImage, order: Order) -> dict[str, Assignment]:
+def plain(members: Members, image: MetadataImage, order: MemberOrder) -> dict[str, Assignment]:
     topics = order.topics(next(iter(members.values())).topic_ids)
     counts = {topic: image.by_id[topic].partitions for topic in topics}
     quota, extras = divmod(sum(counts.values()), len(members))
@@ -114,7 +114,7 @@ def settled(assignments: Mapping[str, Assignment]) -> dict[str, Assignment]:
 @examples(600)
 @given(group=groups(), order=st.sampled_from([CANONICAL, KAFKA]), size=st.sampled_from([1, 2, 99]))
 def test_equals_the_plain_form(
-    group: tuple[Members, MetadataImage], order: Order, size: int
+    group: tuple[Members, MetadataImage], order: MemberOrder, size: int
 ) -> None:
     members, image = group
     with (

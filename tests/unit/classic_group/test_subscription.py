@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.core.classic_group.subscription import (
-    Assignment,
+    EmbeddedAssignment,
     EmbeddedSubscription,
     MalformedSubscription,
     encode_assignment,
@@ -82,7 +82,7 @@ def test_topics_need_only_the_common_prefix():
 
 def test_an_assignment_byte_by_byte():
     raw = bytes.fromhex("0001 00000001 0002 7431 00000002 00000000 00000003 ffffffff")
-    assignment = Assignment(1, (("t1", (0, 3)),))
+    assignment = EmbeddedAssignment(1, (("t1", (0, 3)),))
     assert encode_assignment(assignment) == raw
     assert parse_assignment(raw) == assignment
     for length in range(len(raw)):
@@ -92,7 +92,7 @@ def test_an_assignment_byte_by_byte():
 
 @given(
     st.builds(
-        Assignment,
+        EmbeddedAssignment,
         st.integers(0, 3),
         st.lists(
             st.tuples(st.text(max_size=5), st.lists(st.integers(0, 2**31 - 1)).map(tuple)),

@@ -9,7 +9,7 @@ import pytest
 
 from groupd.coordinator.cli.kafka.calls import FoundGroup, describe_groups, list_groups
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
+from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import (
     DescribedGroup,
@@ -20,7 +20,7 @@ from groupd.protocol.messages.groups import (
     ListGroupsReply,
 )
 
-ASSIGNMENT = encode_assignment(Assignment(0, (("orders", (0, 1)),)))
+ASSIGNMENT = encode_assignment(EmbeddedAssignment(0, (("orders", (0, 1)),)))
 
 
 class Broker:

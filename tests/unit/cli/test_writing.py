@@ -13,10 +13,10 @@ from groupd.coordinator.cli.groups.moving import KafkaGroupOffsets, carry_out
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import KafkaError
-from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.moves.mover import PART_PLACES, PlannedMove
 from groupd.coordinator.moves.plan import Current, MoveAction, MoveStep
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicPartition
 
 MANY = 2 * PART_PLACES + 1
 

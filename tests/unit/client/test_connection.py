@@ -18,7 +18,7 @@ from groupd.client.connection import (
     KafkaConnection,
 )
 from groupd.client.errors import FAILED, REFUSED, TIMEOUT, CallFailed, LoginFailed, NotOffered
-from groupd.client.sasl import SaslLogin, Tokens, bearer_login, password_login
+from groupd.client.sasl import SaslLogin, SaslTokens, bearer_login, password_login
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiRange
 from groupd.protocol.messages.groups import (
@@ -412,7 +412,7 @@ async def test_a_login(kafka: Client) -> None:
 
 
 async def test_a_login_with_several_tokens(kafka: Client) -> None:
-    def tokens() -> Tokens:
+    def tokens() -> SaslTokens:
         assert (yield b"one") == b"go on"
         assert (yield b"two") == b"done"
 

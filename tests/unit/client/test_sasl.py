@@ -8,14 +8,14 @@ import pytest
 
 from groupd.client import sasl
 from groupd.client.errors import LoginFailed
-from groupd.client.sasl import Tokens, bearer_login, next_token, password_login
+from groupd.client.sasl import SaslTokens, bearer_login, next_token, password_login
 
 NONCE = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 FIRST = f"r={NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode()
 LAST = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def scram(monkeypatch: pytest.MonkeyPatch, user: str = "user") -> Tokens:
+def scram(monkeypatch: pytest.MonkeyPatch, user: str = "user") -> SaslTokens:
     """The login of RFC 7677's example."""
     monkeypatch.setattr(sasl.secrets, "token_urlsafe", lambda _: "rOprNGfwEbeRWgbNEkqO")
     return password_login("SCRAM-SHA-256", user, "pencil").tokens()

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from groupd.client.errors import CallFailed
 from groupd.coordinator.cluster import peer_batches
-from groupd.coordinator.cluster.peer_batches import Batches
+from groupd.coordinator.cluster.peer_batches import PeerBatches
 from groupd.coordinator.cluster.peers import PeerAddress
 from groupd.coordinator.cluster.routed import RoutedMarkers, RoutedVerifier
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, partition_for
@@ -236,7 +236,9 @@ async def test_batches_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(peer_batches, "BATCH_WEIGHT_MAX", 10)
     monkeypatch.setattr(peer_batches, "WAITING_WEIGHT_MAX", 31)
-    batches: Batches[int, int] = Batches(send, key=lambda item: item, weight=lambda item: item)
+    batches: PeerBatches[int, int] = PeerBatches(
+        send, key=lambda item: item, weight=lambda item: item
+    )
     tasks = [asyncio.ensure_future(batches.ask(2, item)) for item in (6, 5, 4, 12, 3, 1)]
     await settle()
     with pytest.raises(CallFailed):

@@ -9,7 +9,7 @@ from typing import Any
 from crc32c import crc32c
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
+from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
 from groupd.coordinator.core.queries import DeleteGroup
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
@@ -130,7 +130,7 @@ class LoggedShard:
                     30000,
                     10000,
                     b"\x00\x01\x00\x00\x00\x00\xff\xff\xff\xff",
-                    encode_assignment(Assignment(1, (("t", partitions),))),
+                    encode_assignment(EmbeddedAssignment(1, (("t", partitions),))),
                 )
                 for member_id, partitions in sorted(assigned.items())
             ),

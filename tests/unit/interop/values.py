@@ -15,7 +15,7 @@ from groupd.coordinator.core.classic_group.answers import (
 )
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.classic_group.subscription import (
-    Assignment,
+    EmbeddedAssignment,
     encode_assignment,
     parse_assignment,
 )
@@ -85,7 +85,7 @@ def subscription(
 
 def assignment(partitions: Owned, *, user_data: bytes | None = None) -> bytes:
     named = tuple((name, tuple(partitions[name])) for name in sorted(partitions))
-    return encode_assignment(Assignment(1, named, user_data))
+    return encode_assignment(EmbeddedAssignment(1, named, user_data))
 
 
 def read(data: bytes) -> dict[str, list[int]]:

@@ -15,14 +15,14 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.slices import WORK_ITEMS, Steps
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.lag.ends import Bounds, Found, TopicPartition, Wanted
+from groupd.coordinator.lag.ends import Bounds, Found, Wanted
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.lookups import FAILURES_MAX
 from groupd.coordinator.lag.watch import LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.outside_calls import OutsideCalls
 from groupd.coordinator.runtime.shard_state import CoordinatorState
-from groupd.protocol.messages import TopicId
+from groupd.protocol.messages import TopicId, TopicPartition
 from groupd.storage.log import LogCorrupt, LogError, LogUnavailable
 from groupd.testing.clock import ManualClock
 from tests.unit.interop.values import assignment

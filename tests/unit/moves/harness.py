@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.lag.ends import Bounds, Found, Wanted
-from groupd.coordinator.moves.mover import PlannedMove, Shown
+from groupd.coordinator.moves.mover import PlannedMove, ShownOffsets
 from groupd.coordinator.moves.own_broker import Operator, OwnBroker, OwnGroup, context_of
 from groupd.coordinator.moves.plan import Current
 from groupd.coordinator.runtime.long_work import LongWork
@@ -131,6 +131,6 @@ class Moves:
         broker.submit = submitted  # type: ignore[method-assign]
 
 
-def shown(plan: PlannedMove) -> Shown:
+def shown(plan: PlannedMove) -> ShownOffsets:
     """What a plan has shown and would write, as an operator sends it back."""
     return {step.place: (step.before, step.after) for step in plan.steps if step.is_write}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.moves.mover import PART_BYTES, PART_PLACES, parts_of, refused_text
 from groupd.coordinator.moves.plan import Current
+from groupd.protocol.messages import TopicPartition
 
 
 def test_a_part_has_a_most_of_partitions() -> None:

@@ -34,7 +34,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchReply,
 )
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.protocol.wire.registry import Steps
+from groupd.protocol.wire.registry import ReplySteps
 from groupd.protocol.writer import STEP
 from tests.support.raw import frame, request, string
 from tests.unit.server.harness import Client, FakeTransport, correlations, heartbeat
@@ -225,7 +225,7 @@ async def test_another_connection_is_served_between_the_slices() -> None:
 async def test_two_long_replies_take_turns() -> None:
     work, log = in_slices(), []
 
-    def steps(name: str) -> Steps:
+    def steps(name: str) -> ReplySteps:
         for _ in range(4):
             log.append(name)
             yield

@@ -32,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Group = Annotated[
+GroupArgument = Annotated[
     str,
     typer.Argument(metavar="GROUP", help="The group's id.", autocompletion=complete_groups),
 ]
@@ -48,8 +48,10 @@ DataDir = Annotated[
     Path | None,
     typer.Option(help="Read the store of this data directory; its daemon may run or not."),
 ]
-Store = Annotated[str | None, typer.Option(help="Read this store (a URL, as for serve) instead.")]
-Bootstrap = Annotated[
+StoreOption = Annotated[
+    str | None, typer.Option(help="Read this store (a URL, as for serve) instead.")
+]
+OptionalBootstrap = Annotated[
     str | None,
     typer.Option(
         *BOOTSTRAP,
@@ -112,7 +114,7 @@ def list_groups(
 
 @app.command()
 def describe(
-    group: Group,
+    group: GroupArgument,
     admin: Admin = DEFAULT_ADMIN,
     bootstrap: Cluster = None,
     command_config: CommandConfig = None,
@@ -142,7 +144,7 @@ def describe(
 
 @app.command()
 def why(
-    group: Group,
+    group: GroupArgument,
     last: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="So many rebalances.")] = 3,
     admin: Admin = DEFAULT_ADMIN,
     output: Format = "table",
@@ -206,15 +208,15 @@ def events(
 
 @app.command()
 def offsets(
-    group: Group,
+    group: GroupArgument,
     at: Annotated[str | None, typer.Option(metavar="TIME", help=FORMS + ".")] = None,
     at_log_offset: Annotated[
         int | None,
         typer.Option(min=0, help="Up to and with this offset of the group's log."),
     ] = None,
     data_dir: DataDir = None,
-    store: Store = None,
-    bootstrap: Bootstrap = None,
+    store: StoreOption = None,
+    bootstrap: OptionalBootstrap = None,
     command_config: CommandConfig = None,
     output: Format = "table",
     wide: Wide = False,
@@ -231,7 +233,7 @@ def offsets(
 
 @app.command()
 def history(
-    group: Group,
+    group: GroupArgument,
     topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="From then on.")] = None,
@@ -244,8 +246,8 @@ def history(
         int, typer.Option(min=1, help="offsets.retention.minutes: tells expired from deleted.")
     ] = 10080,
     data_dir: DataDir = None,
-    store: Store = None,
-    bootstrap: Bootstrap = None,
+    store: StoreOption = None,
+    bootstrap: OptionalBootstrap = None,
     command_config: CommandConfig = None,
     output: Format = "table",
 ) -> None:
@@ -263,7 +265,7 @@ def history(
 
 @app.command()
 def restore(
-    group: Group,
+    group: GroupArgument,
     at: Annotated[str, typer.Option(metavar="TIME", help=FORMS + ".")],
     bootstrap: Writing = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
@@ -272,7 +274,7 @@ def restore(
         bool, typer.Option("--delete-new", help="Delete offsets that did not exist then.")
     ] = False,
     data_dir: DataDir = None,
-    store: Store = None,
+    store: StoreOption = None,
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
@@ -304,7 +306,7 @@ def restore(
 
 @app.command()
 def reset(
-    group: Group,
+    group: GroupArgument,
     to: Annotated[
         str,
         typer.Option(

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from groupd.coordinator.admin.http_target import path_of
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get
+from groupd.coordinator.cli.groups.flags import Row
 from groupd.coordinator.cli.groups.listing import (
     judgement_of,
     print_judgement,
@@ -28,7 +27,6 @@ from groupd.coordinator.plain_text import fields_text
 
 FOLLOW_S = 1.0
 
-Event = Mapping[str, Any]
 Key = tuple[str, int, int]
 
 
@@ -65,13 +63,13 @@ def _show(
         note("no events" if group is None else f"no events of group {group} since the start")
 
 
-def _key(event: Event) -> Key:
+def _key(event: Row) -> Key:
     """Tells events apart. The sequence number alone does not: a daemon that was restarted counts
     from 0."""
     return event.get("group_id", ""), event["timestamp_ms"], event["sequence"]
 
 
-def event_text(event: Event) -> str:
+def event_text(event: Row) -> str:
     """One line: the time, the group if the event names it, what happened, the member and the cause;
     then the details."""
     parts = [show_time(event["timestamp_ms"])]
@@ -85,9 +83,6 @@ def event_text(event: Event) -> str:
         parts.append(f"epoch={event['epoch']}")
     details = fields_text(event["details"])
     return " ".join([*parts, details] if details else parts)
-
-
-Shown = Mapping[str, Any]
 
 
 def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -> None:
@@ -113,7 +108,7 @@ def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -
         note(f"no rebalance of group {group} since the daemon started")
 
 
-def story_lines(story: Shown) -> list[str]:
+def story_lines(story: Row) -> list[str]:
     """A rebalance for people: when and what, then its steps with the time since its start."""
     lines = [f"{show_time(story['started_ms'])}  {story['sentence']}"]
     for step in story["steps"]:

@@ -20,10 +20,10 @@ from groupd.coordinator.cli.kafka.calls import (
 )
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.rows import add_lag
 from groupd.coordinator.moves.plan import Current, Ranges
+from groupd.protocol.messages import TopicPartition
 
 _WITHOUT_OFFSETS = "share"
 """A type of groups whose positions are no committed offsets."""

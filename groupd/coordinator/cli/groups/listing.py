@@ -11,7 +11,7 @@ from typing import Any
 from groupd.coordinator.admin.http_target import path_of
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get, get_pages, nodes_of
-from groupd.coordinator.cli.groups.flags import GroupsWanted
+from groupd.coordinator.cli.groups.flags import GroupsWanted, Row
 from groupd.coordinator.cli.groups.from_kafka import group_page, group_rows
 from groupd.coordinator.cli.groups.past import asking, now_ms
 from groupd.coordinator.cli.groups.tables import (
@@ -39,7 +39,6 @@ FACTS = (
     "protocol_name",
     "leader",
 )
-Shown = Mapping[str, Any]
 
 
 def group_of_daemon(admin: AdminPort, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -57,7 +56,7 @@ def group_of_cluster(
         return group_page(cluster, group, now_ms())
 
 
-def show_group(found: Shown, offsets: Shown, *, as_json: bool, wide: bool) -> None:
+def show_group(found: Row, offsets: Row, *, as_json: bool, wide: bool) -> None:
     """Print the group's facts, its members, its partitions with their offsets, and what it waits
     for."""
     if as_json:
@@ -86,7 +85,7 @@ def judgement_of(admin: AdminPort, path: str) -> dict[str, Any]:
     return {name: lag[name] for name in ("judgement", "reason", "silent", "silent_count")}
 
 
-def print_judgement(found: Shown, *, wide: bool) -> None:
+def print_judgement(found: Row, *, wide: bool) -> None:
     if "judgement" not in found:
         return  # Kafka tells none
     told = found["judgement"] or NOT_KNOWN
@@ -95,7 +94,7 @@ def print_judgement(found: Shown, *, wide: bool) -> None:
         print(part)
 
 
-def print_silent(found: Shown, *, wide: bool) -> None:
+def print_silent(found: Row, *, wide: bool) -> None:
     """The members that commit nothing."""
     silent = found.get("silent", ())
     lines = [f"{one['text']}: does it poll?" for one in silent]
@@ -113,7 +112,7 @@ def whole_group(admin: AdminPort, path: str) -> dict[str, Any]:
 
 
 def _whole_offsets(admin: AdminPort, path: str) -> dict[str, Any]:
-    partitions: list[Shown] = []
+    partitions: list[Row] = []
     members: dict[str, dict[str, Any]] = {}
     for page in get_pages(admin, path):
         partitions += page["partitions"]
@@ -137,7 +136,7 @@ def print_lines(title: str, lines: list[str], *, wide: bool) -> None:
                 print(part)
 
 
-def member_cells(member: Shown, lag: Mapping[str, Shown], at_ms: int) -> dict[str, object]:
+def member_cells(member: Row, lag: Mapping[str, Row], at_ms: int) -> dict[str, object]:
     """What people see of a member, by column. `lag`: what is known of offsets, by member id."""
     offsets = lag.get(member["member_id"], {})
     return {
@@ -153,14 +152,14 @@ def member_cells(member: Shown, lag: Mapping[str, Shown], at_ms: int) -> dict[st
     }
 
 
-def _parked(member: Shown) -> str:
+def _parked(member: Row) -> str:
     """What a member of a classic group waits for."""
     if member.get("join_parked"):
         return "in JoinGroup"
     return "in SyncGroup" if member.get("sync_parked") else "-"
 
 
-def _partition(row: Shown, at_ms: int) -> dict[str, object]:
+def _partition(row: Row, at_ms: int) -> dict[str, object]:
     return {
         "topic": row["topic"],
         "partition": row["partition"],
@@ -176,7 +175,7 @@ def _partition(row: Shown, at_ms: int) -> dict[str, object]:
     }
 
 
-def wait_text(entry: Shown) -> str:
+def wait_text(entry: Row) -> str:
     """An entry of `blocked` in words."""
     who = f"{entry['member_id']}: " if entry["member_id"] else ""
     left_ms = entry["in_ms"]
@@ -184,7 +183,6 @@ def wait_text(entry: Shown) -> str:
 
 
 BASIC = ("group_id", "type", "state")
-Row = Mapping[str, Any]
 
 
 def of_daemon(admin: AdminPort) -> list[Row]:

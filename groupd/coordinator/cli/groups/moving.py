@@ -26,7 +26,6 @@ from groupd.coordinator.cli.kafka.calls import list_groups
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import KafkaError
 from groupd.coordinator.cli.parse import FORMS, parse_time
-from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.core.slices import Steps, run_through
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.moves.mover import (
@@ -49,6 +48,7 @@ from groupd.coordinator.moves.plan import (
     WantedReset,
 )
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicPartition
 
 TO_FORMS = f"earliest, latest, offset:N, shift:+N, shift:-N or a time ({FORMS})"
 

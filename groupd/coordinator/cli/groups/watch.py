@@ -22,14 +22,13 @@ from rich.text import Text
 from groupd.coordinator.admin.http_target import path_of
 from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
 from groupd.coordinator.cli.groups.admin import nodes_of, pages
+from groupd.coordinator.cli.groups.flags import Row
 from groupd.coordinator.cli.groups.listing import group_cells, member_cells, wait_text
 from groupd.coordinator.cli.groups.past import fail, now_ms
 from groupd.coordinator.cli.groups.tables import drawn
 from groupd.coordinator.lag.judgement import SEVERITY
 from groupd.coordinator.lag.rows import judgement_text
 from groupd.coordinator.plain_text import span_text
-
-Shown = Mapping[str, Any]
 
 JUDGEMENTS = [judgement_text(one) for one in reversed(SEVERITY)]
 """The worst comes first; None = not known yet."""
@@ -53,7 +52,7 @@ class FrameSize(Struct, frozen=True):
     lines: int
 
 
-def groups_frame(rows: Sequence[Shown], at_ms: int, size: FrameSize, trouble: str = "") -> Group:
+def groups_frame(rows: Sequence[Row], at_ms: int, size: FrameSize, trouble: str = "") -> Group:
     """All groups, those first that somebody should look at. `trouble`: why it may not be all."""
     ordered = sorted(rows, key=_worst_first)
     names = [*_OF_GROUPS, *(_OF_REBALANCES if size.columns >= _WIDE else ())]
@@ -64,7 +63,7 @@ def groups_frame(rows: Sequence[Shown], at_ms: int, size: FrameSize, trouble: st
     return _frame(title, [*table, *_more(len(rows) - len(cells))], trouble)
 
 
-def group_frame(found: Shown, offsets: Shown, size: FrameSize, trouble: str = "") -> Group:
+def group_frame(found: Row, offsets: Row, size: FrameSize, trouble: str = "") -> Group:
     """One group: its members, what it waits for, and its next deadlines."""
     at_ms = offsets["now_ms"]
     lag = {member["member_id"]: member for member in offsets["members"]}
@@ -87,7 +86,7 @@ def trouble_frame(trouble: str) -> Group:
     return _frame("groupd", [], trouble)
 
 
-def _worst_first(row: Shown) -> tuple[int, int, str]:
+def _worst_first(row: Row) -> tuple[int, int, str]:
     judgement = row.get("judgement")
     place = JUDGEMENTS.index(judgement) if judgement in JUDGEMENTS else 0
     return place, -(row.get("lag") or 0), row["group_id"]
@@ -121,7 +120,7 @@ def _more(count: int) -> list[Text]:
     return [_line(f"  ... and {count} more", "dim")] if count > 0 else []
 
 
-def _deadline(entry: Shown) -> str:
+def _deadline(entry: Row) -> str:
     owner = entry["member_id"] or "-".join(map(str, entry.get("of", ())))
     who = f" of {owner}" if owner else ""
     return f"{entry['kind']}{who} in {span_text(max(0, entry['in_ms']))}"

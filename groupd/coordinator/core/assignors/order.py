@@ -22,7 +22,7 @@ _INITIAL_CAPACITY = 16
 _SIGN_FLIP = 1 << 63
 
 
-class Order(Struct, frozen=True):
+class MemberOrder(Struct, frozen=True):
     """Three functions that sort; each takes its items in the order of their insertion."""
 
     members: Callable[[Collection[str]], list[str]]
@@ -90,5 +90,5 @@ def _kafka_partitions(partitions: Collection[int]) -> list[int]:
     return hash_table_order(partitions, lambda number: number, _grown_capacity(len(partitions)))
 
 
-CANONICAL = Order(members=sorted, topics=sorted, partitions=sorted)
-KAFKA = Order(members=_kafka_members, topics=_kafka_topics, partitions=_kafka_partitions)
+CANONICAL = MemberOrder(members=sorted, topics=sorted, partitions=sorted)
+KAFKA = MemberOrder(members=_kafka_members, topics=_kafka_topics, partitions=_kafka_partitions)

@@ -25,7 +25,7 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
     TopicDescriber,
 )
-from groupd.coordinator.core.assignors.order import CANONICAL, Order
+from groupd.coordinator.core.assignors.order import CANONICAL, MemberOrder
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
 from groupd.coordinator.core.assignors.uniform_heterogeneous import heterogeneous_steps
 from groupd.coordinator.core.slices import Steps, run_through, spans
@@ -39,7 +39,7 @@ class UniformAssignor:
 
     name = "uniform"
 
-    def __init__(self, order: Order = CANONICAL) -> None:
+    def __init__(self, order: MemberOrder = CANONICAL) -> None:
         self._order = order
 
     def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Mapping[str, Assignment]:
@@ -62,12 +62,12 @@ SLICE_MEMBERS = 2048
 SLICE_PARTITIONS = 16_384
 """At most about this many partitions are handled in one slice."""
 
-Run = tuple[TopicId, tuple[int, ...]]
+PartitionRun = tuple[TopicId, tuple[int, ...]]
 """Some partitions of a topic, in the order in which members get them."""
 
 
 def homogeneous_steps(
-    spec: GroupSpec, topics: TopicDescriber, order: Order
+    spec: GroupSpec, topics: TopicDescriber, order: MemberOrder
 ) -> Steps[Mapping[str, Assignment]]:
     """Returns the assignment, yields between slices. Without any subscribed topic there is no entry
     at all, so every target becomes empty."""
@@ -129,7 +129,7 @@ class _Kept:
         "with_extra",
     )
 
-    def __init__(self, counts: dict[TopicId, int], members: int, order: Order) -> None:
+    def __init__(self, counts: dict[TopicId, int], members: int, order: MemberOrder) -> None:
         self._counts = counts
         self._order = order
         self._quota, self.extras = divmod(sum(counts.values()), members)
@@ -137,7 +137,7 @@ class _Kept:
         self.result: dict[str, Assignment] = {}
         self.missing: list[int] = []
         self.with_extra: set[str] = set()
-        self.revoked: list[Run] = []
+        self.revoked: list[PartitionRun] = []
         self.revoked_count = 0
 
     def add(self, member_ids: list[str], priors: list[Assignment]) -> None:
@@ -213,7 +213,7 @@ class _Free:
                     if partition < count:
                         flags[partition] = 0
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[PartitionRun]:
         # Topics share the numbers: making them again is most of the work for a new group.
         numbers: dict[int, tuple[int, ...]] = {}
         for topic_id, count in self.counts.items():
@@ -230,7 +230,7 @@ class _Free:
 
 
 def _choose_for_extras(
-    member_ids: list[str], count: int, spec: GroupSpec, order: Order
+    member_ids: list[str], count: int, spec: GroupSpec, order: MemberOrder
 ) -> Steps[frozenset[str]]:
     """`count` of these members: those whose next heartbeat is expected first, if that is known, and
     among equals the last ones in the order."""
@@ -250,7 +250,7 @@ def _hand_out(
     result: dict[str, Assignment],
     receivers: list[str],
     sizes: list[int],
-    runs: Iterator[Run],
+    runs: Iterator[PartitionRun],
     slice_members: int,
 ) -> Steps[None]:
     """Each receiver takes as many partitions as its size, from the front of the runs."""

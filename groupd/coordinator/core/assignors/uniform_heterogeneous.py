@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
-from groupd.coordinator.core.assignors.order import CANONICAL, Order, signed_key
+from groupd.coordinator.core.assignors.order import CANONICAL, MemberOrder, signed_key
 from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, subscribers_of
 from groupd.coordinator.core.slices import Steps, spans
 from groupd.protocol.messages import TopicId
@@ -30,7 +30,7 @@ SLICE_ENTRIES = 8192
 
 
 def heterogeneous_steps(
-    spec: GroupSpec, topics: TopicDescriber, order: Order
+    spec: GroupSpec, topics: TopicDescriber, order: MemberOrder
 ) -> Steps[Mapping[str, Assignment]]:
     """Returns the assignment, yields between slices. If no member subscribes to anything, there is
     no entry."""

@@ -25,7 +25,7 @@ from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import Wait, due_in, wait
 
 
-class _Snapshot:
+class _ClassicSnapshot:
     """Who is in a group at one moment; the members themselves may change meanwhile."""
 
     __slots__ = ("_pending", "group", "members")
@@ -54,7 +54,7 @@ def inspect(
 ) -> dict[str, Any]:
     """`blocked`: what the group waits for; `waiting_for`: members without a parked Join while a
     rebalance is being prepared, or without a Sync while one completes. The lists are iterators."""
-    snapshot = _Snapshot(group)
+    snapshot = _ClassicSnapshot(group)
     return {
         "generation": group.generation,
         "protocol_type": group.protocol_type,
@@ -67,13 +67,13 @@ def inspect(
     }
 
 
-def _members(snapshot: _Snapshot, after: str | None) -> Iterator[dict[str, Any] | None]:
+def _members(snapshot: _ClassicSnapshot, after: str | None) -> Iterator[dict[str, Any] | None]:
     members = yield from snapshot.first(None if after is None else lambda one: one > after)
     for member in members:
         yield _member(snapshot.group, member)
 
 
-def _pending(snapshot: _Snapshot) -> Iterator[str | None]:
+def _pending(snapshot: _ClassicSnapshot) -> Iterator[str | None]:
     yield from (yield from snapshot.pending())
 
 
@@ -130,7 +130,7 @@ def _owned(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, list[in
     return {topic: sorted(partitions) for topic, partitions in sorted(assignment.partitions)}
 
 
-def _waiting_for(snapshot: _Snapshot) -> Iterator[str | None]:
+def _waiting_for(snapshot: _ClassicSnapshot) -> Iterator[str | None]:
     group = snapshot.group
     if group.state is State.PREPARING_REBALANCE:
         for member in (yield from snapshot.late()):
@@ -140,7 +140,7 @@ def _waiting_for(snapshot: _Snapshot) -> Iterator[str | None]:
         yield from (yield from smallest(list(group.pending_sync), LISTED_MAX + 1))
 
 
-def _waits(state: ShardState, snapshot: _Snapshot, now: Instant) -> Iterator[Wait | None]:
+def _waits(state: ShardState, snapshot: _ClassicSnapshot, now: Instant) -> Iterator[Wait | None]:
     """What the group waits for. That is nothing unless a rebalance is under way or an id that was
     given out is not used yet."""
     group = snapshot.group
@@ -153,7 +153,7 @@ def _waits(state: ShardState, snapshot: _Snapshot, now: Instant) -> Iterator[Wai
         yield wait("was given its id and has to join with it", member_id, left_ms)
 
 
-def _joins(state: ShardState, snapshot: _Snapshot, now: Instant) -> Iterator[Wait | None]:
+def _joins(state: ShardState, snapshot: _ClassicSnapshot, now: Instant) -> Iterator[Wait | None]:
     group = snapshot.group
     left_ms = due_in(state.deadlines, (JOIN, group.group_id, ""), now)
     if group.initial_rebalance:

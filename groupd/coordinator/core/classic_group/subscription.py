@@ -44,7 +44,7 @@ class EmbeddedSubscription(Struct, frozen=True):
     rack_id: str | None = None
 
 
-class Assignment(Struct, frozen=True):
+class EmbeddedAssignment(Struct, frozen=True):
     version: int
     partitions: TopicList
     user_data: bytes | None = None
@@ -62,7 +62,7 @@ def parse_subscription(data: bytes) -> EmbeddedSubscription:
     return _guarded(_read_subscription, data)
 
 
-def parse_assignment(data: bytes) -> Assignment:
+def parse_assignment(data: bytes) -> EmbeddedAssignment:
     """Raises MalformedSubscription."""
     return _guarded(_read_assignment, data)
 
@@ -72,7 +72,7 @@ def subscribed_topics(data: bytes) -> frozenset[str]:
     return frozenset(_guarded(_read_prefix, data)[1])
 
 
-def encode_assignment(assignment: Assignment) -> bytes:
+def encode_assignment(assignment: EmbeddedAssignment) -> bytes:
     """The inverse of `parse_assignment`, for versions 0-3."""
     writer = Writer(flexible=False)
     writer.int16(assignment.version)
@@ -110,6 +110,6 @@ def _read_subscription(reader: Reader) -> EmbeddedSubscription:
     )
 
 
-def _read_assignment(reader: Reader) -> Assignment:
+def _read_assignment(reader: Reader) -> EmbeddedAssignment:
     version = _known_version(reader.int16())
-    return Assignment(version, reader.array(_topic), reader.nullable_bytes())
+    return EmbeddedAssignment(version, reader.array(_topic), reader.nullable_bytes())

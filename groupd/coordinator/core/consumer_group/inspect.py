@@ -41,12 +41,10 @@ from groupd.coordinator.core.slices import LISTED_MAX, Pace, Pairs, Steps, small
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.core.waiting import Wait, due_in, named, topic_name, wait
-from groupd.protocol.messages import TopicId
-
-Partition = tuple[TopicId, int]
+from groupd.protocol.messages import TopicId, TopicIdPartition
 
 
-class _Snapshot:
+class _ConsumerSnapshot:
     """What is shown of a group, at one moment: members and targets are immutable."""
 
     __slots__ = ("_member_ids", "_members", "image", "targets")
@@ -72,7 +70,7 @@ def inspect(
     """`blocked`: what the group waits for. The lists may be long, so they are iterators: they show
     this moment, but are made when they are read. None in them is no item but a point where other
     work may run."""
-    snapshot = _Snapshot(group, state.image)
+    snapshot = _ConsumerSnapshot(group, state.image)
     return {
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
@@ -88,12 +86,14 @@ def _regexes(group: ConsumerGroup) -> Iterator[tuple[str, list[str]] | None]:
         yield pattern, list(group.regexes.topics_of(pattern))
 
 
-def _shown_members(snapshot: _Snapshot, after: str | None) -> Iterator[dict[str, Any] | None]:
+def _shown_members(
+    snapshot: _ConsumerSnapshot, after: str | None
+) -> Iterator[dict[str, Any] | None]:
     for member in snapshot.members(after):
         yield (yield from _shown(snapshot, member))
 
 
-def _shown(snapshot: _Snapshot, member: ConsumerGroupMember) -> Steps[dict[str, Any]]:
+def _shown(snapshot: _ConsumerSnapshot, member: ConsumerGroupMember) -> Steps[dict[str, Any]]:
     image = snapshot.image
     return {
         "member_id": member.member_id,
@@ -148,7 +148,7 @@ def places(group: ConsumerGroup, member_id: str) -> Iterable[Holding]:
 
 
 def _waits(
-    state: ShardState, group: ConsumerGroup, snapshot: _Snapshot, now: Instant
+    state: ShardState, group: ConsumerGroup, snapshot: _ConsumerSnapshot, now: Instant
 ) -> Iterator[Wait | None]:
     """What the group waits for. That is nothing unless it is Assigning or Reconciling or has
     expressions to resolve. First comes the group as a whole, then each wanted partition with the
@@ -163,7 +163,11 @@ def _waits(
 
 
 def _all(
-    snapshot: _Snapshot, first: list[Wait], deadlines: _Deadlines, epoch: int, reconciling: bool
+    snapshot: _ConsumerSnapshot,
+    first: list[Wait],
+    deadlines: _Deadlines,
+    epoch: int,
+    reconciling: bool,
 ) -> Iterator[Wait | None]:
     yield from first
     explained: set[str] = set()
@@ -237,8 +241,8 @@ def _topics(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[W
             yield wait("topics have changed: the next heartbeat makes a new target")
 
 
-def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | None]:
-    holders: dict[Partition, ConsumerGroupMember] = {}
+def _partitions(snapshot: _ConsumerSnapshot, deadlines: _Deadlines) -> Iterator[Wait | None]:
+    holders: dict[TopicIdPartition, ConsumerGroupMember] = {}
     for found in _wanted(snapshot):
         if found is None:
             yield None
@@ -264,7 +268,9 @@ def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | N
         )
 
 
-def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
+def _wanted(
+    snapshot: _ConsumerSnapshot,
+) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
     """The partitions that members do not have yet of their targets. None is no item but a point
     where other work may run."""
     pace = Pace()
@@ -282,9 +288,9 @@ def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId,
 
 
 def _held(
-    snapshot: _Snapshot,
-) -> Steps[dict[Partition, ConsumerGroupMember]]:
-    held: dict[Partition, ConsumerGroupMember] = {}
+    snapshot: _ConsumerSnapshot,
+) -> Steps[dict[TopicIdPartition, ConsumerGroupMember]]:
+    held: dict[TopicIdPartition, ConsumerGroupMember] = {}
     pace = Pace()
     for member in snapshot.members():
         if pace.due():
@@ -297,7 +303,7 @@ def _held(
 
 
 def _member(
-    snapshot: _Snapshot, deadlines: _Deadlines, member: ConsumerGroupMember, epoch: int
+    snapshot: _ConsumerSnapshot, deadlines: _Deadlines, member: ConsumerGroupMember, epoch: int
 ) -> Wait:
     member_id = member.member_id
     kinds: tuple[str, ...] = (SESSION,)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment as Target
 from groupd.coordinator.core.classic_group.subscription import (
-    Assignment,
+    EmbeddedAssignment,
     EmbeddedSubscription,
     MalformedSubscription,
     TopicList,
@@ -76,7 +76,7 @@ def assignment_bytes(
         for topic_id, numbers in partitions.items()
         if topic_id in image.by_id
     )
-    return encode_assignment(Assignment(version, tuple(named)))
+    return encode_assignment(EmbeddedAssignment(version, tuple(named)))
 
 
 def _by_topic_id(topics: TopicList, image: MetadataImage) -> dict[TopicId, tuple[int, ...]]:

@@ -93,10 +93,10 @@ def commit_txn_offsets(
     )
 
 
-Request = OffsetCommitRequest | TxnOffsetCommitRequest
+CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
 
 
-def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> OffsetOwner:
+def _group_of(state: ShardState, request: CommitRequest, *, epochs_known: bool) -> OffsetOwner:
     """The group. Raises GROUP_ID_NOT_FOUND for one without committed offsets. An
     unknown one is the simple group that its first record will make."""
     group = state.groups.get(request.group_id)
@@ -127,7 +127,7 @@ def _too_long(topics: Sequence[CommitTopic], units_max: int) -> set[tuple[str, i
 
 
 def _records(
-    request: Request, too_long: set[tuple[str, int]], now: Instant, expire_at: int
+    request: CommitRequest, too_long: set[tuple[str, int]], now: Instant, expire_at: int
 ) -> list[Record]:
     group_id, wall_ms = request.group_id, now.wall_ms
     # A record with an expire time is written as version 1, which has neither leader epoch nor topic
@@ -188,7 +188,11 @@ def _accepted(partition: int) -> PartitionError:
 
 
 def _events(
-    group: OffsetOwner, request: Request, records: Sequence[Record], *, transactional: bool = False
+    group: OffsetOwner,
+    request: CommitRequest,
+    records: Sequence[Record],
+    *,
+    transactional: bool = False,
 ) -> list[Event]:
     if not records:
         return []

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import islice
 
 from groupd.coordinator.core.offsets.admission import owner_of
-from groupd.coordinator.core.offsets.store import OffsetStore, TopicPartition
+from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.offsets import (
     OffsetDeleteReply,
     OffsetDeleteRequest,

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Set
 from typing import NamedTuple
 
-from groupd.protocol.messages import TopicId
+from groupd.protocol.messages import TopicId, TopicPartition
 from groupd.protocol.records.schema import OffsetCommitValue
-
-TopicPartition = tuple[str, int]
 
 
 class StoredOffset(NamedTuple):
