@@ -7,7 +7,7 @@ from typing import Any
 
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.faults.layer import FaultState
-from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec, whole
+from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec
 from groupd.testing.engine import Engine
 from groupd.testing.explain import what_is_there
 from groupd.testing.watch import TIMEOUT_S
@@ -88,10 +88,8 @@ class FaultOperations:
     async def fail_appends(self, count: int = 1, *, applied: bool = False) -> None:
         """Let the next `count` transactions of the store fail. With `applied` they are written all
         the same, and the coordinator has to find that out by reading its log again."""
-        whole("count", count, 1, APPEND_FAULTS_MAX)
-        store = self._engine.store
-        if store.append_faults + count > APPEND_FAULTS_MAX:
-            raise HarnessError(f"at most {APPEND_FAULTS_MAX} appends can be made to fail")
+        if count < 1 or self._engine.store.append_faults + count > APPEND_FAULTS_MAX:
+            raise HarnessError(f"from 1 to {APPEND_FAULTS_MAX} appends can be made to fail")
         for _ in range(count):
             self._engine.fail_append(applied=applied)
 

@@ -16,7 +16,7 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.faults.errors import HarnessError, RequestRefused
-from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec, whole
+from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
     JoinGroupRequest,
@@ -79,7 +79,8 @@ class Recipes:
         before the answer. After that `outage` requests of the group are answered with
         NOT_COORDINATOR, and the next FindCoordinator finds no coordinator. `applied`: whether the
         commit was written."""
-        whole("outage", outage, 1, OUTAGE_MAX)
+        if not 1 <= outage <= OUTAGE_MAX:
+            raise HarnessError(f"outage must be from 1 to {OUTAGE_MAX}")
         given = {"api": "OffsetCommit", "group": group, "count": 1, "applied": applied}
         dies = self._add("close", given)
         after = {"group": group, "after": dies}
