@@ -1,18 +1,15 @@
-"""Calls of `GroupCoordinator` for the clients under test: clients and their settings, users, ACLs.
-In the examples `groupd` is a broker with a topic `orders` of three partitions, `secured` one with
-the security protocol SASL_PLAINTEXT and a user billing."""
+"""Calls of `GroupCoordinator` for the clients under test: clients and their settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from groupd.coordinator.faults.errors import HarnessError, WrongType
-from groupd.testing.acl_rules import AclRule
 from groupd.testing.arguments import check_arguments
-from groupd.testing.calls import HarnessCalls, on_a_loop
+from groupd.testing.calls import Call, Hinting, on_a_loop
 from groupd.testing.client_security import as_properties, security_settings
 from groupd.testing.client_settings import (
     CLASSIC,
@@ -23,16 +20,17 @@ from groupd.testing.client_settings import (
     client_config,
 )
 from groupd.testing.own_clients import OwnClients, library_for, spelled
-from groupd.testing.security import TOKEN_LIFETIME_S, Mechanism
+from groupd.testing.security import Mechanism
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 
-class ClientCalls(HarnessCalls):
+class ClientCalls(Hinting):
     """They raise HarnessError for unknown users and libraries."""
 
     _own_clients: OwnClients
+    _call: Call
 
     @property
     def bootstrap_servers(self) -> str:
@@ -152,60 +150,3 @@ class ClientCalls(HarnessCalls):
         bootstrap.servers=127.0.0.1:...
         """
         return as_properties(self.client_config("java", user=user, **given))
-
-    # Users and ACLs
-
-    def users(self) -> list[str]:
-        """The names of the users, sorted.
-
-        >>> secured.users()
-        ['billing']
-        """
-        return cast("list[str]", self._call("users"))
-
-    def add_user(self, name: str, password: str) -> None:
-        """Add a user, or change its password. It can log in by SCRAM and OAUTHBEARER, and with a
-        certificate of its own; users of PLAIN are those of the start.
-
-        >>> secured.add_user("audit", "secret")
-        >>> consumer = secured.consumer("audit", "orders", user="audit")
-        """
-        self._call("add_user", name, password)
-
-    def remove_user(self, name: str) -> None:
-        """Remove a user. Its open connections stay, as in Kafka.
-
-        >>> secured.remove_user("billing")
-        """
-        self._call("remove_user", name)
-
-    def token(self, user: str, lifetime_s: int = TOKEN_LIFETIME_S) -> str:
-        """A signed token for OAUTHBEARER, valid for `lifetime_s` seconds from now.
-
-        >>> secured.token("billing").count(".")
-        2
-        """
-        return cast(str, self._call("token", user, lifetime_s))
-
-    def acls(self) -> list[str]:
-        """All ACLs, as rules, sorted.
-
-        >>> secured.acls()
-        ['billing may READ group billing', 'billing may READ topic orders']
-        """
-        return cast("list[str]", self._call("acls"))
-
-    def add_acls(self, rules: Iterable[AclRule]) -> None:
-        """Add ACLs: `PRINCIPAL may [not] OPERATION,... RESOURCE NAME [from HOST]`, as
-        docs/testing.md#security describes.
-
-        >>> secured.add_acls(["billing may WRITE topic orders-*"])
-        """
-        self._call("add_acls", list(rules))
-
-    def remove_acls(self, rules: Iterable[AclRule]) -> None:
-        """Remove ACLs, each written as it was added. One that is not there is no mistake.
-
-        >>> secured.remove_acls(["billing may READ topic orders"])
-        """
-        self._call("remove_acls", list(rules))

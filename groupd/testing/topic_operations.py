@@ -37,27 +37,52 @@ class TopicOperations:
     async def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """See `GroupCoordinator.create_topic`."""
+        """Create one topic. `config`: topic configs by Kafka's names.
+
+        >>> groupd.create_topic("state", 6, {"cleanup.policy": "compact"})
+        >>> groupd.topics()
+        {'orders': 3, 'state': 6}
+        """
         await self._create([NewTopic(name, partitions, 1, configs=tuple((config or {}).items()))])
 
     async def create_topics(self, topics: Mapping[str, int]) -> None:
-        """See `GroupCoordinator.create_topics`."""
+        """Create several topics: name -> partitions.
+
+        >>> groupd.create_topics({"payments": 6, "refunds": 3})
+        """
         await self._create([NewTopic(name, count, 1) for name, count in topics.items()])
 
     async def delete_topic(self, name: str) -> None:
-        """See `GroupCoordinator.delete_topic`."""
+        """Delete a topic and its records. The offsets committed for it are deleted a little later.
+
+        >>> groupd.delete_topic("orders")
+        >>> groupd.topics()
+        {}
+        """
         find_topic(self._engine, name)
         request = DeleteTopicsRequest(((name, NO_TOPIC_ID),))
         reply = await self._engine.ask(request, DELETE_TOPICS_VERSION)
         check_code(f"topic {name}", reply.topics[0].error, reply.topics[0].error_message)
 
     async def topics(self) -> dict[str, int]:
-        """See `GroupCoordinator.topics`."""
+        """The number of partitions by topic name, without internal topics.
+
+        >>> groupd.topics()
+        {'orders': 3}
+        """
         catalogue = self._engine.daemon.data_plane.catalogue
         return {topic.name: topic.partitions for topic in catalogue.topics() if not topic.internal}
 
     async def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
-        """See `GroupCoordinator.produce`."""
+        """Append records and wait until they are durable. Returns them with partition and offset.
+
+        A record is bytes, str (UTF-8), None (a tombstone), a `TestRecord`, or a mapping with
+        `value` and, if wanted, `key`, `headers`, `partition` and `timestamp_ms`. Without a
+        partition it goes where Java's producer would put it.
+
+        >>> groupd.produce("orders", ["coffee", {"value": "milk", "key": "k", "partition": 2}])
+        [<TestRecord 0@0 b'coffee'>, <TestRecord 2@0 b'k'=b'milk'>]
+        """
         known = find_topic(self._engine, topic)
         now_ms = self._engine.clock.now().wall_ms
         made = placed(records, known.partitions, now_ms)
@@ -81,7 +106,14 @@ class TopicOperations:
     async def records(
         self, topic: str, partition: int | None = None, *, isolation: Isolation = READ_COMMITTED
     ) -> list[TestRecord]:
-        """See `GroupCoordinator.records`."""
+        """The records of a topic, or of one partition, in the order of partition and offset,
+        whoever has produced them. `isolation` "read_committed" leaves out what a consumer with that
+        isolation level does not get: aborted and open transactions.
+
+        >>> _ = groupd.produce("orders", ["coffee", "tea"])
+        >>> [record.value for record in groupd.records("orders")]
+        [b'coffee', b'tea']
+        """
         await self._engine.end_transactions()
         known = find_topic(self._engine, topic)
         found: list[TestRecord] = []
@@ -98,7 +130,15 @@ class TopicOperations:
         isolation: Isolation = READ_COMMITTED,
         timeout: float = TIMEOUT_S,
     ) -> list[TestRecord]:
-        """See `GroupCoordinator.wait_records`."""
+        """Wait until the topic (or the partition) has at least `count` records, as `records` reads
+        them, and return all that it has then. A topic that does not exist yet is waited for.
+        `timeout` is in seconds. Raises WaitTimeout.
+
+        >>> producer = groupd.producer()
+        >>> producer.produce("orders", b"coffee")
+        >>> groupd.wait_records("orders", 1)[0].value
+        b'coffee'
+        """
         waiting = _Waiting(self._engine, topic, partition, isolation)
 
         async def look(changed: asyncio.Event) -> list[TestRecord] | None:
