@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.faults.facts import groups_of
-from groupd.coordinator.faults.intercepted import watch
+from groupd.coordinator.faults.layer import groups_of
+from groupd.coordinator.faults.traffic import watch
 from groupd.coordinator.server.requests import Requests
 from groupd.coordinator.server.slot import Client, Slot
 from groupd.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest

@@ -26,10 +26,8 @@ from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.faults.errors import RequestRefused
 from groupd.coordinator.faults.layer import Fault, FaultLayer, FaultTable
-from groupd.coordinator.faults.liveness import Liveness
-from groupd.coordinator.faults.own_request import submit_own
 from groupd.coordinator.faults.spec import FaultSpec
-from groupd.coordinator.faults.traffic import OBSERVED, Traffic
+from groupd.coordinator.faults.traffic import OBSERVED, Liveness, Traffic, submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.faults.facts import groups_of, members_of
+from groupd.coordinator.faults.layer import groups_of, members_of
 from groupd.coordinator.faults.spec import ERROR, FaultSpec
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.protocol.errors import ErrorCode

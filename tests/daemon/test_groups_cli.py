@@ -15,7 +15,7 @@ import pytest
 
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.daemon import admin_port as daemon_admin
-from groupd.coordinator.lag.ends import LogEnds
+from groupd.coordinator.lag.growth import LogEnds
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock

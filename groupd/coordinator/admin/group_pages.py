@@ -11,11 +11,9 @@ from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import group_configs, type_of
 from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.history.rebalances import rebalance_steps
-from groupd.coordinator.lag.ends import TopicPartition
-from groupd.coordinator.lag.judgement import Judgement
+from groupd.coordinator.lag.growth import MINUTE_MS, MINUTES, TopicPartition
+from groupd.coordinator.lag.judgement import Judgement, SilentMember
 from groupd.coordinator.lag.rows import judgement_text, seconds
-from groupd.coordinator.lag.silence import SilentMember
-from groupd.coordinator.lag.trend import MINUTE_MS, MINUTES
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.plain_text import span_text
 

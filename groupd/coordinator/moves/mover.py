@@ -42,7 +42,7 @@ from groupd.coordinator.history.restore import (
     writes,
 )
 from groupd.coordinator.history.stream import UnreadableLog
-from groupd.coordinator.lag.ends import LogEnds
+from groupd.coordinator.lag.growth import LogEnds
 from groupd.coordinator.moves.parts import counted, members_refusal
 from groupd.coordinator.moves.past import committed_at, last_moves
 from groupd.coordinator.moves.writer import CannotMove, OffsetWriter, by_topic, committed_of

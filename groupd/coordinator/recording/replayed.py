@@ -15,7 +15,7 @@ import structlog
 from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.types import ANONYMOUS, Instant
 from groupd.coordinator.daemon.parts import DaemonParts
-from groupd.coordinator.faults.own_request import submit_own
+from groupd.coordinator.faults.traffic import submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
 from groupd.coordinator.recording.head import HARNESS

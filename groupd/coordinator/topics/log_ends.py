@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.slices import Steps, Work
-from groupd.coordinator.lag.ends import Bounds, Found
+from groupd.coordinator.lag.growth import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.topics.catalogue import TopicCatalogue

@@ -30,7 +30,7 @@ from groupd.coordinator.cluster.peer_metrics import PeerCollector
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.lag.ends import Bounds
+from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.recording.metrics import RecordingCollector

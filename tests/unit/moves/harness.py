@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.history.restore import Current, Place
-from groupd.coordinator.lag.ends import Bounds, Found, Wanted
+from groupd.coordinator.lag.growth import Bounds, Found, Wanted
 from groupd.coordinator.moves.mover import OffsetMover
 from groupd.coordinator.moves.own_requests import Operator, context_of
 from groupd.coordinator.runtime.long_work import LongWork

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.history.reset_plan import ResetTarget, WantedReset
 from groupd.coordinator.history.restore import Current
-from groupd.coordinator.lag.ends import Bounds
+from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.moves.mover import PARTITIONS_MAX, TIMES_MAX, CannotRead, PlannedMove
 from groupd.coordinator.moves.parts import PART_PLACES
 from groupd.coordinator.moves.writer import CannotMove, OutcomeNotKnown
