@@ -31,11 +31,10 @@ import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from groupd.coordinator.admin.access import AdminAccess, Caller
-from groupd.coordinator.admin.hosts import AdminHosts
+from groupd.coordinator.admin.access import AdminAccess, Caller, Role
 from groupd.coordinator.admin.http_stream import HttpStream, send_stream
 from groupd.coordinator.admin.http_target import segments_of
-from groupd.coordinator.admin.kinds import (
+from groupd.coordinator.admin.places import (
     ACTIONS,
     CONTROL,
     FILES,
@@ -43,11 +42,11 @@ from groupd.coordinator.admin.kinds import (
     PLACES,
     PROBES,
     STREAMS,
+    AdminHosts,
+    Places,
     kind_of,
 )
-from groupd.coordinator.admin.places import Places
 from groupd.coordinator.admin.tls import Accepted, AdminTls, streams, subject_of
-from groupd.coordinator.admin.tokens import Role
 
 if TYPE_CHECKING:
     import h11

@@ -16,10 +16,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.admin.collectors import TransactionMetrics
-from groupd.coordinator.admin.families import gauge, total
+from groupd.coordinator.admin.collectors import TransactionMetrics, gauge, total
 from groupd.coordinator.admin.group_metrics import GroupMetrics, event_count
-from groupd.coordinator.admin.rates import Beginning
+from groupd.coordinator.admin.scrapes import Beginning
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.admin.families import gauge, total
+from groupd.coordinator.admin.collectors import gauge, total
 from groupd.coordinator.recording.tape import Tape
 
 

@@ -32,7 +32,7 @@ AMOUNT = re.compile(r"(\d+)(?: (min|s|KiB|MiB)\b)?")
 UNITS = {"": 1, "s": 1000, "min": 60_000, "KiB": 1024, "MiB": 1024 * 1024}
 """The factors of the units: settings count in milliseconds and bytes."""
 
-PLACES = kinds.PLACES.values()
+PLACES = places.PLACES.values()
 CONSTANTS = {
     "TLS records without data, such as those with new keys": (
         f"{tls_connection.SILENT_MAX} of a connection"

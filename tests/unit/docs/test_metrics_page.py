@@ -17,12 +17,12 @@ from prometheus_client.registry import Collector
 
 from groupd.coordinator.admin.collectors import (
     LogCollector,
+    SecurityCollector,
     TelemetryCollector,
     TopicCleaningCollector,
 )
 from groupd.coordinator.admin.lag_metrics import LagCollector
 from groupd.coordinator.admin.metrics import make_registry
-from groupd.coordinator.admin.security_metrics import SecurityCollector
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.cluster.metrics import MembershipCollector
