@@ -15,7 +15,8 @@ import structlog
 from msgspec import DecodeError, ValidationError, convert
 from msgspec.json import decode, schema_components
 
-from groupd.coordinator.admin.http_server import CONTROL_BODY_MAX, HttpReply, HttpRequest, as_json
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, as_json
+from groupd.coordinator.admin.http_server import CONTROL_BODY_MAX
 from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused
 from groupd.coordinator.suggest import misfit
 from groupd.testing.control_routes import ROUTES, Endpoint

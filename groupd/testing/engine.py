@@ -55,7 +55,7 @@ from groupd.testing.store import WatchedStore
 from groupd.testing.watch import Watch
 
 if TYPE_CHECKING:
-    from groupd.coordinator.admin.http_server import ControlHandler
+    from groupd.coordinator.admin.http_messages import ControlHandler
 
 SETTLE_TURNS = 3
 """How many turns of the loop `settle` waits: in these, data that has arrived on sockets is read,

@@ -24,6 +24,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
+from groupd.coordinator.admin.http_messages import Headers, HttpReply, text
 from groupd.coordinator.admin.places import is_loopback
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.settings import ConfigError
@@ -37,8 +38,6 @@ FAILURES_MAX = 10
 are answered 429."""
 ADDRESSES_MAX = 1000
 """Addresses whose failures are remembered."""
-
-Headers = tuple[tuple[str, str], ...]
 
 VARIABLE = "GROUPD_ADMIN_TOKENS"
 """Tokens in the environment: as in the file, with semicolons instead of line ends."""
@@ -56,9 +55,9 @@ class Role(IntEnum):
 
 
 class Tokens:
-    """The tokens of a file, of the environment (`more`), or of both: each is a secret that its owner
-    sends with every request, and stands for a role. Only the SHA-256 of a token is kept in memory.
-    Raises ConfigError."""
+    """The tokens of a file, of the environment (`more`), or of both: each is a secret that its
+    owner sends with every request, and stands for a role. Only the SHA-256 of a token is kept in
+    memory. Raises ConfigError."""
 
     def __init__(self, path: Path | None, more: str = "") -> None:
         self._path = path
@@ -168,14 +167,6 @@ class Caller(Struct, frozen=True):
         return "admin port: anonymous" if self.authorization is None else "admin port: token"
 
 
-class Refused(Struct, frozen=True):
-    """The answer to a request that its client may not make."""
-
-    status: int
-    text: str
-    headers: Headers = ()
-
-
 class AdminAccess:
     """Decides who may do what. `anonymous`: the role of clients without credentials. `roles`: the
     roles by subject of a certificate."""
@@ -195,7 +186,7 @@ class AdminAccess:
         self._roles = roles or {}
         self._failures = RecentFailures(FAILURES_MAX, ADDRESSES_MAX, elapsed)
 
-    async def refusal(self, caller: Caller, needed: Role) -> Refused | None:
+    async def refusal(self, caller: Caller, needed: Role) -> HttpReply | None:
         """The refusal of a request that needs the role `needed`; None: it may be answered. A right
         token always comes in, because behind a proxy everybody has one address. So what keeps
         guessers out is the length of tokens, not the limit (docs/threat-model.md)."""
@@ -210,14 +201,14 @@ class AdminAccess:
         if role is None and caller.subject is None:
             return _unauthorized()
         log.warning("refused on the admin port", client=caller.address, subject=caller.subject)
-        return Refused(403, f"needs the role {needed.name.lower()}", _challenge(_TOO_LITTLE))
+        return text(f"needs the role {needed.name.lower()}", 403, _challenge(_TOO_LITTLE))
 
-    def _wrong(self, address: str) -> Refused:
+    def _wrong(self, address: str) -> HttpReply:
         network = network_of(address)
         wait_s = self._failures.wait_s(network)
         if wait_s:
             retry = (("Retry-After", str(ceil(wait_s))),)
-            return Refused(429, "too many wrong credentials from this address", retry)
+            return text("too many wrong credentials from this address", 429, retry)
         self._failures.add(network)
         log.warning("wrong credentials on the admin port", client=address)
         return _unauthorized(', error="invalid_token"')
@@ -261,10 +252,10 @@ def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
     )
 
 
-def roles_by_subject(text: str) -> dict[str, Role]:
+def roles_by_subject(given: str) -> dict[str, Role]:
     """The roles by subject, from "admin:CN=ops,O=Acme;read:CN=prometheus". Raises ConfigError."""
     found = {}
-    for entry in filter(None, map(str.strip, text.split(";"))):
+    for entry in filter(None, map(str.strip, given.split(";"))):
         role, _, subject = entry.partition(":")
         if role.upper() not in Role.__members__ or not subject:
             raise ConfigError(
@@ -277,8 +268,8 @@ def roles_by_subject(text: str) -> dict[str, Role]:
 _TOO_LITTLE = ', error="insufficient_scope"'
 
 
-def _unauthorized(error: str = "") -> Refused:
-    return Refused(401, "needs credentials: a bearer token or a certificate", _challenge(error))
+def _unauthorized(error: str = "") -> HttpReply:
+    return text("needs credentials: a bearer token or a certificate", 401, _challenge(error))
 
 
 def _challenge(error: str) -> Headers:

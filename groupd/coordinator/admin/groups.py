@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
-from msgspec import Struct
+from msgspec import Struct, json
 
-from groupd.coordinator.admin.group_pages import config_rows, lag_steps, rebalance_rows
-from groupd.coordinator.admin.http_server import (
+from groupd.coordinator.admin.group_pages import (
+    config_rows,
+    lag_steps,
+    rebalance_rows,
+    what_if_steps,
+)
+from groupd.coordinator.admin.http_messages import (
     JSON,
-    BadRequest,
     HttpReply,
     HttpRequest,
     as_json,
+    path_of,
+    refusal,
     text,
 )
-from groupd.coordinator.admin.http_target import path_of
-from groupd.coordinator.admin.long_json import Encoded, json_steps
-from groupd.coordinator.admin.paging import Window, next_page, window
-from groupd.coordinator.admin.what_if import what_if_steps
+from groupd.coordinator.admin.pages import Window, json_steps, next_page, paged, plain, window
 from groupd.coordinator.core.inspected_offsets import Partition, offsets_steps
 from groupd.coordinator.core.slices import smallest
 from groupd.coordinator.history.stream import UnreadableLog
@@ -35,6 +38,8 @@ from groupd.coordinator.lag.rows import (
 )
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.moves.mover import CannotRead, OffsetMover
+from groupd.coordinator.moves.past import BeforeHistory
+from groupd.coordinator.moves.writer import CannotMove, OutcomeNotKnown
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.inspecting import inspect_lazily
 from groupd.coordinator.runtime.long_work import LongWork
@@ -54,16 +59,25 @@ class Elsewhere(Struct, frozen=True):
     admin_url: str = ""
 
 
-class NotServed(Exception):
-    """This process does not serve the shard of a group now; `str()` is one line that says so."""
-
-
 def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
-    """The shard of a group. Raises NotServed."""
+    """The shard of a group. Raises Refusal if this process does not serve it now."""
     shard = broker.shard_of(group_id)
     if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
-        raise NotServed(f"the shard of group {group_id} is {shard.state.value}")
+        raise refusal(f"the shard of group {group_id} is {shard.state.value}", 503)
     return shard
+
+
+@contextmanager
+def refused_moves() -> Iterator[None]:
+    """Refuses a request for the reasons that `OffsetMover` has. Raises Refusal."""
+    try:
+        yield
+    except (CannotMove, BeforeHistory) as error:
+        raise refusal(str(error), 409) from None
+    except (CannotRead, OutcomeNotKnown) as error:
+        raise refusal(str(error), 503) from None
+    except UnreadableLog as error:
+        raise refusal(str(error), 500) from None
 
 
 class GroupRoutes:
@@ -92,12 +106,6 @@ class GroupRoutes:
     async def __call__(self, request: HttpRequest) -> HttpReply:
         if len(request.path) > 1 and (other := self._elsewhere(request.path[1])) is not None:
             return _sent_on(request, other)
-        try:
-            return await self._answer(request)
-        except NotServed as error:
-            return text(str(error), 503)
-
-    async def _answer(self, request: HttpRequest) -> HttpReply:
         match request.path:
             case (_,):
                 return await self._work.run(self._list(request))
@@ -186,12 +194,8 @@ class GroupRoutes:
 
     async def _moves(self, group_id: str) -> HttpReply:
         shard = served_shard(self._broker, group_id)
-        try:
+        with refused_moves():
             return as_json(await self._mover.last_moves(shard, group_id), compact=True)
-        except CannotRead as error:
-            return text(str(error), 503)
-        except UnreadableLog as error:
-            return text(str(error), 500)
 
     def _page(
         self, request: HttpRequest, group_id: str, name: str
@@ -222,7 +226,7 @@ class GroupRoutes:
             shown = {name: shown[name] for name in ("group_id", "members")}
         page = yield from json_steps(shown, wanted.limit)
         if len(page.body) <= INDENTED_BYTES and not page.cut:
-            return as_json(json.loads(page.body))
+            return HttpReply(json.format(page.body, indent=2) + b"\n", JSON)
         return paged(request, wanted, page, "member_id", "members")
 
 
@@ -233,22 +237,6 @@ def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
     path = path_of(request.path)
     query = f"?{urlencode(request.query)}" if request.query else ""
     return text(other.told, 307, (("Location", f"{other.admin_url}{path}{query}"),))
-
-
-def plain(value: Any) -> Generator[None, None, HttpReply]:
-    """The reply with a value that fits on a page."""
-    page = yield from json_steps(value)
-    return HttpReply(page.body, JSON)
-
-
-def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: str) -> HttpReply:
-    """The reply with a page, and a link to the next one if the list `name`, whose items have `key`,
-    goes on."""
-    if name not in page.cut:
-        return HttpReply(page.body, JSON)
-    last = page.cut[name]
-    after = last[key] if last is not None else wanted.after or ""
-    return HttpReply(page.body, JSON, headers=next_page(request, after, wanted.limit))
 
 
 def _offsets_page(
@@ -270,8 +258,8 @@ def _partition_name(row: Mapping[str, Any]) -> str:
 
 
 def partition_of(text: str) -> Partition:
-    """The inverse of `_partition_name`. Raises BadRequest."""
+    """The inverse of `_partition_name`. Raises Refusal."""
     topic, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal() or len(number) > 10:
-        raise BadRequest("after must be a topic and a partition, such as orders-7")
+        raise refusal("after must be a topic and a partition, such as orders-7")
     return topic, int(number)

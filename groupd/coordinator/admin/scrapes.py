@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner

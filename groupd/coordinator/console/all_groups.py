@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import json
 
-from groupd.coordinator.admin.http_stream import Event
+from groupd.coordinator.admin.http_messages import Event
 from groupd.coordinator.console.asking import Asking
 from groupd.coordinator.console.live import event
 from groupd.coordinator.core.slices import Steps, chunks

@@ -9,20 +9,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import json
 
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, Refusal
 
 AT_ONCE = 2000
 """Rows of one page: decoding them takes some milliseconds."""
 
 OK = 200
-
-
-class CannotAsk(Exception):
-    """The route refuses; `reply` says why."""
-
-    def __init__(self, reply: HttpReply) -> None:
-        super().__init__(reply.body.decode(errors="replace").strip())
-        self.reply = reply
 
 
 class Asking:
@@ -32,16 +24,16 @@ class Asking:
         self._route = route
 
     async def get(self, *path: str, query: Mapping[str, str] | None = None) -> HttpReply:
-        """The answer to a GET. Raises CannotAsk."""
+        """The answer to a GET. Raises Refusal."""
         reply = await self._route(HttpRequest(path, dict(query or {})))
         if reply.status != OK:
-            raise CannotAsk(reply)
+            raise Refusal(reply)
         return reply
 
     async def pages(
         self, *path: str, query: Mapping[str, str] | None = None
     ) -> AsyncGenerator[list[dict[str, Any]], None]:
-        """All rows of a list, a page at a time. Raises CannotAsk."""
+        """All rows of a list, a page at a time. Raises Refusal."""
         asked: Mapping[str, str] | None = {**(query or {}), "limit": str(AT_ONCE)}
         while asked is not None:
             reply = await self.get(*path, query=asked)

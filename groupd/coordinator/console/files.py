@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, text
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, text
 from groupd.coordinator.console.built import built_files
 
 TYPES = {

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from groupd.coordinator.admin.http_server import Answer, HttpReply, HttpRequest, text
-from groupd.coordinator.admin.http_stream import HttpStream
+from groupd.coordinator.admin.http_messages import (
+    Answer,
+    HttpReply,
+    HttpRequest,
+    HttpStream,
+    Refusal,
+    text,
+)
 from groupd.coordinator.admin.routes import AdminRoutes
 from groupd.coordinator.console.all_groups import AllGroups
-from groupd.coordinator.console.asking import Asking, CannotAsk
+from groupd.coordinator.console.asking import Asking
 from groupd.coordinator.console.files import ConsoleFiles
 from groupd.coordinator.console.health import HealthParts, HealthSource
 from groupd.coordinator.console.live import LiveSource, LiveTopics
@@ -56,7 +62,7 @@ class Console:
             case (_, "groups", group_id):
                 try:
                     await self._asking.get("groups", group_id, "lag")
-                except CannotAsk as error:
+                except Refusal as error:
                     if elsewhere(error.reply) is None:
                         return error.reply
                 return await self._stream(f"group {group_id}", OneGroup(self._asking, group_id))
@@ -78,5 +84,5 @@ class Console:
         events = self._topics.events(key, source)
         try:
             return HttpStream(events, [await anext(events)])
-        except CannotAsk as error:
+        except Refusal as error:
             return error.reply

@@ -47,7 +47,7 @@ from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
-    from groupd.coordinator.admin.http_server import ControlHandler
+    from groupd.coordinator.admin.http_messages import ControlHandler
     from groupd.coordinator.cluster.member import ClusterMember
     from groupd.coordinator.daemon.admin_port import DaemonAdmin
 

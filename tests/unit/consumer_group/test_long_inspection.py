@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from groupd.coordinator.admin.long_json import json_steps
+from groupd.coordinator.admin.pages import json_steps
 from groupd.coordinator.core.inspection import (
     inspect_group,
     inspect_group_lazily,

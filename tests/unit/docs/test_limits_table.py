@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 
 from groupd.coordinator import log_limits
-from groupd.coordinator.admin import access, http_body, http_server, kinds
+from groupd.coordinator.admin import access, http_server, http_wire, places
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.coordinator.security import audit, quota_entities
 from groupd.coordinator.security.sasl import oauthbearer, plain, scram
@@ -46,7 +46,7 @@ CONSTANTS = {
     "connections to it without a request": (
         f"{http_server.UNASKED_MAX}, for {http_server.REQUEST_TIMEOUT_S:.0f} s each"
     ),
-    "head of a request to it": f"{http_body.READ_BYTES // 1024} KiB",
+    "head of a request to it": f"{http_wire.READ_BYTES // 1024} KiB",
     "a message of OAUTHBEARER; of PLAIN and SCRAM": (
         f"{oauthbearer.MESSAGE_MAX // 1024} KiB; {plain.MESSAGE_MAX // 1024} KiB"
     ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from groupd.coordinator.admin.http_target import path_of
+from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get, get_pages
 from groupd.coordinator.cli.groups.from_kafka import group_page

@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console, Group
 from rich.live import Live
 
-from groupd.coordinator.admin.http_target import path_of
+from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
 from groupd.coordinator.cli.groups.admin import nodes_of, pages
 from groupd.coordinator.cli.groups.past import fail, now_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupd.coordinator.admin.http_target import path_of
+from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get
 from groupd.coordinator.cli.groups.live import (
