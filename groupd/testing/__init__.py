@@ -10,7 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused, WrongType
+    from groupd.coordinator.faults.errors import (
+        HarnessError,
+        InvariantViolation,
+        NotFound,
+        RequestRefused,
+        WaitTimeout,
+        WrongType,
+    )
     from groupd.coordinator.recording.difference import Difference
     from groupd.coordinator.recording.reader import BadRecording
     from groupd.coordinator.recording.replay import replay
@@ -22,7 +29,6 @@ if TYPE_CHECKING:
         RecipeResult,
     )
     from groupd.testing.client_settings import client_config
-    from groupd.testing.errors import InvariantViolation, WaitTimeout
     from groupd.testing.handles import FaultHandle, Incident
     from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory
     from groupd.testing.records import TestRecord
@@ -53,13 +59,11 @@ __all__ = [
 _NAMES = {
     "groupd.coordinator.faults.errors": (
         "HarnessError",
+        "InvariantViolation",
         "NotFound",
         "RequestRefused",
-        "WrongType",
-    ),
-    "groupd.testing.errors": (
-        "InvariantViolation",
         "WaitTimeout",
+        "WrongType",
     ),
     "groupd.testing.answers": (
         "GroupDescription",

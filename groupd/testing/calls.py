@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from groupd.coordinator.config.coordinator_config import ConfigError
 from groupd.coordinator.daemon.daemon import CannotStart
-from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.faults.errors import HarnessError, InvariantViolation, WaitTimeout
 from groupd.coordinator.suggest import did_you_mean
 from groupd.testing.arguments import check_arguments
-from groupd.testing.errors import InvariantViolation, WaitTimeout
 from groupd.testing.operations import Operations
 
 __tracebackhide__ = True

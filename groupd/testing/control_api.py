@@ -17,10 +17,9 @@ from msgspec.json import decode, schema_components
 
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, as_json
 from groupd.coordinator.admin.http_server import CONTROL_BODY_MAX
-from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused
+from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused, WaitTimeout
 from groupd.coordinator.suggest import misfit
 from groupd.testing.control_routes import ROUTES, Endpoint
-from groupd.testing.errors import WaitTimeout
 from groupd.testing.operations import Operations
 
 log = structlog.get_logger("groupd.control")

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from groupd.coordinator.faults.errors import NotFound
+from groupd.coordinator.faults.errors import InvariantViolation, NotFound
 from groupd.coordinator.faults.spec import FaultFields
 from groupd.testing.arguments import check_arguments
 from groupd.testing.control_bodies import (
@@ -38,7 +38,6 @@ from groupd.testing.control_bodies import (
     given_record,
     shown_record,
 )
-from groupd.testing.errors import InvariantViolation
 from groupd.testing.operations import Operations
 from groupd.testing.recipes import RECIPES
 

@@ -43,9 +43,8 @@ from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from groupd.protocol.wire.registry import Api
 from groupd.testing.answers import GroupDescription
-from groupd.testing.clients import Clients
-from groupd.testing.controlled_clock import ControlledClock
-from groupd.testing.denials import Denials
+from groupd.testing.clients import Clients, Denials
+from groupd.testing.clock import ControlledClock
 from groupd.testing.history import History
 from groupd.testing.invariants import Invariants
 from groupd.testing.observer import ClientObserver

@@ -16,15 +16,12 @@ from typing import Any, Protocol, TypedDict, Unpack, cast
 
 from groupd.testing.acl_rules import AclRule, parse
 from groupd.testing.arguments import check_arguments
+from groupd.testing.broker_hosts import ChildProcess, LoopThread
 from groupd.testing.calls import Coroutines, blocking, call_checked, result_of
-from groupd.testing.child_process import ChildProcess
-from groupd.testing.client_calls import ClientCalls
+from groupd.testing.client_calls import ClientCalls, OwnClients
 from groupd.testing.engine import HarnessOptions
-from groupd.testing.handles import FaultHandle, FaultOptions, Faults, RecipeCalls
-from groupd.testing.harness_clock import HarnessClock
-from groupd.testing.loop_thread import LoopThread
+from groupd.testing.handles import FaultHandle, FaultOptions, Faults, HarnessClock, RecipeCalls
 from groupd.testing.operations import Operations
-from groupd.testing.own_clients import OwnClients
 from groupd.testing.security import MECHANISMS, Mechanism, SecurityOptions, SecurityProtocol
 
 __tracebackhide__ = True

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.faults.errors import HarnessError, check_code
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from groupd.testing.engine import Engine
-from groupd.testing.errors import check_code
-from groupd.testing.explain import explain_group
-from groupd.testing.known import check_group
+from groupd.testing.explain import check_group, explain_group
 from groupd.testing.topic_reader import READ_COMMITTED, PartitionReader
 from groupd.testing.watch import TIMEOUT_S
 

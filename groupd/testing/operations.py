@@ -15,18 +15,17 @@ from operator import itemgetter
 from typing import Any, cast
 
 from groupd.coordinator.core.inspection import list_group_summaries
+from groupd.coordinator.faults.errors import InvariantViolation
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.client_security import as_properties, plain, security_settings
 from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from groupd.testing.engine import Engine
-from groupd.testing.errors import InvariantViolation
+from groupd.testing.explain import GROUPS_MAX, check_group, no_group
 from groupd.testing.fault_operations import FaultOperations
-from groupd.testing.known import check_group, no_group
 from groupd.testing.offset_operations import OffsetOperations
 from groupd.testing.recipes import Recipes
-from groupd.testing.report import GROUPS_MAX
 from groupd.testing.security import Mechanism
 from groupd.testing.security_operations import SecurityOperations
 from groupd.testing.topic_operations import TopicOperations

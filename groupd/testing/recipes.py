@@ -26,7 +26,7 @@ from groupd.protocol.messages.classic_group import (
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.testing.answers import RecipeResult
 from groupd.testing.engine import Engine
-from groupd.testing.known import check_group
+from groupd.testing.explain import check_group
 
 HEARTBEAT_VERSION = 1
 JOIN_VERSION = 9

@@ -6,21 +6,55 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from groupd.coordinator.faults.errors import check_code
+from groupd.coordinator.security.scram_credentials import (
+    ITERATIONS_MIN,
+    MECHANISMS,
+    new_salt,
+    salted,
+)
 from groupd.protocol.messages.acls import AclBinding, CreateAclsRequest
-from groupd.protocol.messages.users import AlterUserScramCredentialsRequest
+from groupd.protocol.messages.users import (
+    AlterUserScramCredentialsRequest,
+    ScramDeletion,
+    ScramUpsertion,
+)
 from groupd.testing.acl_rules import shown
-from groupd.testing.errors import check_code
-from groupd.testing.scram_users import upsertions
 from groupd.testing.security import Secured
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
-
 ACLS_VERSION = 3
 USERS_VERSION = 0
-
 Ask = Callable[[Any, int], Awaitable[Any]]
 """(request, version) -> reply. Raises RequestRefused."""
+
+
+def upsertions(
+    users: Mapping[str, str], mechanisms: Iterable[str]
+) -> list[AlterUserScramCredentialsRequest]:
+    """The requests that make `users` (name -> password): one for each mechanism, as a request may
+    name a user only once. Hashing takes long, so never call this on an event loop."""
+    return [
+        AlterUserScramCredentialsRequest(
+            (), tuple(_upsertion(user, password, mechanism) for user, password in users.items())
+        )
+        for mechanism in mechanisms
+        if users
+    ]
+
+
+def _upsertion(user: str, password: str, mechanism: str) -> ScramUpsertion:
+    known, salt = MECHANISMS[mechanism], new_salt()
+    hashed = salted(known, password, salt, ITERATIONS_MIN)
+    return ScramUpsertion(user, known.code, ITERATIONS_MIN, salt, hashed)
+
+
+def deletions(user: str, mechanisms: Iterable[str]) -> list[AlterUserScramCredentialsRequest]:
+    return [
+        AlterUserScramCredentialsRequest((ScramDeletion(user, MECHANISMS[mechanism].code),), ())
+        for mechanism in mechanisms
+    ]
 
 
 async def secure(ask: Ask, secured: Secured) -> None:

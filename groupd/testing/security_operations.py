@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.faults.errors import HarnessError, check_code
 from groupd.protocol.messages.acls import (
     AclFilter,
     DeleteAclsRequest,
@@ -12,9 +12,7 @@ from groupd.protocol.messages.acls import (
 )
 from groupd.testing.acl_rules import AclRule, parse, shown
 from groupd.testing.engine import Engine
-from groupd.testing.errors import check_code
-from groupd.testing.scram_users import deletions
-from groupd.testing.secure import ACLS_VERSION, add_acls, add_scram_users, alter_users
+from groupd.testing.secure import ACLS_VERSION, add_acls, add_scram_users, alter_users, deletions
 from groupd.testing.security import TOKEN_LIFETIME_S, Login, Mechanism
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from groupd.coordinator.faults.errors import check_code
 from groupd.coordinator.suggest import did_you_mean
 from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest, NewTopic
 from groupd.testing.engine import Engine
-from groupd.testing.errors import check_code
-from groupd.testing.explain import what_is_there
-from groupd.testing.known import find_topic, topic_names
+from groupd.testing.explain import find_topic, topic_names, what_is_there
 from groupd.testing.records import RecordLike, TestRecord, encode, placed
 from groupd.testing.topic_reader import (
     READ_COMMITTED,

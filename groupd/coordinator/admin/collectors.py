@@ -28,6 +28,10 @@ from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.metadata import TransactionState
 
 SAMPLES_AT_ONCE = 64
+PREFIX = "kafka_server_transaction_coordinator_metrics_"
+RESULTS = ("committed", "aborted", "timed_out", "expired")
+NEVER_AT_REST = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+NS_PER_S = 1_000_000_000
 
 
 def gauge(name: str, doc: str, value: float) -> GaugeMetricFamily:
@@ -90,15 +94,6 @@ class _One(Collector):
 
     def collect(self) -> list[Metric]:
         return [self._family]
-
-
-PREFIX = "kafka_server_transaction_coordinator_metrics_"
-
-RESULTS = ("committed", "aborted", "timed_out", "expired")
-
-NEVER_AT_REST = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
-
-NS_PER_S = 1_000_000_000
 
 
 class TransactionMetrics(Collector):

@@ -33,6 +33,11 @@ PARTITIONS_SHOWN = 50
 
 MEMBERS_SHOWN = 50
 """Members that are shown to commit nothing: those that are silent for longest."""
+MOVES_SHOWN = 5000
+"""Moves that are listed one by one; `moved` counts all."""
+_Place = tuple[TopicId, int]
+_Changes = dict[_Place, tuple[str | None, str | None]]
+"""Partitions with another owner: who has it, and who would have it."""
 
 
 def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
@@ -184,12 +189,6 @@ def config_rows(
     return rows
 
 
-MOVES_SHOWN = 5000
-"""Moves that are listed one by one; `moved` counts all."""
-
-_Place = tuple[TopicId, int]
-
-
 def what_if_steps(state: ShardState, group: Group, name: str | None) -> Steps[dict[str, Any]]:
     """Without a `name` the `assignors` that there are, and the one that is `used`, None if the
     members assign by themselves. With one: `compared`, a text that says what is compared; `moves`
@@ -232,10 +231,6 @@ def what_if_steps(state: ShardState, group: Group, name: str | None) -> Steps[di
         "proposed": counts_then,
         "balance": {"current": balance, "proposed": balance_then},
     }
-
-
-_Changes = dict[_Place, tuple[str | None, str | None]]
-"""Partitions with another owner: who has it, and who would have it."""
 
 
 def _changes(now: Mapping[str, Assignment], then: Mapping[str, Assignment]) -> Steps[_Changes]:

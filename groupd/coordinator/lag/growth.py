@@ -14,6 +14,16 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+TopicPartition = tuple[str, int]
+Wanted = Mapping[str, Collection[int]]
+"""Partitions by topic."""
+MINUTES = 60
+MINUTE_MS = 60_000
+_NOT_KNOWN = -1
+POINTS_MAX = 128
+"""Most points of one log. When there are more, every second one of the older half goes: what is
+long ago is told less exactly."""
+
 
 class Bounds(Struct, frozen=True, gc=False):
     """Start and end offset of a log."""
@@ -21,11 +31,6 @@ class Bounds(Struct, frozen=True, gc=False):
     start: int
     end: int
 
-
-TopicPartition = tuple[str, int]
-
-Wanted = Mapping[str, Collection[int]]
-"""Partitions by topic."""
 
 Found = dict[str, dict[int, Bounds]]
 """Bounds by topic and partition."""
@@ -46,14 +51,6 @@ class LogEnds(Protocol):
         """The timestamp, in wall-clock ms, of the batch that holds `offset`, or of the next one
         behind it. None: there is no such batch, or it does not tell. Raises LogError."""
         ...
-
-
-MINUTES = 60
-MINUTE_MS = 60_000
-_NOT_KNOWN = -1
-POINTS_MAX = 128
-"""Most points of one log. When there are more, every second one of the older half goes: what is
-long ago is told less exactly."""
 
 
 def _numbers() -> array[int]:

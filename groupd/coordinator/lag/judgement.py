@@ -33,6 +33,12 @@ NEVER = -(1 << 62)
 
 UNKNOWN = ""
 """Nobody has looked yet who has a partition."""
+SILENT_MS = 60_000
+"""How long a member may commit nothing while records wait for it."""
+PLACES_MAX = 4
+"""How many partitions of a silent member are named."""
+_COST = 2
+"""How many units of `Work` a partition takes."""
 
 
 class Judgement(Enum):
@@ -146,15 +152,6 @@ def records_behind(committed: int, start: int, end: int) -> int:
     committed something: where else it reads is not known."""
     return max(0, end - max(start, committed))
 
-
-SILENT_MS = 60_000
-"""How long a member may commit nothing while records wait for it."""
-
-PLACES_MAX = 4
-"""How many partitions of a silent member are named."""
-
-_COST = 2
-"""How many units of `Work` a partition takes."""
 
 Partitions = Callable[[], Iterable[tuple[TopicPartition, Progress]]]
 

@@ -32,7 +32,7 @@ _NOT_WRITTEN = Bounds(0, 0)
 
 
 class StoredEnds:
-    """A `groupd.coordinator.lag.ends.LogEnds`. `unpacked_max_bytes`: batches that unpack to more
+    """A `groupd.coordinator.lag.growth.LogEnds`. `unpacked_max_bytes`: batches that unpack to more
     are not looked into. `shared`: other nodes write to the same store."""
 
     def __init__(
