@@ -7,10 +7,10 @@ built again with only those.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec.json import decode
 from pyspark.sql import DataFrame
 
 from groupd.pipeline.decode import COLUMNS
@@ -26,7 +26,7 @@ def used_columns(frames: Iterable[DataFrame]) -> tuple[str, ...]:
     used: set[str] = set()
     for frame in frames:
         plan: Any = frame._jdf.queryExecution().optimizedPlan()
-        nodes = json.loads(plan.toJSON())
+        nodes = decode(plan.toJSON())
         names: dict[int, str] = {}
         wanted = {attribute.exprId().id() for attribute in _items(plan.output())}
         for node in nodes:
