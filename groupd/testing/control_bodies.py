@@ -11,11 +11,11 @@ from msgspec.structs import asdict
 
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.faults.spec import DelayMs, Node, Number, Text
-from groupd.testing.acl_rules import FORM
 from groupd.testing.client_settings import GroupProtocol, Role
 from groupd.testing.records import TestRecord
+from groupd.testing.secure import FORM
 from groupd.testing.security import Mechanism
-from groupd.testing.topic_reader import Isolation
+from groupd.testing.topic_operations import Isolation
 
 RECORDS_MAX = 10_000
 ACLS_MAX = 1000

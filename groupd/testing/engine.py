@@ -45,9 +45,8 @@ from groupd.protocol.wire.registry import Api
 from groupd.testing.answers import GroupDescription
 from groupd.testing.clients import Clients, Denials
 from groupd.testing.clock import ControlledClock
-from groupd.testing.history import History
+from groupd.testing.history import ClientObserver, History
 from groupd.testing.invariants import Invariants
-from groupd.testing.observer import ClientObserver
 from groupd.testing.secure import secure
 from groupd.testing.security import Secured, SecurityOptions
 from groupd.testing.store import WatchedStore

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypedDict, Unpack, cast
 
-from groupd.testing.acl_rules import AclRule, parse
 from groupd.testing.arguments import check_arguments
 from groupd.testing.broker_hosts import ChildProcess, LoopThread
 from groupd.testing.calls import Coroutines, blocking, call_checked, result_of
@@ -22,6 +21,7 @@ from groupd.testing.client_calls import ClientCalls, OwnClients
 from groupd.testing.engine import HarnessOptions
 from groupd.testing.handles import FaultHandle, FaultOptions, Faults, HarnessClock, RecipeCalls
 from groupd.testing.operations import Operations
+from groupd.testing.secure import AclRule, parse
 from groupd.testing.security import MECHANISMS, Mechanism, SecurityOptions, SecurityProtocol
 
 __tracebackhide__ = True

@@ -9,7 +9,7 @@ from groupd.coordinator.faults.errors import HarnessError, check_code
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from groupd.testing.engine import Engine
 from groupd.testing.explain import check_group, explain_group
-from groupd.testing.topic_reader import READ_COMMITTED, PartitionReader
+from groupd.testing.topic_operations import READ_COMMITTED, PartitionReader
 from groupd.testing.watch import TIMEOUT_S
 
 Places = Mapping[tuple[str, int], int] | Mapping[str, Mapping[int, int]]

@@ -10,9 +10,17 @@ from groupd.protocol.messages.acls import (
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
-from groupd.testing.acl_rules import AclRule, parse, shown
 from groupd.testing.engine import Engine
-from groupd.testing.secure import ACLS_VERSION, add_acls, add_scram_users, alter_users, deletions
+from groupd.testing.secure import (
+    ACLS_VERSION,
+    AclRule,
+    add_acls,
+    add_scram_users,
+    alter_users,
+    deletions,
+    parse,
+    shown,
+)
 from groupd.testing.security import TOKEN_LIFETIME_S, Login, Mechanism
 
 

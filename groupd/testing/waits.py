@@ -10,7 +10,7 @@ from __future__ import annotations
 from groupd.testing.answers import GroupDescription
 from groupd.testing.engine import Engine
 from groupd.testing.explain import check_group, explain_group, find_topic, unacknowledged
-from groupd.testing.topic_reader import partitions_of
+from groupd.testing.topic_operations import partitions_of
 from groupd.testing.watch import TIMEOUT_S
 
 

@@ -7,8 +7,9 @@ They read plain counters when they are scraped. The collectors of the broker and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UntypedMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -28,6 +29,7 @@ from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.metadata import TransactionState
 
 SAMPLES_AT_ONCE = 64
+Labels = TypeVar("Labels", bound=tuple[str, ...])
 PREFIX = "kafka_server_transaction_coordinator_metrics_"
 RESULTS = ("committed", "aborted", "timed_out", "expired")
 NEVER_AT_REST = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
@@ -52,6 +54,16 @@ def labelled(name: str, doc: str, label: str, values: Mapping[str, float]) -> Ga
     family = GaugeMetricFamily(name, doc, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)
+    return family
+
+
+def totals(
+    name: str, doc: str, labels: Sequence[str], values: Mapping[Labels, float]
+) -> CounterMetricFamily:
+    """A counter for each combination of labels."""
+    family = CounterMetricFamily(name, doc, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
     return family
 
 
@@ -126,12 +138,9 @@ class TransactionMetrics(Collector):
             state.shown: count for state, count in counted.items() if state not in NEVER_AT_REST
         }
         yield labelled("groupd_transactional_ids", "Transactional ids by state.", "state", states)
-        results = CounterMetricFamily(
-            "groupd_transactions", "What became of transactions and ids.", labels=["result"]
-        )
-        for result in RESULTS:
-            results.add_metric([result], self._transactions.counts[result])
-        yield results
+        results = {(result,): self._transactions.counts[result] for result in RESULTS}
+        doc = "What became of transactions and ids."
+        yield totals("groupd_transactions", doc, ["result"], results)
         yield total("groupd_transaction_markers", "Markers written.", markers.written)
         yield total(
             "groupd_transaction_marker_retries", "Rounds of markers to repeat.", markers.retries
@@ -218,26 +227,17 @@ class SecurityCollector(Collector):
 
     def _rights(self) -> Iterable[Metric]:
         authorizer = self._authorizer
-        answers = CounterMetricFamily(
-            "groupd_authorizations", "Questions about rights, by answer.", labels=["result"]
-        )
-        answers.add_metric(["allowed"], authorizer.allowed)
-        answers.add_metric(["denied"], authorizer.denied)
-        yield answers
+        answers = {("allowed",): authorizer.allowed, ("denied",): authorizer.denied}
+        doc = "Questions about rights, by answer."
+        yield totals("groupd_authorizations", doc, ["result"], answers)
         yield gauge("groupd_acls", "ACLs that there are.", len(authorizer.acls))
 
     def _waits(self) -> Iterable[Metric]:
         quotas = self._quotas
-        often = CounterMetricFamily(
-            "groupd_throttled", "How often clients had to wait, by quota.", labels=["quota"]
-        )
-        long = CounterMetricFamily(
-            "groupd_throttle_seconds", "How long they had to wait.", labels=["quota"]
-        )
-        for key in KEYS:
-            often.add_metric([key], quotas.throttled[key])
-            long.add_metric([key], quotas.throttled_ms[key] / 1000)
-        yield often
-        yield long
+        often = {(key,): quotas.throttled[key] for key in KEYS}
+        long = {(key,): quotas.throttled_ms[key] / 1000 for key in KEYS}
+        doc = "How often clients had to wait, by quota."
+        yield totals("groupd_throttled", doc, ["quota"], often)
+        yield totals("groupd_throttle_seconds", "How long they had to wait.", ["quota"], long)
         yield gauge("groupd_quotas", "Entities that have quotas.", len(quotas.entries))
         yield gauge("groupd_quota_sensors", "Clients of which usage is known.", quotas.sensors)

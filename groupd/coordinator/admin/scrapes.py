@@ -8,16 +8,15 @@ meanwhile. Rates are still measured from the start of the daemon.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest
+from groupd.coordinator.admin.rates import Beginning
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
-from groupd.coordinator.runtime.clock import Clock, thread_cpu_s
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -27,38 +26,6 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from groupd.coordinator.admin.metrics import MetricsRegistry
-
-WINDOW_MS = 60_000
-APART_MS = 1_000
-"""Readings that follow each other faster than this are not remembered."""
-
-
-class Beginning:
-    """A moment, in time of the clock and in processor time of the calling thread."""
-
-    __slots__ = ("cpu_s", "monotonic_ms")
-
-    def __init__(self, clock: Clock) -> None:
-        self.monotonic_ms = clock.now().monotonic_ms
-        self.cpu_s = thread_cpu_s()
-
-
-class Rates:
-    """Per-second rates of named counters, all of them 0 at `start_ms`."""
-
-    def __init__(self, start_ms: int) -> None:
-        self._looks: deque[tuple[int, Mapping[str, float]]] = deque([(start_ms, {})])
-
-    def look(self, now_ms: int, counters: Mapping[str, float]) -> dict[str, float]:
-        """The rates over the last minute; if the last reading is older, since that reading."""
-        while len(self._looks) > 1 and self._looks[1][0] <= now_ms - WINDOW_MS:
-            self._looks.popleft()
-        since_ms, before = self._looks[0]
-        seconds = max(now_ms - since_ms, 1) / 1000
-        rates = {name: (now - before.get(name, 0)) / seconds for name, now in counters.items()}
-        if now_ms - self._looks[-1][0] >= APART_MS:
-            self._looks.append((now_ms, dict(counters)))
-        return rates
 
 
 class Scrapes:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, json
 
 from groupd.coordinator.admin.http_messages import Event, HttpReply, Refusal
-from groupd.coordinator.console.asking import Asking
+from groupd.coordinator.console.all_groups import Asking
 from groupd.coordinator.console.live import event
 
 NOT_FOUND = 404

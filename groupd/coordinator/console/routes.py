@@ -14,8 +14,7 @@ from groupd.coordinator.admin.http_messages import (
     text,
 )
 from groupd.coordinator.admin.routes import AdminRoutes
-from groupd.coordinator.console.all_groups import AllGroups
-from groupd.coordinator.console.asking import Asking
+from groupd.coordinator.console.all_groups import AllGroups, Asking
 from groupd.coordinator.console.files import ConsoleFiles
 from groupd.coordinator.console.health import HealthParts, HealthSource
 from groupd.coordinator.console.live import LiveSource, LiveTopics

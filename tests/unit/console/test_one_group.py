@@ -16,7 +16,7 @@ from groupd.coordinator.admin.http_messages import (
     as_json,
     text,
 )
-from groupd.coordinator.console.asking import Asking
+from groupd.coordinator.console.all_groups import Asking
 from groupd.coordinator.console.one_group import OneGroup
 
 ELSEWHERE = HttpReply(

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from groupd.coordinator.admin.scrapes import WINDOW_MS, Rates
+from groupd.coordinator.admin.rates import WINDOW_MS, Rates
 from groupd.coordinator.runtime.stats import VALUES_KEPT, Durations
 
 MS = 1_000_000
