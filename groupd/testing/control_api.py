@@ -18,13 +18,12 @@ from msgspec.json import decode, schema_components
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, as_json
 from groupd.coordinator.admin.http_server import CONTROL_BODY_MAX
 from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused, WaitTimeout
-from groupd.coordinator.suggest import misfit
-from groupd.testing.control_routes import ROUTES, Endpoint
+from groupd.coordinator.suggest import did_you_mean, misfit
+from groupd.testing.control_routes import PARAMETER, ROUTES, Endpoint
 from groupd.testing.operations import Operations
 
 log = structlog.get_logger("groupd.control")
 
-_PARAMETER = re.compile(r"\{(\w+)\}")
 _WHOLE = frozenset({"number"})
 """Path parameters that are whole numbers."""
 DIGITS_MAX = 18
@@ -51,7 +50,8 @@ class ControlApi:
             return as_json(document())
         matching = [(route, args) for route in ROUTES if (args := _match(route, request.path))]
         if not matching:
-            return _error(404, "not-found", "no such route; see /control/openapi.json")
+            hint = did_you_mean("/" + "/".join(request.path), [route.path for route in ROUTES])
+            return _error(404, "not-found", f"no such route{hint}; see /control/openapi.json")
         method = "GET" if request.method == "HEAD" else request.method
         for route, args in matching:
             if route.method == method:
@@ -91,7 +91,7 @@ def _match(route: Endpoint, path: tuple[str, ...]) -> tuple[dict[str, Any]] | No
         return None
     found: dict[str, Any] = {}
     for part, given in zip(parts, path, strict=True):
-        parameter = _PARAMETER.fullmatch(part)
+        parameter = PARAMETER.fullmatch(part)
         if parameter is None:
             if part != given:
                 return None
@@ -175,7 +175,7 @@ def _operation(route: Endpoint, query: dict[str, Any]) -> dict[str, Any]:
             "required": True,
             "schema": {"type": "integer" if name in _WHOLE else "string"},
         }
-        for name in _PARAMETER.findall(route.path)
+        for name in PARAMETER.findall(route.path)
     ]
     parameters += [
         {"name": name, "in": "query", "required": False, "schema": schema}

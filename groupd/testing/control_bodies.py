@@ -1,20 +1,25 @@
-"""What the routes of the control API take, and the records that they give, as JSON."""
+"""What the routes of the control API take, and the records that they give, as JSON.
+
+A route takes what the operation takes that it calls (`fields_of`); here are the bounds that HTTP
+adds, and the few bodies that look different in JSON.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any, Literal, TypeAlias
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, defstruct, field
 from msgspec.structs import asdict
 
 from groupd.coordinator.faults.errors import HarnessError
-from groupd.coordinator.faults.spec import DelayMs, Node, Number, Text
-from groupd.testing.client_settings import GroupProtocol, Role
+from groupd.coordinator.faults.spec import Node, Number, Text
 from groupd.testing.records import TestRecord
 from groupd.testing.secure import FORM
-from groupd.testing.security import Mechanism
 from groupd.testing.topic_operations import Isolation
 
 RECORDS_MAX = 10_000
@@ -22,13 +27,22 @@ ACLS_MAX = 1000
 ADVANCE_MAX_MS = 366 * 24 * 3_600_000
 TIMEOUT_MAX_S = 60
 
-Count: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 Isolated: TypeAlias = Annotated[
     Isolation, Meta(description="as a consumer's; by default without aborted and open transactions")
 ]
-Timeout: TypeAlias = Annotated[
-    float, Meta(ge=0, le=TIMEOUT_MAX_S, description="seconds of real time; 10 by default")
-]
+BOUNDS: Mapping[str, Any] = {
+    "partitions": Annotated[int, Meta(ge=1, le=100_000)],
+    "ms": Annotated[int, Meta(ge=0, le=ADVANCE_MAX_MS)],
+    "timeout": Annotated[
+        float, Meta(ge=0, le=TIMEOUT_MAX_S, description="seconds of real time; 10 by default")
+    ],
+    "isolation": Isolated,
+    "to": Node,
+    "rules": Annotated[list[Text | dict[str, Text]], Meta(max_length=ACLS_MAX, description=FORM)],
+    "config": dict[str, Text],
+    "at_most": Annotated[Number, Meta(description="records not yet committed; 0 by default")],
+}
+"""The types of arguments with bounds of their own; other texts are a `Text`, numbers a `Number`."""
 
 
 class Fields(Struct, forbid_unknown_fields=True):
@@ -38,14 +52,31 @@ class Fields(Struct, forbid_unknown_fields=True):
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-class NoFields(Fields):
-    """A body without fields."""
+def fields_of(
+    operation: Callable[..., Any], without: Iterable[str] = (), until: str | None = None
+) -> type[Fields]:
+    """The arguments of an operation as fields, but for those that the path has. `until`: the field
+    of that name has this value, by which one of several waits is chosen."""
+    hints = get_type_hints(operation)
+    required, optional = [], []
+    for name, parameter in inspect.signature(operation).parameters.items():
+        if name == "self" or name in without:
+            continue
+        kind = BOUNDS.get(name) or _bounded(hints[name])
+        if parameter.default is parameter.empty:
+            required.append((name, kind))
+        else:
+            optional.append((name, kind | None, None))
+    words = operation.__name__.title().replace("_", "")
+    tag: dict[str, Any] = {} if until is None else {"tag_field": "until", "tag": until}
+    return defstruct(words, [*required, *optional], bases=(Fields,), module=__name__, **tag)
 
 
-class TopicBody(Fields):
-    name: Text
-    partitions: Count | None = None
-    config: dict[str, Text] | None = None
+def _bounded(hint: Any) -> Any:
+    """The type of an argument, without None."""
+    if isinstance(hint, UnionType):
+        (hint,) = set(get_args(hint)) - {NoneType}
+    return {str: Text, int: Number}.get(hint, hint)
 
 
 class Base64(Fields):
@@ -76,33 +107,6 @@ class RecordsQuery(Fields):
     limit: Annotated[int, Meta(ge=1, le=RECORDS_MAX)] | None = None
 
 
-class RecordsWait(Fields):
-    count: Number
-    partition: Number | None = None
-    isolation: Isolated | None = None
-    timeout: Timeout | None = None
-
-
-class ClientQuery(Fields):
-    protocol: GroupProtocol | None = None
-    role: Role | None = None
-    user: Text | None = None
-    mechanism: Mechanism | None = None
-
-
-class UserBody(Fields):
-    name: Text
-    password: Text
-
-
-class TokenQuery(Fields):
-    lifetime_s: Number | None = None
-
-
-class AclsBody(Fields):
-    rules: Annotated[list[Text | dict[str, Text]], Meta(max_length=ACLS_MAX, description=FORM)]
-
-
 class OffsetBody(Fields):
     topic: Text
     partition: Number
@@ -113,103 +117,11 @@ class OffsetsBody(Fields):
     offsets: Annotated[list[OffsetBody], Meta(max_length=RECORDS_MAX)]
 
 
-class GroupWait(Fields, tag_field="until", tag=lambda name: name[5:].lower(), kw_only=True):
-    """`POST /control/groups/{group}/wait`: the name of a wait, and its arguments."""
-
-    timeout: Timeout | None = None
-
-
-class UntilStable(GroupWait):
-    members: Number | None = None
-
-
-class UntilMembers(GroupWait):
-    count: Number
-
-
-class UntilEpoch(GroupWait):
-    member: Text
-    epoch: Number
-
-
-class UntilReleased(GroupWait):
-    topic: Text
-    partition: Number
-    member: Text | None = None
-
-
-class UntilOwned(GroupWait):
-    topic: Text
-    partition: Number
-
-
-class UntilCommitted(GroupWait):
-    topic: Text
-    partition: Number
-    offset: Number
-
-
-class UntilRebalances(GroupWait):
-    count: Number
-
-
-class UntilLag(GroupWait):
-    at_most: Annotated[
-        Number | None, Meta(description="records not yet committed; 0 by default")
-    ] = None
-
-
-AnyWait = (
-    UntilStable | UntilMembers | UntilEpoch | UntilReleased | UntilOwned | UntilCommitted
-    | UntilRebalances | UntilLag
-)  # fmt: skip
-
-
-class HitsWait(Fields):
-    hits: Count | None = None
-    timeout: Timeout | None = None
-
-
-class RecipeBody(Fields):
-    group: Text | None = None
-    member: Text | None = None
-    instance: Text | None = None
-    code: Text | None = None
-    ms: DelayMs | None = None
-    applied: bool | None = None
-    outage: Count | None = None
-
-
-class MoveBody(Fields):
-    group: Text | None = None
-    to: Node | None = None
-    count: Count | None = None
-
-
-class LoadingBody(Fields):
-    group: Text | None = None
-    count: Count | None = None
-
-
-class AppendsBody(Fields):
-    count: Count | None = None
-    applied: bool | None = None
-
-
 class ClockBody(Fields):
     mode: Annotated[
         Literal["real", "frozen"] | Annotated[float, Meta(gt=0, le=1_000_000)],
         Meta(description="real, frozen, or how many times as fast"),
     ]
-
-
-class AdvanceBody(Fields):
-    ms: Annotated[int, Meta(ge=0, le=ADVANCE_MAX_MS)]
-    keep_connected: bool | None = None
-
-
-class RestartBody(Fields):
-    lose_memory: bool | None = None
 
 
 def given_record(record: RecordBody) -> dict[str, Any]:

@@ -3,43 +3,33 @@ from this table."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from groupd.coordinator.faults.errors import InvariantViolation, NotFound
+from groupd.coordinator.faults.errors import InvariantViolation
 from groupd.coordinator.faults.spec import FaultFields
-from groupd.testing.arguments import check_arguments
 from groupd.testing.control_bodies import (
     RECORDS_MAX,
-    AclsBody,
-    AdvanceBody,
-    AnyWait,
-    AppendsBody,
-    ClientQuery,
     ClockBody,
     Fields,
-    GroupWait,
-    HitsWait,
-    LoadingBody,
-    MoveBody,
-    NoFields,
     OffsetsBody,
-    RecipeBody,
     RecordsBody,
     RecordsQuery,
-    RecordsWait,
-    RestartBody,
-    TokenQuery,
-    TopicBody,
-    UserBody,
+    fields_of,
     given_record,
     shown_record,
 )
 from groupd.testing.operations import Operations
 from groupd.testing.recipes import RECIPES
+
+PARAMETER = re.compile(r"\{(\w+)\}")
+"""A parameter of a path."""
 
 Path = dict[str, Any]
 """The parameters of the path."""
@@ -74,7 +64,7 @@ async def _records(ops: Operations, path: Path, query: RecordsQuery) -> Any:
     }
 
 
-async def _wait_records(ops: Operations, path: Path, body: RecordsWait) -> Any:
+async def _wait_records(ops: Operations, path: Path, body: Fields) -> Any:
     found = await ops.wait_records(path["topic"], **body.given())
     return {"records": [shown_record(record) for record in found[:RECORDS_MAX]]}
 
@@ -97,7 +87,7 @@ async def _lag(ops: Operations, path: Path, _: None) -> Any:
     return _numbers("lag", await ops.lag(path["group"]))
 
 
-async def _wait(ops: Operations, path: Path, body: GroupWait) -> Any:
+async def _wait(ops: Operations, path: Path, body: Fields) -> Any:
     kind = body.__struct_config__.tag
     found = await getattr(ops, f"wait_{kind}")(**path, **body.given())
     return {"result": _numbers("lag", found) if kind == "lag" else found}
@@ -105,14 +95,6 @@ async def _wait(ops: Operations, path: Path, body: GroupWait) -> Any:
 
 async def _add_fault(ops: Operations, _: Path, body: FaultFields) -> Any:
     return await ops.fault(await ops.add_fault(**asdict(body)))
-
-
-async def _recipe(ops: Operations, path: Path, body: RecipeBody) -> Any:
-    name = path["recipe"]
-    if name not in RECIPES:
-        raise NotFound(f"no recipe {name}: there are {', '.join(RECIPES)}")
-    check_arguments(getattr(Operations, name), (), body.given())
-    return await getattr(ops, name)(**body.given())
 
 
 async def _clock(ops: Operations, _: Path, __: None) -> Any:
@@ -133,81 +115,89 @@ async def _check(ops: Operations, _: Path, __: None) -> Any:
     return {"ok": True, "violations": None}
 
 
-def _call(name: str, key: str | None = None) -> Run:
-    """Call one of `Operations` by name, with the arguments by name. The answer is what it returns,
-    or an object with that under `key`."""
+def _call(method: str, path: str, summary: str, name: str, key: str | None = None) -> Endpoint:
+    """A route that calls one of `Operations` by name, with the arguments by name: those of the
+    path, and the others in the body, or with GET in the query. The answer is what it returns, or an
+    object with that under `key`."""
 
     async def run(ops: Operations, path: Path, given: Fields | None) -> Any:
         found = await getattr(ops, name)(**path, **(given.given() if given is not None else {}))
         return found if key is None else {key: found}
 
-    return run
+    taken = fields_of(getattr(Operations, name), PARAMETER.findall(path))
+    body = taken if method == "POST" else None
+    query = taken if method == "GET" and taken.__struct_fields__ else None
+    return Endpoint(method, path, summary, run, body, query)
 
+
+WAITS = ("stable", "members", "epoch", "released", "owned", "committed", "rebalances", "lag")
+ANY_WAIT = reduce(
+    or_, [fields_of(getattr(Operations, f"wait_{name}"), ["group"], name) for name in WAITS]
+)
 
 ROUTES: tuple[Endpoint, ...] = (
-    Endpoint("GET", "/control/topics", "Topics and their partitions.", _call("topics")),
-    Endpoint("POST", "/control/topics", "Create a topic.", _call("create_topic"), TopicBody),
-    Endpoint("DELETE", "/control/topics/{name}", "Delete a topic.", _call("delete_topic")),
+    _call("GET", "/control/topics", "Topics and their partitions.", "topics"),
+    _call("POST", "/control/topics", "Create a topic.", "create_topic"),
+    _call("DELETE", "/control/topics/{name}", "Delete a topic.", "delete_topic"),
     Endpoint("POST", "/control/topics/{topic}/records", "Append records; where they are now.",
           _produce, RecordsBody),
     Endpoint("GET", "/control/topics/{topic}/records", "What is in a topic.", _records,
           query=RecordsQuery),
     Endpoint("POST", "/control/topics/{topic}/wait", "Wait until it has so many records.",
-          _wait_records, RecordsWait),
-    Endpoint("GET", "/control/clients/{library}", "Settings of a client library for tests.",
-          _call("client_config"), query=ClientQuery),
-    Endpoint("GET", "/control/clients/java/properties", "The same as a .properties file.",
-          _call("client_properties", "properties"), query=ClientQuery),
-    Endpoint("GET", "/control/users", "Names of the users.", _call("users", "users")),
-    Endpoint("POST", "/control/users", "Add a user, or change its password.", _call("add_user"),
-          UserBody),
-    Endpoint("DELETE", "/control/users/{name}", "Remove a user.", _call("remove_user")),
-    Endpoint("GET", "/control/users/{user}/token", "A token for OAUTHBEARER.",
-          _call("token", "token"), query=TokenQuery),
-    Endpoint("GET", "/control/acls", "All ACLs, as rules.", _call("acls", "acls")),
-    Endpoint("POST", "/control/acls", "Add ACLs.", _call("add_acls"), AclsBody),
-    Endpoint("POST", "/control/acls/remove", "Remove ACLs.", _call("remove_acls"), AclsBody),
-    Endpoint("GET", "/control/groups", "All groups.", _call("groups")),
+          _wait_records,
+          fields_of(Operations.wait_records, ["topic"])),
+    _call("GET", "/control/clients/{library}", "Settings of a client library for tests.",
+          "client_config"),
+    _call("GET", "/control/clients/java/properties", "The same as a .properties file.",
+          "client_properties", "properties"),
+    _call("GET", "/control/users", "Names of the users.", "users", "users"),
+    _call("POST", "/control/users", "Add a user, or change its password.", "add_user"),
+    _call("DELETE", "/control/users/{name}", "Remove a user.", "remove_user"),
+    _call("GET", "/control/users/{user}/token", "A token for OAUTHBEARER.",
+          "token", "token"),
+    _call("GET", "/control/acls", "All ACLs, as rules.", "acls", "acls"),
+    _call("POST", "/control/acls", "Add ACLs.", "add_acls"),
+    _call("POST", "/control/acls/remove", "Remove ACLs.", "remove_acls"),
+    _call("GET", "/control/groups", "All groups.", "groups"),
     Endpoint("GET", "/control/groups/{group}", "A group as the coordinator sees it.", _group),
-    Endpoint("GET", "/control/groups/{group}/events", "Its last events.", _call("events")),
+    _call("GET", "/control/groups/{group}/events", "Its last events.", "events"),
     Endpoint("GET", "/control/groups/{group}/offsets", "Its committed offsets.",
           _committed),
     Endpoint("POST", "/control/groups/{group}/offsets", "Set offsets of a group without members.",
           _commit, OffsetsBody),
     Endpoint("GET", "/control/groups/{group}/lag", "Records not yet committed.", _lag),
     Endpoint("POST", "/control/groups/{group}/wait", "Wait until the group is as wanted.",
-          _wait, AnyWait),
-    Endpoint("GET", "/control/faults", "All faults.", _call("faults")),
+          _wait, ANY_WAIT),
+    _call("GET", "/control/faults", "All faults.", "faults"),
     Endpoint("POST", "/control/faults", "Add a fault.", _add_fault, FaultFields),
-    Endpoint("DELETE", "/control/faults", "Remove all faults.", _call("remove_faults")),
-    Endpoint("GET", "/control/faults/{number}", "A fault, its hits, what it holds.",
-          _call("fault")),
-    Endpoint("POST", "/control/faults/{number}/release", "Let go what it holds, and end it.",
-          _call("release_fault", "released"), NoFields),
-    Endpoint("POST", "/control/faults/{number}/wait", "Wait until it was hit so often.",
-          _call("wait_fault", "hits"), HitsWait),
-    Endpoint("DELETE", "/control/faults/{number}", "Release and forget it.", _call("remove_fault")),
-    Endpoint("POST", "/control/recipes/{recipe}", "An incident: " + ", ".join(RECIPES) + ".",
-          _recipe, RecipeBody),
-    Endpoint("POST", "/control/coordinator/move", "NOT_COORDINATOR, and another node or none.",
-          _call("move_coordinator", "faults"), MoveBody),
-    Endpoint("POST", "/control/coordinator/loading", "COORDINATOR_LOAD_IN_PROGRESS.",
-          _call("loading", "fault"), LoadingBody),
-    Endpoint("POST", "/control/log/fail", "The next appends fail.", _call("fail_appends"),
-          AppendsBody),
-    Endpoint("POST", "/control/log/hold", "Nothing becomes durable any more.",
-          _call("hold_appends"), NoFields),
-    Endpoint("POST", "/control/log/release", "The end of that.", _call("release_appends"),
-          NoFields),
+    _call("DELETE", "/control/faults", "Remove all faults.", "remove_faults"),
+    _call("GET", "/control/faults/{number}", "A fault, its hits, what it holds.",
+          "fault"),
+    _call("POST", "/control/faults/{number}/release", "Let go what it holds, and end it.",
+          "release_fault", "released"),
+    _call("POST", "/control/faults/{number}/wait", "Wait until it was hit so often.",
+          "wait_fault", "hits"),
+    _call("DELETE", "/control/faults/{number}", "Release and forget it.", "remove_fault"),
+    *(
+        _call("POST", f"/control/recipes/{name}", "An incident: see docs/testing.md.", name)
+        for name in RECIPES
+    ),
+    _call("POST", "/control/coordinator/move", "NOT_COORDINATOR, and another node or none.",
+          "move_coordinator", "faults"),
+    _call("POST", "/control/coordinator/loading", "COORDINATOR_LOAD_IN_PROGRESS.",
+          "loading", "fault"),
+    _call("POST", "/control/log/fail", "The next appends fail.", "fail_appends"),
+    _call("POST", "/control/log/hold", "Nothing becomes durable any more.",
+          "hold_appends"),
+    _call("POST", "/control/log/release", "The end of that.", "release_appends"),
     Endpoint("GET", "/control/clock", "The coordinator's time.", _clock),
     Endpoint("POST", "/control/clock", "How its time runs from now on.", _set_clock, ClockBody),
-    Endpoint("POST", "/control/clock/advance", "Let time pass; how many timers fired.",
-          _call("advance", "fired"), AdvanceBody),
-    Endpoint("POST", "/control/settle", "Wait until what came in is durable and answered.",
-          _call("settle"), NoFields),
+    _call("POST", "/control/clock/advance", "Let time pass; how many timers fired.",
+          "advance", "fired"),
+    _call("POST", "/control/settle", "Wait until what came in is durable and answered.",
+          "settle"),
     Endpoint("GET", "/control/check", "Whether the coordinator kept its promises.", _check),
-    Endpoint("POST", "/control/restart", "Stop and start on the same ports.", _call("restart"),
-          RestartBody),
+    _call("POST", "/control/restart", "Stop and start on the same ports.", "restart"),
 )  # fmt: skip
 
 
