@@ -11,7 +11,7 @@ import binascii
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args, get_type_hints
 
 from msgspec import Meta, Struct, defstruct, field
 from msgspec.structs import asdict
@@ -58,7 +58,8 @@ def fields_of(
     """The arguments of an operation as fields, but for those that the path has. `until`: the field
     of that name has this value, by which one of several waits is chosen."""
     hints = get_type_hints(operation)
-    required, optional = [], []
+    required: list[Any] = []
+    optional: list[Any] = []
     for name, parameter in inspect.signature(operation).parameters.items():
         if name == "self" or name in without:
             continue
@@ -69,7 +70,9 @@ def fields_of(
             optional.append((name, kind | None, None))
     words = operation.__name__.title().replace("_", "")
     tag: dict[str, Any] = {} if until is None else {"tag_field": "until", "tag": until}
-    return defstruct(words, [*required, *optional], bases=(Fields,), module=__name__, **tag)
+    fields = [*required, *optional]
+    made = defstruct(words, fields, bases=(Fields,), module=__name__, **tag)
+    return cast("type[Fields]", made)
 
 
 def _bounded(hint: Any) -> Any:
