@@ -28,7 +28,7 @@ from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from groupd.protocol.wire.apis import API_BY_KEY  # noqa: E402
 from groupd.testing.client_settings import LIBRARIES  # noqa: E402
-from groupd.testing.control_openapi import document  # noqa: E402
+from groupd.testing.control_api import document  # noqa: E402
 
 ARCHITECTURE_PAGE = ROOT / "docs" / "architecture.md"
 TESTING_PAGE = ROOT / "docs" / "testing.md"

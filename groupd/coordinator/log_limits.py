@@ -189,7 +189,7 @@ class _Room:
 
 def _length(text: str) -> int:
     """The length of `text` as JSON with all escapes, the longest form that it can have there."""
-    return len(json.dumps(text)) - 2
+    return len(json.dumps(text)) - 2  # msgspec does not escape what is not ASCII
 
 
 def _beginning(text: str, most: int) -> str:

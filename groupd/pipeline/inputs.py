@@ -5,12 +5,12 @@ Rows that could not be decoded are kept apart, with their place in the log and t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.json import encode
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -137,7 +137,7 @@ def _source(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> Da
     elif origin.segments is not None:
         options["segments"] = origin.segments
     if wanted.groups is not None:
-        options["groups"] = json.dumps(sorted(wanted.groups))
+        options["groups"] = encode(sorted(wanted.groups)).decode()
     for name, micros in (("from", wanted.from_us), ("until", wanted.until_us)):
         if micros is not None:
             # Rounded up: records have whole milliseconds, so this selects the same rows.

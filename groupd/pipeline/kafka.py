@@ -9,7 +9,6 @@ stands. Therefore `transactional` is false, there are no markers, and `producer_
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -17,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+from msgspec.json import encode
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -52,7 +52,7 @@ def kafka_entries(
     spark.conf.set(_BY_CONSUMER, "true")
     given = {
         "kafka.bootstrap.servers": bootstrap,
-        "assign": json.dumps({topic: list(range(partitions))}),
+        "assign": encode({topic: list(range(partitions))}).decode(),
         "startingOffsets": "earliest",
         "kafka.isolation.level": "read_committed",
         **(options or {}),

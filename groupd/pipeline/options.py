@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
+from msgspec.json import decode
 
 from groupd.coordinator.logtools.entries import CHOICES
 from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH
@@ -90,12 +90,11 @@ def _wanted(given: Mapping[str, str]) -> RowFilter:
         groups.add(given["group"])
     if "groups" in given:
         try:
-            names = json.loads(given["groups"])
-        except json.JSONDecodeError:
-            names = None
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise PipelineError('the option groups is a list in JSON, like ["billing", "shipping"]')
-        groups |= set(names)
+            groups |= decode(given["groups"], type=set[str])
+        except DecodeError:
+            raise PipelineError(
+                'the option groups is a list in JSON, like ["billing", "shipping"]'
+            ) from None
     types = {part.strip() for part in given.get("types", "").split(",") if part.strip()}
     for name in sorted(types - {*CHOICES, CORRUPT_BATCH}):
         raise PipelineError(f"there is no record type {name}: there are {', '.join(CHOICES)}")
@@ -128,8 +127,8 @@ def _starting(text: str) -> str | dict[int, int]:
     if text in ("earliest", "latest"):
         return text
     try:
-        return {int(number): int(offset) for number, offset in json.loads(text).items()}
-    except (ValueError, AttributeError, TypeError):
+        return decode(text, type=dict[int, int])
+    except DecodeError:
         raise PipelineError(
             'the option startingOffsets is earliest, latest or JSON like {"0": 12, "1": 0}'
         ) from None

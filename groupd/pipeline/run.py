@@ -5,13 +5,13 @@ Spark's plans tell which columns of the log a job uses; the others are not decod
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from msgspec import Struct
+from msgspec.json import decode
 from pyspark.sql import DataFrame, SparkSession
 
 from groupd.pipeline.decode import COLUMNS
@@ -34,7 +34,7 @@ def used_columns(frames: Iterable[DataFrame]) -> tuple[str, ...]:
     used: set[str] = set()
     for frame in frames:
         plan: Any = frame._jdf.queryExecution().optimizedPlan()
-        nodes = json.loads(plan.toJSON())
+        nodes = decode(plan.toJSON())
         names: dict[int, str] = {}
         wanted = {attribute.exprId().id() for attribute in _items(plan.output())}
         for node in nodes:

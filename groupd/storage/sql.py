@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
 
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
@@ -146,7 +146,7 @@ class SqlCatalogue:
             if new:
                 connection.execute(insert(config_override), new)
 
-        await self._backend.change(work, [("config", json.dumps(place)) for place in rows])
+        await self._backend.change(work, [("config", encode(place).decode()) for place in rows])
 
     async def security_entries(self, kind: str) -> list[tuple[str, str]]:
         query = _security_of(kind)
@@ -194,7 +194,7 @@ class SqlCatalogue:
             if new:
                 connection.execute(insert(security_entry), new)
 
-        entries = [("security", json.dumps([change.kind, change.key])) for change in changes]
+        entries = [("security", encode([change.kind, change.key]).decode()) for change in changes]
         await self._backend.change(work, entries)
 
     async def log_sizes(self) -> dict[str, int]:
@@ -228,7 +228,7 @@ def _topics(connection: Connection, query: Select[Any]) -> list[StoredTopic]:
             row.topic_id,
             row.name,
             row.partitions,
-            tuple(sorted(json.loads(row.configs).items())),
+            tuple(sorted(decode(row.configs).items())),
             _first_epochs(row.first_epochs),
         )
         for row in rows
@@ -236,7 +236,7 @@ def _topics(connection: Connection, query: Select[Any]) -> list[StoredTopic]:
 
 
 def _first_epochs(text: str) -> FirstEpochs:
-    return tuple((first, tuple(epochs)) for first, epochs in json.loads(text or "[]"))
+    return tuple((first, tuple(epochs)) for first, epochs in decode(text or "[]"))
 
 
 def _if_any(text: str) -> tuple[str, ...]:
@@ -278,8 +278,8 @@ def _topic_entry(topic_id: bytes) -> tuple[str, str]:
 
 def _put_topic(connection: Connection, stored: StoredTopic) -> None:
     connection.execute(delete(topic).where(topic.c.topic_id == stored.topic_id))
-    configs = json.dumps(dict(stored.configs), sort_keys=True)
-    epochs = json.dumps(stored.first_epochs) if stored.first_epochs else ""
+    configs = encode(dict(stored.configs), order="sorted").decode()
+    epochs = encode(stored.first_epochs).decode() if stored.first_epochs else ""
     covered = (stored.topic_id, stored.name, stored.partitions, configs)
     connection.execute(
         insert(topic),

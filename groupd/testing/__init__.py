@@ -10,56 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused, WrongType
-    from groupd.coordinator.recording.difference import Difference
-    from groupd.coordinator.recording.reader import BadRecording
-    from groupd.coordinator.recording.replay import replay
-    from groupd.testing.answers import (
-        GroupDescription,
-        GroupEvent,
-        GroupSummary,
-        Member,
-        RecipeResult,
-    )
-    from groupd.testing.client_settings import client_config
-    from groupd.testing.errors import InvariantViolation, WaitTimeout
-    from groupd.testing.handles import FaultHandle, Incident
-    from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory
-    from groupd.testing.records import TestRecord
-
-__all__ = [
-    "BadRecording",
-    "Difference",
-    "FaultHandle",
-    "GroupCoordinator",
-    "GroupCoordinatorFactory",
-    "GroupDescription",
-    "GroupEvent",
-    "GroupSummary",
-    "HarnessError",
-    "Incident",
-    "InvariantViolation",
-    "Member",
-    "NotFound",
-    "RecipeResult",
-    "RequestRefused",
-    "TestRecord",
-    "WaitTimeout",
-    "WrongType",
-    "client_config",
-    "replay",
-]
+    from groupd.coordinator.faults.errors import HarnessError as HarnessError
+    from groupd.coordinator.faults.errors import InvariantViolation as InvariantViolation
+    from groupd.coordinator.faults.errors import NotFound as NotFound
+    from groupd.coordinator.faults.errors import RequestRefused as RequestRefused
+    from groupd.coordinator.faults.errors import WaitTimeout as WaitTimeout
+    from groupd.coordinator.faults.errors import WrongType as WrongType
+    from groupd.coordinator.recording.difference import Difference as Difference
+    from groupd.coordinator.recording.reader import BadRecording as BadRecording
+    from groupd.coordinator.recording.replay import replay as replay
+    from groupd.testing.answers import GroupDescription as GroupDescription
+    from groupd.testing.answers import GroupEvent as GroupEvent
+    from groupd.testing.answers import GroupSummary as GroupSummary
+    from groupd.testing.answers import Member as Member
+    from groupd.testing.answers import RecipeResult as RecipeResult
+    from groupd.testing.client_settings import client_config as client_config
+    from groupd.testing.handles import FaultHandle as FaultHandle
+    from groupd.testing.handles import Incident as Incident
+    from groupd.testing.harness import GroupCoordinator as GroupCoordinator
+    from groupd.testing.harness import GroupCoordinatorFactory as GroupCoordinatorFactory
+    from groupd.testing.records import TestRecord as TestRecord
 
 _NAMES = {
     "groupd.coordinator.faults.errors": (
         "HarnessError",
+        "InvariantViolation",
         "NotFound",
         "RequestRefused",
-        "WrongType",
-    ),
-    "groupd.testing.errors": (
-        "InvariantViolation",
         "WaitTimeout",
+        "WrongType",
     ),
     "groupd.testing.answers": (
         "GroupDescription",
@@ -80,6 +59,7 @@ _NAMES = {
     "groupd.coordinator.recording.replay": ("replay",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,18 +1,18 @@
-"""Calls of `Operations` by name, from other threads and other event loops."""
+"""Calls of `Operations` from other threads and other event loops."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from groupd.coordinator.config.coordinator_config import ConfigError
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.daemon.daemon import CannotStart
-from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.faults.errors import HarnessError, InvariantViolation, WaitTimeout
 from groupd.coordinator.suggest import did_you_mean
 from groupd.testing.arguments import check_arguments
-from groupd.testing.errors import InvariantViolation, WaitTimeout
 from groupd.testing.operations import Operations
 
 __tracebackhide__ = True
@@ -51,22 +51,51 @@ class Hinting:
             raise AttributeError(f"{kind} has no {name}{hint}", name=name, obj=self)
 
 
-class HarnessCalls(Hinting):
-    """Calls of `Operations` by name, for the broker at `_host`."""
+Call = Callable[..., Any]
+"""Calls one of `Operations` by name: call(name, *args, **options)."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
-    _host: BrokerRunner
 
-    def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        check_arguments(getattr(Operations, name), args, options)
-        return result_of(self._host.call(name, *args, **options))
+class Calling(Protocol):
+    """What has methods that are made by `blocking`."""
 
-    def _wait(self, name: str, *args: Any, **options: Any) -> Any:
-        """Refuse to wait on an event loop, as that would block the clients that it waits for."""
-        if on_a_loop():
+    @property
+    def _call(self) -> Call: ...
+
+
+def blocking(
+    operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Calling, P], R]:
+    """One of `Operations` as a plain method, which returns when the broker has done it. A wait is
+    refused on an event loop, as it would block the clients that it waits for."""
+    name = operation.__name__
+
+    @wraps(operation)
+    def call(self: Calling, /, *args: P.args, **options: P.kwargs) -> R:
+        if name.startswith("wait_") and on_a_loop():
             raise HarnessError(
                 f"{name} would block the running event loop: await c.aio.{name}(...)"
             )
-        return self._call(name, *args, **options)
+        found: R = self._call(name, *args, **options)
+        return found
+
+    return call
+
+
+def call_checked(
+    host: BrokerRunner, name: str, args: Any, options: Mapping[str, Any]
+) -> Future[Any]:
+    """Check the arguments of a call, and send it to the broker. Iterators go as lists, as they may
+    go to another process."""
+    check_arguments(getattr(Operations, name), args, options)
+    given = {key: _listed(value) for key, value in options.items()}
+    return host.call(name, *map(_listed, args), **given)
+
+
+def _listed(value: Any) -> Any:
+    plain = isinstance(value, str | bytes | Mapping | list | tuple)
+    return list(value) if isinstance(value, Iterable) and not plain else value
 
 
 def on_a_loop() -> bool:
@@ -80,7 +109,7 @@ def on_a_loop() -> bool:
 
 class Coroutines:
     """The methods of `Operations`, by name, as coroutines for another event loop:
-    `await groupd.aio.wait_stable("billing")`. They are described at `GroupCoordinator`."""
+    `await groupd.aio.wait_stable("billing")`."""
 
     def __init__(self, host: BrokerRunner) -> None:
         self._host = host
@@ -92,9 +121,8 @@ class Coroutines:
 
         @wraps(getattr(Operations, name))
         async def call(*args: Any, **options: Any) -> Any:
-            check_arguments(getattr(Operations, name), args, options)
             try:
-                return await asyncio.wrap_future(self._host.call(name, *args, **options))
+                return await asyncio.wrap_future(call_checked(self._host, name, args, options))
             except EXPECTED as error:
                 raise error.with_traceback(None) from None
 

@@ -6,6 +6,7 @@ that a fault holds back.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -14,8 +15,9 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.faults.facts import groups_of
-from groupd.coordinator.faults.intercepted import watch
+from groupd.coordinator.faults.layer import groups_of
+from groupd.coordinator.faults.traffic import watch
+from groupd.coordinator.security.audit import AuditedDecision
 from groupd.coordinator.server.slot import Client, Requests, Slot
 from groupd.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
 from groupd.protocol.wire.registry import Api
@@ -24,6 +26,9 @@ CONNECTIONS_MAX = 1000
 GROUPS_MAX = 2000
 TOPICS_MAX = 200
 SHOWN_MAX = 10
+DENIALS_MAX = 100
+DENIALS_SHOWN = 5
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class _Seen(Struct):
@@ -119,3 +124,32 @@ class _Layer:
 
     def forget(self, slot: Slot) -> None:
         self._inner.forget(slot)
+
+
+class Denials:
+    """What the ACLs have refused to clients: how often each of the last `DENIALS_MAX` different
+    denials was seen, the latest last."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def note(self, decision: AuditedDecision) -> None:
+        key = (_right(decision), decision.api or "a request")
+        self._seen[key] = self._seen.get(key, 0) + 1
+        self._seen.move_to_end(key)
+        if len(self._seen) > DENIALS_MAX:
+            self._seen.popitem(last=False)
+
+    def lines(self) -> list[str]:
+        """The latest denials; none if there were none."""
+        latest = list(reversed(self._seen.items()))[:DENIALS_SHOWN]
+        shown = [f"  {api}: {right} ({count} times)" for (right, api), count in latest]
+        return ["refused by the ACLs:", *shown] if shown else []
+
+
+def _right(decision: AuditedDecision) -> str:
+    """The denied right, written like a rule of `add_acls`."""
+    kind, _, name = decision.resource.split(":", 2)
+    operation = _WORD.sub("_", decision.operation).upper()
+    who = decision.principal.removeprefix("User:")
+    return f"{who} may not {operation} {_WORD.sub('-', kind).lower()} {name}"

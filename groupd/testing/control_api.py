@@ -8,26 +8,33 @@ and one JSON error.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import structlog
+from msgspec import DecodeError, ValidationError, convert
+from msgspec.json import decode, schema_components
 
-from groupd.coordinator.admin.http_server import CONTROL_BODY_MAX, HttpReply, HttpRequest, as_json
-from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused
-from groupd.testing.control_openapi import document
-from groupd.testing.control_routes import ROUTES, Endpoint
-from groupd.testing.control_schema import BadInput, check
-from groupd.testing.errors import WaitTimeout
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, as_json
+from groupd.coordinator.admin.http_server import CONTROL_BODY_MAX
+from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused, WaitTimeout
+from groupd.coordinator.suggest import did_you_mean, misfit
+from groupd.testing.control_routes import PARAMETER, ROUTES, Endpoint
 from groupd.testing.operations import Operations
 
 log = structlog.get_logger("groupd.control")
 
-_PARAMETER = re.compile(r"\{(\w+)\}")
 _WHOLE = frozenset({"number"})
 """Path parameters that are whole numbers."""
 DIGITS_MAX = 18
+ERRORS = {
+    "400": "bad input",
+    "403": "the request comes from a web page",
+    "404": "there is no such thing",
+    "409": "refused by the broker (`refused`), or not within the timeout (`wait-timeout`)",
+    "413": "the body is too large",
+    "415": "the body is not declared as application/json",
+}
 
 
 class ControlApi:
@@ -43,15 +50,16 @@ class ControlApi:
             return as_json(document())
         matching = [(route, args) for route in ROUTES if (args := _match(route, request.path))]
         if not matching:
-            return _error(404, "not-found", "no such route; see /control/openapi.json")
+            hint = did_you_mean("/" + "/".join(request.path), [route.path for route in ROUTES])
+            return _error(404, "not-found", f"no such route{hint}; see /control/openapi.json")
         method = "GET" if request.method == "HEAD" else request.method
         for route, args in matching:
             if route.method == method:
-                return await self._run(route, dict(args[0]), request)
+                return await self._run(route, args[0], request)
         allowed = ", ".join(sorted(route.method for route, _ in matching))
         return _error(405, "method-not-allowed", f"here is {allowed}", (("Allow", allowed),))
 
-    async def _run(self, route: Endpoint, args: dict[str, Any], request: HttpRequest) -> HttpReply:
+    async def _run(self, route: Endpoint, path: dict[str, Any], request: HttpRequest) -> HttpReply:
         try:
             if request.body is None:
                 limit = f"a body has at most {CONTROL_BODY_MAX} bytes"
@@ -60,11 +68,7 @@ class ControlApi:
                 kind = request.headers.get("content-type", "").partition(";")[0].strip()
                 if kind.lower() != "application/json":
                     return _error(415, "not-json", "Content-Type must be application/json")
-                args.update(_body(route, request.body))
-            args.update(_query(route, request.query))
-            result = await route.run(self._operations, args)
-        except BadInput as error:
-            return _error(400, "bad-input", str(error))
+            result = await route.run(self._operations, path, _given(route, request))
         except NotFound as error:
             return _error(404, "not-found", str(error))
         except RequestRefused as error:
@@ -87,7 +91,7 @@ def _match(route: Endpoint, path: tuple[str, ...]) -> tuple[dict[str, Any]] | No
         return None
     found: dict[str, Any] = {}
     for part, given in zip(parts, path, strict=True):
-        parameter = _PARAMETER.fullmatch(part)
+        parameter = PARAMETER.fullmatch(part)
         if parameter is None:
             if part != given:
                 return None
@@ -100,30 +104,23 @@ def _match(route: Endpoint, path: tuple[str, ...]) -> tuple[dict[str, Any]] | No
     return (found,)
 
 
-def _body(route: Endpoint, body: bytes) -> dict[str, Any]:
+def _given(route: Endpoint, request: HttpRequest) -> Any:
+    """The body or the query, as the route takes it; None if it takes neither. Raises
+    HarnessError."""
+    if route.query is None and request.query:
+        raise HarnessError(f"no parameter {min(request.query)}")
+    kind, where = route.body, "body"
     try:
-        given = json.loads(body) if body.strip() else {}
-    except (ValueError, RecursionError):
-        raise BadInput("body is not JSON") from None
-    assert route.body is not None
-    check(given, route.body)
-    return dict(given)
-
-
-def _query(route: Endpoint, query: dict[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, text in query.items():
-        schema = route.query.get(name)
-        if schema is None:
-            raise BadInput(f"no parameter {name}")
-        if schema["type"] == "integer":
-            if not text.isdecimal() or len(text) > DIGITS_MAX:
-                raise BadInput(f"parameter {name} must be a whole number")
-            found[name] = int(text)
-        else:
-            found[name] = text
-        check(found[name], schema, f"parameter {name}")
-    return found
+        if route.body is not None:
+            return decode((request.body or b"").strip() or b"{}", type=route.body)
+        if route.query is not None:
+            kind, where = route.query, "query"
+            return convert(request.query, route.query, strict=False)
+    except ValidationError as error:
+        raise HarnessError(misfit(error, kind, where)) from None
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise HarnessError(f"body is not JSON: {error}") from None
+    return None
 
 
 def _error(
@@ -131,3 +128,70 @@ def _error(
 ) -> HttpReply:
     made = as_json({"error": {"code": code, "message": message}}, status)
     return HttpReply(made.body, made.content_type, status, headers)
+
+
+# The OpenAPI document
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI 3.1 document that `/control/openapi.json` answers with."""
+    taken = {kind for route in ROUTES for kind in (route.body, route.query) if kind is not None}
+    kinds = sorted(taken, key=str)
+    schemas, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
+    schema_of = dict(zip(kinds, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        operation = _operation(route, components.get(getattr(route.query, "__name__", ""), {}))
+        if route.body is not None:
+            content = {"application/json": {"schema": schema_of[route.body]}}
+            needed = components.get(getattr(route.body, "__name__", ""), {"required": True})
+            operation["requestBody"] = {"required": bool(needed["required"]), "content": content}
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    text = {"type": "string"}
+    error = {
+        "type": "object",
+        "properties": {"code": text, "message": text},
+        "required": ["code", "message"],
+    }
+    components["Error"] = {"type": "object", "properties": {"error": error}, "required": ["error"]}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "groupd control API",
+            "version": "1",
+            "description": "Faults, time and waits for integration tests; see docs/testing.md.",
+        },
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+
+
+def _operation(route: Endpoint, query: dict[str, Any]) -> dict[str, Any]:
+    """`query`: the schema of the query."""
+    parameters = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "integer" if name in _WHOLE else "string"},
+        }
+        for name in PARAMETER.findall(route.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in query.get("properties", {}).items()
+    ]
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    words = re.findall(r"\w+", route.path.removeprefix("/control/"))
+    return {
+        "operationId": "_".join([route.method.lower(), *words]),
+        "summary": route.summary,
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "done", "content": {"application/json": {"schema": {}}}},
+            **{
+                code: {"description": description, "content": error}
+                for code, description in ERRORS.items()
+            },
+        },
+    }

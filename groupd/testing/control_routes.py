@@ -3,219 +3,111 @@ from this table."""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec.structs import asdict
 
-from groupd.coordinator.faults import spec as fault_spec
-from groupd.coordinator.faults.errors import NotFound
-from groupd.testing.acl_rules import FORM as ACL_FORM
-from groupd.testing.client_settings import CLASSIC, CONSUMER, ROLES
-from groupd.testing.control_schema import BadInput, Schema
-from groupd.testing.control_waits import TIMEOUT, WAIT_BODY, placed_numbers, wait
-from groupd.testing.errors import InvariantViolation
+from groupd.coordinator.faults.errors import InvariantViolation
+from groupd.coordinator.faults.spec import FaultFields
+from groupd.testing.control_bodies import (
+    RECORDS_MAX,
+    ClockBody,
+    Fields,
+    OffsetsBody,
+    RecordsBody,
+    RecordsQuery,
+    fields_of,
+    given_record,
+    shown_record,
+)
 from groupd.testing.operations import Operations
 from groupd.testing.recipes import RECIPES
-from groupd.testing.records import TestRecord
-from groupd.testing.security import MECHANISMS
-from groupd.testing.topic_reader import ISOLATIONS, READ_COMMITTED
 
-Args = dict[str, Any]
-"""The path parameters, and the fields of the body or the parameters of the query."""
-Run = Callable[[Operations, Args], Awaitable[Any]]
+PARAMETER = re.compile(r"\{(\w+)\}")
+"""A parameter of a path."""
 
-RECORDS_MAX = 10_000
-ACLS_MAX = 1000
-ADVANCE_MAX_MS = 366 * 24 * 3_600_000
+Path = dict[str, Any]
+"""The parameters of the path."""
+Run = Callable[[Operations, Path, Any], Awaitable[Any]]
+"""Gets the body or the query, too."""
 
 
 class Endpoint(Struct, frozen=True):
-    """One route. `path`: `{name}` stands for one percent-encoded segment. `body`, `query`: JSON
-    Schemas of objects; None or empty = the route takes none."""
+    """One route. `path`: `{name}` stands for one percent-encoded segment. `body`, `query`: what the
+    route takes there; None = nothing."""
 
     method: str
     path: str
     summary: str
     run: Run
-    body: Schema | None = None
-    query: Mapping[str, Schema] = field(default_factory=dict)
+    body: Any = None
+    query: type[Fields] | None = None
 
 
-def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
-    shape: dict[str, Any] = {"type": "object", "properties": properties}
-    return {**shape, "required": list(required), "additionalProperties": False}
+async def _produce(ops: Operations, path: Path, body: RecordsBody) -> Any:
+    records = [one if isinstance(one, str) else given_record(one) for one in body.records]
+    return [shown_record(record) for record in await ops.produce(path["topic"], records)]
 
 
-TEXT: Schema = {"type": "string", "maxLength": 1024}
-NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
-FLAG: Schema = {"type": "boolean"}
-ISOLATION: Schema = {
-    "type": "string",
-    "enum": list(ISOLATIONS),
-    "description": "as a consumer's; by default without aborted and open transactions",
-}
-COUNT: Schema = {"type": "integer", "minimum": 1, "maximum": 100_000}
-CONFIG: Schema = {"type": "object", "additionalProperties": TEXT}
-BYTES: Schema = {
-    "description": 'text (UTF-8), {"base64": "..."}, or null',
-    "anyOf": [
-        {"type": "string"},
-        {"type": "null"},
-        _object(("base64",), base64={"type": "string"}),
-    ],
-}
-RECORD: Schema = {
-    "anyOf": [
-        {"type": "string"},
-        _object(
-            ("value",),
-            value=BYTES,
-            key=BYTES,
-            headers={"type": "object", "additionalProperties": BYTES},
-            partition={"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
-            timestamp_ms=NUMBER,
-        ),
-    ]
-}
-OFFSETS: Schema = {
-    "type": "array",
-    "maxItems": RECORDS_MAX,
-    "items": _object(("topic", "partition", "offset"), topic=TEXT, partition=NUMBER, offset=NUMBER),
-}
-LOGIN: Mapping[str, Schema] = {
-    "user": TEXT,
-    "mechanism": {"type": "string", "enum": list(MECHANISMS)},
-}
-ACLS: Schema = _object(
-    ("rules",),
-    rules={
-        "type": "array",
-        "maxItems": ACLS_MAX,
-        "items": {"anyOf": [TEXT, {"type": "object", "additionalProperties": TEXT}]},
-        "description": ACL_FORM,
-    },
-)
-_ONE_API: Schema = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
-FAULT: Schema = _object(
-    ("action",),
-    action={"type": "string", "enum": list(fault_spec.ACTIONS)},
-    api={
-        "description": "names, keys, or one of " + ", ".join(fault_spec.ALIASES),
-        "anyOf": [*_ONE_API["anyOf"], {"type": "array", "items": _ONE_API}],
-    },
-    group=TEXT,
-    member={**TEXT, "description": "member id or group.instance.id; * stands for anything"},
-    client_id=TEXT,
-    transactional_id=TEXT,
-    count={"type": "integer", "minimum": 1, "maximum": fault_spec.COUNT_MAX},
-    skip={"type": "integer", "minimum": 0, "maximum": fault_spec.COUNT_MAX},
-    probability={"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-    seed=NUMBER,
-    after={**NUMBER, "description": "only once the fault with this id was hit"},
-    applied={**FLAG, "description": "the request takes effect, only its reply is affected"},
-    code={"anyOf": [{"type": "string"}, {"type": "integer"}]},
-    message=TEXT,
-    ms={"type": "integer", "minimum": 0, "maximum": fault_spec.DELAY_MAX_MS},
-    node={"type": "array", "maxItems": 3, "description": "[id, host, port]"},
-)
-RECIPE: Schema = _object(
-    group=TEXT,
-    member=TEXT,
-    instance=TEXT,
-    code=TEXT,
-    ms={"type": "integer", "minimum": 0, "maximum": fault_spec.DELAY_MAX_MS},
-    applied=FLAG,
-    outage=COUNT,
-)
-CLOCK: Schema = _object(
-    ("mode",),
-    mode={
-        "description": "real, frozen, or how many times as fast",
-        "anyOf": [
-            {"type": "string", "enum": ["real", "frozen"]},
-            {"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000},
-        ],
-    },
-)
-ADVANCE: Schema = _object(
-    ("ms",), ms={"type": "integer", "minimum": 0, "maximum": ADVANCE_MAX_MS}, keep_connected=FLAG
-)
-MOVE: Schema = _object(group=TEXT, to=FAULT["properties"]["node"], count=COUNT)
-
-
-async def _create_topic(ops: Operations, args: Args) -> Any:
-    await ops.create_topic(args["name"], args.get("partitions", 1), args.get("config"))
-
-
-async def _produce(ops: Operations, args: Args) -> Any:
-    records = [_given(record) for record in args["records"]]
-    return [_record(record) for record in await ops.produce(args["topic"], records)]
-
-
-async def _records(ops: Operations, args: Args) -> Any:
-    isolation = args.get("isolation", READ_COMMITTED)
-    found = await ops.records(args["topic"], args.get("partition"), isolation=isolation)
-    first = args.get("from", 0)
-    limit = args.get("limit", 1000)
+async def _records(ops: Operations, path: Path, query: RecordsQuery) -> Any:
+    wanted = query.given()
+    first, limit = wanted.pop("first", 0), wanted.pop("limit", 1000)
+    found = await ops.records(path["topic"], **wanted)
     return {
         "total": len(found),
-        "records": [_record(record) for record in found[first : first + limit]],
+        "records": [shown_record(record) for record in found[first : first + limit]],
     }
 
 
-async def _wait_records(ops: Operations, args: Args) -> Any:
-    return [_record(record) for record in (await ops.wait_records(**args))[:RECORDS_MAX]]
+async def _wait_records(ops: Operations, path: Path, body: Fields) -> Any:
+    found = await ops.wait_records(path["topic"], **body.given())
+    return {"records": [shown_record(record) for record in found[:RECORDS_MAX]]}
 
 
-async def _group(ops: Operations, args: Args) -> Any:
-    shown = await ops.describe(args["group"])
-    return {**shown, "rebalances": await ops.rebalances(args["group"])}
+async def _group(ops: Operations, path: Path, _: None) -> Any:
+    shown = await ops.describe(path["group"])
+    return {**shown, "rebalances": await ops.rebalances(path["group"])}
 
 
-async def _commit(ops: Operations, args: Args) -> Any:
-    places = {(one["topic"], one["partition"]): one["offset"] for one in args["offsets"]}
-    await ops.commit(args["group"], places)
+async def _committed(ops: Operations, path: Path, _: None) -> Any:
+    return _numbers("offset", await ops.committed(path["group"]))
 
 
-async def _add_fault(ops: Operations, args: Args) -> Any:
-    given = dict(args)
-    return await ops.fault(await ops.add_fault(given.pop("action"), **given))
+async def _commit(ops: Operations, path: Path, body: OffsetsBody) -> Any:
+    places = {(one.topic, one.partition): one.offset for one in body.offsets}
+    await ops.commit(path["group"], places)
 
 
-async def _recipe(ops: Operations, args: Args) -> Any:
-    given = dict(args)
-    name = given.pop("recipe")
-    if name not in RECIPES:
-        raise NotFound(f"no recipe {name}: there are {', '.join(RECIPES)}")
-    try:
-        running = getattr(ops, name)(**given)
-    except TypeError as error:  # a wrong or missing argument
-        raise BadInput(f"recipe {str(error).partition('.')[2] or error}") from None
-    return await running
+async def _lag(ops: Operations, path: Path, _: None) -> Any:
+    return _numbers("lag", await ops.lag(path["group"]))
 
 
-async def _move(ops: Operations, args: Args) -> Any:
-    return {
-        "faults": await ops.move_coordinator(
-            args.get("group"), to=args.get("to"), count=args.get("count")
-        )
-    }
+async def _wait(ops: Operations, path: Path, body: Fields) -> Any:
+    kind = body.__struct_config__.tag
+    found = await getattr(ops, f"wait_{kind}")(**path, **body.given())
+    return {"result": _numbers("lag", found) if kind == "lag" else found}
 
 
-async def _clock(ops: Operations, args: Args) -> Any:
+async def _add_fault(ops: Operations, _: Path, body: FaultFields) -> Any:
+    return await ops.fault(await ops.add_fault(**asdict(body)))
+
+
+async def _clock(ops: Operations, _: Path, __: None) -> Any:
     monotonic_ms, wall_ms = await ops.now()
     return {"monotonic_ms": monotonic_ms, "wall_ms": wall_ms, "factor": await ops.clock_factor()}
 
 
-async def _set_clock(ops: Operations, args: Args) -> Any:
-    await ops.set_clock(args["mode"])
-    return await _clock(ops, args)
+async def _set_clock(ops: Operations, path: Path, body: ClockBody) -> Any:
+    await ops.set_clock(body.mode)
+    return await _clock(ops, path, None)
 
 
-async def _check(ops: Operations, args: Args) -> Any:
+async def _check(ops: Operations, _: Path, __: None) -> Any:
     try:
         await ops.check()
     except InvariantViolation as violation:
@@ -223,142 +115,93 @@ async def _check(ops: Operations, args: Args) -> Any:
     return {"ok": True, "violations": None}
 
 
-def _call(name: str, **fixed: Any) -> Run:
-    """Call one of `Operations` by name, with the arguments by name."""
+def _call(method: str, path: str, summary: str, name: str, key: str | None = None) -> Endpoint:
+    """A route that calls one of `Operations` by name, with the arguments by name: those of the
+    path, and the others in the body, or with GET in the query. The answer is what it returns, or an
+    object with that under `key`."""
 
-    async def run(ops: Operations, args: Args) -> Any:
-        return await getattr(ops, name)(**args, **fixed)
+    async def run(ops: Operations, path: Path, given: Fields | None) -> Any:
+        found = await getattr(ops, name)(**path, **(given.given() if given is not None else {}))
+        return found if key is None else {key: found}
 
-    return run
-
-
-def _places(name: str) -> Run:
-    async def run(ops: Operations, args: Args) -> Any:
-        found = await getattr(ops, name)(**args)
-        return placed_numbers("offset" if name == "committed" else name, found)
-
-    return run
+    taken = fields_of(getattr(Operations, name), PARAMETER.findall(path))
+    body = taken if method == "POST" else None
+    query = taken if method == "GET" and taken.__struct_fields__ else None
+    return Endpoint(method, path, summary, run, body, query)
 
 
-def _shown(key: str, run: Run) -> Run:
-    async def wrapped(ops: Operations, args: Args) -> Any:
-        return {key: await run(ops, args)}
-
-    return wrapped
-
+WAITS = ("stable", "members", "epoch", "released", "owned", "committed", "rebalances", "lag")
+ANY_WAIT = reduce(
+    or_, [fields_of(getattr(Operations, f"wait_{name}"), ["group"], name) for name in WAITS]
+)
 
 ROUTES: tuple[Endpoint, ...] = (
-    Endpoint("GET", "/control/topics", "Topics and their partitions.", _call("topics")),
-    Endpoint("POST", "/control/topics", "Create a topic.", _create_topic,
-          _object(("name",), name=TEXT, partitions=COUNT, config=CONFIG)),
-    Endpoint("DELETE", "/control/topics/{name}", "Delete a topic.", _call("delete_topic")),
+    _call("GET", "/control/topics", "Topics and their partitions.", "topics"),
+    _call("POST", "/control/topics", "Create a topic.", "create_topic"),
+    _call("DELETE", "/control/topics/{name}", "Delete a topic.", "delete_topic"),
     Endpoint("POST", "/control/topics/{topic}/records", "Append records; where they are now.",
-          _produce, _object(("records",),
-                            records={"type": "array", "items": RECORD, "maxItems": RECORDS_MAX})),
-    Endpoint("GET", "/control/topics/{topic}/records", "What is in a topic.", _records, None,
-          {"partition": NUMBER, "from": NUMBER, "isolation": ISOLATION,
-           "limit": {"type": "integer", "minimum": 1, "maximum": RECORDS_MAX}}),
+          _produce, RecordsBody),
+    Endpoint("GET", "/control/topics/{topic}/records", "What is in a topic.", _records,
+          query=RecordsQuery),
     Endpoint("POST", "/control/topics/{topic}/wait", "Wait until it has so many records.",
-          _shown("records", _wait_records),
-          _object(("count",), count=NUMBER, partition=NUMBER, isolation=ISOLATION,
-                  timeout=TIMEOUT)),
-    Endpoint("GET", "/control/clients/{library}", "Settings of a client library for tests.",
-          _call("client_config"), None,
-          {"protocol": {"type": "string", "enum": [CLASSIC, CONSUMER]},
-           "role": {"type": "string", "enum": list(ROLES)}, **LOGIN}),
-    Endpoint("GET", "/control/clients/java/properties", "The same as a .properties file.",
-          _shown("properties", _call("client_properties")), None,
-          {"protocol": {"type": "string", "enum": [CLASSIC, CONSUMER]},
-           "role": {"type": "string", "enum": list(ROLES)}, **LOGIN}),
-    Endpoint("GET", "/control/users", "Names of the users.", _shown("users", _call("users"))),
-    Endpoint("POST", "/control/users", "Add a user, or change its password.", _call("add_user"),
-          _object(("name", "password"), name=TEXT, password=TEXT)),
-    Endpoint("DELETE", "/control/users/{name}", "Remove a user.", _call("remove_user")),
-    Endpoint("GET", "/control/users/{user}/token", "A token for OAUTHBEARER.",
-          _shown("token", _call("token")), None, {"lifetime_s": NUMBER}),
-    Endpoint("GET", "/control/acls", "All ACLs, as rules.", _shown("acls", _call("acls"))),
-    Endpoint("POST", "/control/acls", "Add ACLs.", _call("add_acls"), ACLS),
-    Endpoint("POST", "/control/acls/remove", "Remove ACLs.", _call("remove_acls"), ACLS),
-    Endpoint("GET", "/control/groups", "All groups.", _call("groups")),
+          _wait_records,
+          fields_of(Operations.wait_records, ["topic"])),
+    _call("GET", "/control/clients/{library}", "Settings of a client library for tests.",
+          "client_config"),
+    _call("GET", "/control/clients/java/properties", "The same as a .properties file.",
+          "client_properties", "properties"),
+    _call("GET", "/control/users", "Names of the users.", "users", "users"),
+    _call("POST", "/control/users", "Add a user, or change its password.", "add_user"),
+    _call("DELETE", "/control/users/{name}", "Remove a user.", "remove_user"),
+    _call("GET", "/control/users/{user}/token", "A token for OAUTHBEARER.",
+          "token", "token"),
+    _call("GET", "/control/acls", "All ACLs, as rules.", "acls", "acls"),
+    _call("POST", "/control/acls", "Add ACLs.", "add_acls"),
+    _call("POST", "/control/acls/remove", "Remove ACLs.", "remove_acls"),
+    _call("GET", "/control/groups", "All groups.", "groups"),
     Endpoint("GET", "/control/groups/{group}", "A group as the coordinator sees it.", _group),
-    Endpoint("GET", "/control/groups/{group}/events", "Its last events.", _call("events")),
+    _call("GET", "/control/groups/{group}/events", "Its last events.", "events"),
     Endpoint("GET", "/control/groups/{group}/offsets", "Its committed offsets.",
-          _places("committed")),
+          _committed),
     Endpoint("POST", "/control/groups/{group}/offsets", "Set offsets of a group without members.",
-          _commit, _object(("offsets",), offsets=OFFSETS)),
-    Endpoint("GET", "/control/groups/{group}/lag", "Records not yet committed.", _places("lag")),
+          _commit, OffsetsBody),
+    Endpoint("GET", "/control/groups/{group}/lag", "Records not yet committed.", _lag),
     Endpoint("POST", "/control/groups/{group}/wait", "Wait until the group is as wanted.",
-          _shown("result", wait), WAIT_BODY),
-    Endpoint("GET", "/control/faults", "All faults.", _call("faults")),
-    Endpoint("POST", "/control/faults", "Add a fault.", _add_fault, FAULT),
-    Endpoint("DELETE", "/control/faults", "Remove all faults.", _call("remove_faults")),
-    Endpoint("GET", "/control/faults/{number}", "A fault, its hits, what it holds.",
-          _call("fault")),
-    Endpoint("POST", "/control/faults/{number}/release", "Let go what it holds, and end it.",
-          _shown("released", _call("release_fault")), _object()),
-    Endpoint("POST", "/control/faults/{number}/wait", "Wait until it was hit so often.",
-          _shown("hits", _call("wait_fault")),
-          _object(hits=COUNT, timeout=TIMEOUT)),
-    Endpoint("DELETE", "/control/faults/{number}", "Release and forget it.", _call("remove_fault")),
-    Endpoint("POST", "/control/recipes/{recipe}", "An incident: " + ", ".join(RECIPES) + ".",
-          _recipe, RECIPE),
-    Endpoint("POST", "/control/coordinator/move", "NOT_COORDINATOR, and another node or none.",
-          _move, MOVE),
-    Endpoint("POST", "/control/coordinator/loading", "COORDINATOR_LOAD_IN_PROGRESS.",
-          _shown("fault", _call("loading")), _object(group=TEXT, count=COUNT)),
-    Endpoint("POST", "/control/log/fail", "The next appends fail.", _call("fail_appends"),
-          _object(count=COUNT, applied=FLAG)),
-    Endpoint("POST", "/control/log/hold", "Nothing becomes durable any more.",
-          _call("hold_appends"), _object()),
-    Endpoint("POST", "/control/log/release", "The end of that.", _call("release_appends"),
-          _object()),
+          _wait, ANY_WAIT),
+    _call("GET", "/control/faults", "All faults.", "faults"),
+    Endpoint("POST", "/control/faults", "Add a fault.", _add_fault, FaultFields),
+    _call("DELETE", "/control/faults", "Remove all faults.", "remove_faults"),
+    _call("GET", "/control/faults/{number}", "A fault, its hits, what it holds.",
+          "fault"),
+    _call("POST", "/control/faults/{number}/release", "Let go what it holds, and end it.",
+          "release_fault", "released"),
+    _call("POST", "/control/faults/{number}/wait", "Wait until it was hit so often.",
+          "wait_fault", "hits"),
+    _call("DELETE", "/control/faults/{number}", "Release and forget it.", "remove_fault"),
+    *(
+        _call("POST", f"/control/recipes/{name}", "An incident: see docs/testing.md.", name)
+        for name in RECIPES
+    ),
+    _call("POST", "/control/coordinator/move", "NOT_COORDINATOR, and another node or none.",
+          "move_coordinator", "faults"),
+    _call("POST", "/control/coordinator/loading", "COORDINATOR_LOAD_IN_PROGRESS.",
+          "loading", "fault"),
+    _call("POST", "/control/log/fail", "The next appends fail.", "fail_appends"),
+    _call("POST", "/control/log/hold", "Nothing becomes durable any more.",
+          "hold_appends"),
+    _call("POST", "/control/log/release", "The end of that.", "release_appends"),
     Endpoint("GET", "/control/clock", "The coordinator's time.", _clock),
-    Endpoint("POST", "/control/clock", "How its time runs from now on.", _set_clock, CLOCK),
-    Endpoint("POST", "/control/clock/advance", "Let time pass; how many timers fired.",
-          _shown("fired", _call("advance")), ADVANCE),
-    Endpoint("POST", "/control/settle", "Wait until what came in is durable and answered.",
-          _call("settle"), _object()),
+    Endpoint("POST", "/control/clock", "How its time runs from now on.", _set_clock, ClockBody),
+    _call("POST", "/control/clock/advance", "Let time pass; how many timers fired.",
+          "advance", "fired"),
+    _call("POST", "/control/settle", "Wait until what came in is durable and answered.",
+          "settle"),
     Endpoint("GET", "/control/check", "Whether the coordinator kept its promises.", _check),
-    Endpoint("POST", "/control/restart", "Stop and start on the same ports.", _call("restart"),
-          _object(lose_memory=FLAG)),
+    _call("POST", "/control/restart", "Stop and start on the same ports.", "restart"),
 )  # fmt: skip
 
 
-def _given(record: Any) -> Any:
-    """A record in the form that `Operations.produce` takes."""
-    if not isinstance(record, dict):
-        return record
-    made = {**record, "value": _bytes(record["value"]), "key": _bytes(record.get("key"))}
-    headers = record.get("headers", {})
-    made["headers"] = {name: _bytes(value) for name, value in headers.items()}
-    return made
-
-
-def _bytes(given: Any) -> bytes | None:
-    if isinstance(given, dict):
-        try:
-            return base64.b64decode(given["base64"], validate=True)
-        except binascii.Error:
-            raise BadInput("base64 is not valid") from None
-    return None if given is None else str(given).encode()
-
-
-def _record(record: TestRecord) -> dict[str, Any]:
-    return {
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        "key": _text(record.key),
-        "value": _text(record.value),
-        "headers": {name: _text(value) for name, value in record.headers},
-    }
-
-
-def _text(data: bytes | None) -> Any:
-    """The bytes as text if they are UTF-8, else as base64."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
+def _numbers(name: str, found: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
+    """A number for each partition: an array of objects with the topic, the partition and the number
+    under `name`."""
+    return [{"topic": topic, "partition": at, name: n} for (topic, at), n in found.items()]

@@ -14,22 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
 
-from groupd.coordinator.config.coordinator_config import (
-    PROFILES,
-    ConfigError,
-    CoordinatorConfig,
-    with_settings,
-)
+from groupd.coordinator.config.coordinator_config import PROFILES, CoordinatorConfig, with_settings
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.types import Event
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.faults.errors import RequestRefused
 from groupd.coordinator.faults.layer import Fault, FaultLayer, FaultTable
-from groupd.coordinator.faults.liveness import Liveness
-from groupd.coordinator.faults.own_request import submit_own
 from groupd.coordinator.faults.spec import FaultSpec
-from groupd.coordinator.faults.traffic import OBSERVED, Traffic
+from groupd.coordinator.faults.traffic import OBSERVED, Liveness, Traffic, submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock
@@ -45,19 +39,17 @@ from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from groupd.protocol.wire.registry import Api
 from groupd.testing.answers import GroupDescription
-from groupd.testing.clients import Clients
-from groupd.testing.controlled_clock import ControlledClock
-from groupd.testing.denials import Denials
-from groupd.testing.history import History
+from groupd.testing.clients import Clients, Denials
+from groupd.testing.clock import ControlledClock
+from groupd.testing.history import ClientObserver, History
 from groupd.testing.invariants import Invariants
-from groupd.testing.observer import ClientObserver
 from groupd.testing.secure import secure
 from groupd.testing.security import Secured, SecurityOptions
 from groupd.testing.store import WatchedStore
 from groupd.testing.watch import Watch
 
 if TYPE_CHECKING:
-    from groupd.coordinator.admin.http_server import ControlHandler
+    from groupd.coordinator.admin.http_messages import ControlHandler
 
 SETTLE_TURNS = 3
 """How many turns of the loop `settle` waits: in these, data that has arrived on sockets is read,

@@ -1,17 +1,110 @@
-"""The text of a wait that ran out of time: the state of the group, and what else the broker
-knows."""
+"""What tests are told: the text of a wait that ran out of time, groups as text, and the errors for
+names that do not exist, which list those that do.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
+from groupd.coordinator.core.inspection import list_group_summaries
+from groupd.coordinator.faults.errors import NotFound
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.coordinator.suggest import did_you_mean, there_are
-from groupd.testing.answers import GroupDescription
+from groupd.coordinator.topics.topic import Topic
+from groupd.testing.answers import GroupDescription, Member
 from groupd.testing.engine import Engine
-from groupd.testing.known import group_meant, group_names, topic_names
-from groupd.testing.report import group_text
 
+GROUPS_MAX = 5
 EVENTS_SHOWN = 8
 LOOKED_FOR_SHOWN = 10
+
+
+def find_topic(engine: Engine, name: str) -> Topic:
+    """The topic of that name. Raises NotFound."""
+    found = engine.daemon.data_plane.catalogue.topic(name)
+    if found is None:
+        known = topic_names(engine)
+        hint = did_you_mean(name, known)
+        raise NotFound(f"no topic {name}{hint}; topics: {there_are(known)}")
+    return found
+
+
+def topic_names(engine: Engine) -> list[str]:
+    """The names of all topics but internal ones."""
+    topics = engine.daemon.data_plane.catalogue.topics()
+    return [topic.name for topic in topics if not topic.internal]
+
+
+def group_names(engine: Engine) -> set[str]:
+    """The groups that exist: live groups, and groups of which only offsets are left."""
+    live = {
+        str(summary["group_id"])
+        for shard in engine.broker.shards
+        if shard.state is CoordinatorState.ACTIVE
+        for summary in list_group_summaries(shard.shard.state)
+    }
+    return live | {group for group, _, _ in engine.offsets}
+
+
+def check_group(engine: Engine, name: str) -> None:
+    """Raises NotFound for a group that never existed: it has no events, and no client has named
+    it."""
+    was_there = name in engine.history or name in engine.clients.groups
+    if not was_there and name not in group_names(engine):
+        raise no_group(engine, name)
+
+
+def no_group(engine: Engine, name: str) -> NotFound:
+    """The error for a group that does not exist."""
+    return NotFound(
+        f"no group {name}{group_meant(engine, name)}; groups: {there_are(group_names(engine))}"
+    )
+
+
+def group_meant(engine: Engine, name: str) -> str:
+    """ "; did you mean billing?", or "" if no group has a similar name."""
+    return did_you_mean(name, group_names(engine) | engine.clients.groups.keys())
+
+
+def group_text(group: GroupDescription, topics: Collection[str]) -> str:
+    """The state, the members, what they subscribe to, and which member waits for which: the view of
+    `/groups/{id}` in a few lines. `topics`: those that there are."""
+    if group is None:
+        return "there is no such group"
+    epoch = group.get("group_epoch", group.get("generation"))
+    lines = [f"{group['type']} group in state {group['state']}, epoch {epoch}"]
+    for member in group.get("members", ()):
+        name = member["member_id"] + (f" ({member['client_id']})" if member["client_id"] else "")
+        facts = f"owns {_places(member['owned'])}"
+        if "member_epoch" in member:
+            facts = f"epoch {member['member_epoch']}, {member['state']}, {facts}"
+            if member["pending_revocation"]:
+                facts += f", gives up {_places(member['pending_revocation'])}"
+        lines.append(f"  member {name}: {facts}")
+        lines.append(f"    subscribes to {_subscribed(member, topics)}")
+    lines += [
+        f"  blocked: {entry['member_id'] or 'the group'}: {entry['why']}"
+        for entry in group.get("blocked", ())
+    ]
+    for deadline in group.get("deadlines", ()):
+        who = f" of {deadline['member_id']}" if deadline["member_id"] else ""
+        lines.append(f"  {deadline['kind']}{who} is due in {deadline['in_ms']} ms")
+    return "\n".join(lines)
+
+
+def _subscribed(member: Member, topics: Collection[str]) -> str:
+    found = [
+        name if name in topics else f"{name} (there is no such topic{did_you_mean(name, topics)})"
+        for name in member["subscribed_topic_names"]
+    ]
+    if regex := member.get("subscribed_topic_regex"):
+        found.append(f"the regular expression {regex}")
+    return ", ".join(found) or "nothing"
+
+
+def _places(owned: Mapping[str, Sequence[int]]) -> str:
+    return ", ".join(f"{topic}-{n}" for topic, numbers in owned.items() for n in numbers) or "none"
 
 
 def explain_group(engine: Engine, group: str, wanted: str, members: int | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.faults.layer import FaultState
-from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec, whole
+from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec
 from groupd.testing.engine import Engine
 from groupd.testing.explain import what_is_there
 from groupd.testing.watch import TIMEOUT_S
@@ -87,17 +87,29 @@ class FaultOperations:
 
     async def fail_appends(self, count: int = 1, *, applied: bool = False) -> None:
         """Let the next `count` transactions of the store fail. With `applied` they are written all
-        the same, and the coordinator has to find that out by reading its log again."""
-        whole("count", count, 1, APPEND_FAULTS_MAX)
-        store = self._engine.store
-        if store.append_faults + count > APPEND_FAULTS_MAX:
-            raise HarnessError(f"at most {APPEND_FAULTS_MAX} appends can be made to fail")
+        the same, and the coordinator has to find that out by reading its log again.
+
+        >>> groupd.faults.fail_appends()
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        Traceback (most recent call last):
+        groupd.testing.RequestRefused: NOT_COORDINATOR: offset of orders-0
+        """
+        if count < 1 or self._engine.store.append_faults + count > APPEND_FAULTS_MAX:
+            raise HarnessError(f"from 1 to {APPEND_FAULTS_MAX} appends can be made to fail")
         for _ in range(count):
             self._engine.fail_append(applied=applied)
 
     async def hold_appends(self) -> None:
-        """Block the log: nothing becomes durable until `release_appends`."""
+        """Block the log: nothing becomes durable, nobody is answered, until `release_appends`.
+
+        >>> groupd.faults.hold_appends()
+        >>> groupd.faults.release_appends()
+        """
         self._engine.hold_appends()
 
     async def release_appends(self) -> None:
+        """End `hold_appends`: what waits becomes durable and is answered.
+
+        >>> groupd.faults.release_appends()
+        """
         self._engine.release_appends()

@@ -1,23 +1,82 @@
-"""Handles for faults and recipes, as tests use them; each handle makes plain calls of
-`Operations`."""
+"""Handles for the clock, for faults and for recipes, as tests use them; each makes plain calls of
+`Operations`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import wraps
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Concatenate, Self, TypedDict, Unpack
 
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.answers import RecipeResult
-from groupd.testing.calls import Hinting
+from groupd.testing.calls import Call, Calling, Hinting, P, blocking
+from groupd.testing.operations import Operations
 from groupd.testing.watch import TIMEOUT_S
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
-Call = Callable[..., Any]
-"""Calls one of `Operations` by name."""
+
+class HarnessClock(Hinting):
+    """The coordinator's time. It runs ("real", or a factor) or stands still ("frozen"); the marker
+    or `GroupCoordinator.start` says how it begins. docs/testing.md#time has the rules."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def __repr__(self) -> str:
+        try:
+            factor = self._call("clock_factor")
+        except HarnessError:
+            return "<Clock of a closed broker>"
+        mode = {0: "frozen", 1: "real"}.get(factor, f"{factor:g} times as fast")
+        return f"<Clock {mode}, {datetime.fromtimestamp(self.now_ms / 1000, UTC):%F %T} UTC>"
+
+    def advance(self, ms: int, *, keep_connected: bool = True) -> int:
+        """Let `ms` milliseconds pass at once and return how many timers fired. They fire in order,
+        each at its time, and all their effects are durable and answered when the call returns.
+
+        Members whose connection is open count as heartbeating during that time. With
+        `keep_connected=False` no member does: every session that is due in that time ends.
+
+        >>> before_ms = groupd.clock.now_ms
+        >>> groupd.clock.freeze()
+        >>> fired = groupd.clock.advance(45_000)
+        >>> groupd.clock.now_ms - before_ms >= 45_000
+        True
+        """
+        return int(self._call("advance", ms, keep_connected=keep_connected))
+
+    def freeze(self) -> None:
+        """Time stands still; only `advance` moves it.
+
+        >>> groupd.clock.freeze()
+        >>> groupd.clock.now_ms == groupd.clock.now_ms
+        True
+        """
+        self._call("set_clock", "frozen")
+
+    def run(self, factor: float = 1.0) -> None:
+        """Let the time run, at real speed or `factor` times as fast.
+
+        >>> groupd.clock.run(60)
+        >>> groupd.clock
+        <Clock 60 times as fast, ... UTC>
+        """
+        self._call("set_clock", factor)
+
+    @property
+    def now_ms(self) -> int:
+        """The coordinator's wall clock, in milliseconds since 1970.
+
+        >>> groupd.clock.now_ms > 1_700_000_000_000
+        True
+        """
+        return int(self._call("now")[1])
 
 
 class Removable(Hinting, ABC):
@@ -198,31 +257,9 @@ class Faults(Hinting):
         """
         return FaultHandle(self._call, self._call("loading", group, count=count))
 
-    def fail_appends(self, count: int = 1, *, applied: bool = False) -> None:
-        """Let the next `count` transactions of the store fail. With `applied` they are written all
-        the same, and the coordinator has to find that out by reading its log again.
-
-        >>> groupd.faults.fail_appends()
-        >>> groupd.commit("billing", {("orders", 0): 5})
-        Traceback (most recent call last):
-        groupd.testing.RequestRefused: NOT_COORDINATOR: offset of orders-0
-        """
-        self._call("fail_appends", count, applied=applied)
-
-    def hold_appends(self) -> None:
-        """Block the log: nothing becomes durable, nobody is answered, until `release_appends`.
-
-        >>> groupd.faults.hold_appends()
-        >>> groupd.faults.release_appends()
-        """
-        self._call("hold_appends")
-
-    def release_appends(self) -> None:
-        """End `hold_appends`: what waits becomes durable and is answered.
-
-        >>> groupd.faults.release_appends()
-        """
-        self._call("release_appends")
+    fail_appends = blocking(Operations.fail_appends)
+    hold_appends = blocking(Operations.hold_appends)
+    release_appends = blocking(Operations.release_appends)
 
 
 class Incident(Removable):
@@ -271,6 +308,19 @@ class Incident(Removable):
             fault.remove()
 
 
+def _incident(
+    recipe: Callable[Concatenate[Any, P], Coroutine[Any, Any, RecipeResult]],
+) -> Callable[Concatenate[Calling, P], Incident]:
+    """A recipe as a plain method."""
+    run = blocking(recipe)
+
+    @wraps(recipe)
+    def call(self: Calling, /, *args: P.args, **options: P.kwargs) -> Incident:
+        return Incident(self._call, recipe.__name__, run(self, *args, **options))
+
+    return call
+
+
 class RecipeCalls(Hinting):
     """`groupd.recipes`: things that go wrong in production, each as one call that returns an
     `Incident`. Where it can, a recipe puts the coordinator into the real situation. Raises NotFound
@@ -287,98 +337,13 @@ class RecipeCalls(Hinting):
     def __repr__(self) -> str:
         return f"<Recipes: {', '.join(one for one in dir(self) if not one.startswith('_'))}>"
 
-    def zombie_member(self, group: str, member: str | None = None) -> Incident:
-        """A member hangs for longer than its session: nothing that it sends gets through, the clock
-        moves on by its session timeout, the others take its partitions, and it still believes that
-        it owns them. `release()` lets its late requests through; they are refused. `member`: its id
-        or group.instance.id; None = the first by id.
-
-        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
-        >>> members = groupd.wait_members("billing", 1)
-        >>> with groupd.recipes.zombie_member("billing") as incident:
-        ...     incident.result["members"] == members
-        True
-        """
-        return self._run("zombie_member", group, member)
-
-    def slow_rebalance(self, group: str, ms: int | None = None) -> Incident:
-        """Every step of a rebalance takes `ms` longer on the coordinator's clock; None = it is held
-        until `release()`.
-
-        >>> with groupd.recipes.slow_rebalance("billing") as incident:
-        ...     consumer = groupd.consumer("billing", "orders", protocol="consumer")
-        ...     incident.faults[0].wait(1)
-        1
-        """
-        return self._run("slow_rebalance", group, ms)
-
-    def coordinator_failover(
-        self, group: str, *, applied: bool = True, outage: int = 3
-    ) -> Incident:
-        """The coordinator dies in the middle of the group's next commit, before (`applied=False`)
-        or after writing it: the connection breaks without an answer, and the next `outage` requests
-        of the group meet NOT_COORDINATOR.
-
-        >>> _ = groupd.produce("orders", ["coffee"])
-        >>> consumer = groupd.consumer("billing", "orders", enable_auto_commit=False)
-        >>> message = consumer.poll(10)
-        >>> with groupd.recipes.coordinator_failover("billing") as incident:
-        ...     offsets = consumer.commit(message, asynchronous=False)
-        ...     incident.hits > 0
-        True
-        """
-        return self._run("coordinator_failover", group, applied=applied, outage=outage)
-
-    def offset_expiry(self, group: str) -> Incident:
-        """The group was empty for longer than `offsets.retention.minutes`: the clock moves on and
-        its offsets expire. Raises HarnessError for a group with members or without offsets.
-
-        >>> groupd.commit("billing", {("orders", 0): 5})
-        >>> groupd.recipes.offset_expiry("billing").result["expired"]
-        [('orders', 0)]
-        """
-        return self._run("offset_expiry", group)
-
-    def static_member_conflict(self, group: str, instance: str) -> Incident:
-        """A second process with the same group.instance.id takes the member's place; the first one
-        gets FENCED_INSTANCE_ID. `result["members"]`: the fenced member and the new one.
-
-        >>> consumer = groupd.consumer("billing", "orders", group_instance_id="one")
-        >>> _ = groupd.wait_stable("billing", members=1)
-        >>> len(groupd.recipes.static_member_conflict("billing", "one").result["members"])
-        2
-        """
-        return self._run("static_member_conflict", group, instance)
-
-    def fatal_heartbeat_error(
-        self, group: str, code: str | None = None, member: str | None = None
-    ) -> Incident:
-        """A heartbeat of the group (or of `member`) is refused with an error that clients do not
-        recover from: `code`, once, or without it what is fatal to the members who are there, which
-        `result["code"]` names. docs/testing.md#recipes says which.
-
-        >>> groupd.recipes.fatal_heartbeat_error("billing").result["code"]
-        'GROUP_AUTHORIZATION_FAILED'
-        """
-        return self._run("fatal_heartbeat_error", group, code, member)
-
-    def unknown_member_storm(self, group: str) -> Incident:
-        """The coordinator has forgotten every member at once, and all of them join again.
-
-        >>> _ = groupd.produce("orders", ["coffee"])
-        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
-        >>> consumer.poll(10).value()
-        b'coffee'
-        >>> members = groupd.wait_members("billing", 1)
-        >>> groupd.recipes.unknown_member_storm("billing").result["members"] == members
-        True
-        >>> consumer.poll(10).value()  # it has joined again, and what it had read is not committed
-        b'coffee'
-        """
-        return self._run("unknown_member_storm", group)
-
-    def _run(self, name: str, *args: Any, **options: Any) -> Incident:
-        return Incident(self._call, name, self._call(name, *args, **options))
+    zombie_member = _incident(Operations.zombie_member)
+    slow_rebalance = _incident(Operations.slow_rebalance)
+    coordinator_failover = _incident(Operations.coordinator_failover)
+    offset_expiry = _incident(Operations.offset_expiry)
+    static_member_conflict = _incident(Operations.static_member_conflict)
+    fatal_heartbeat_error = _incident(Operations.fatal_heartbeat_error)
+    unknown_member_storm = _incident(Operations.unknown_member_storm)
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:

@@ -8,34 +8,43 @@ any event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Unpack, cast
+from typing import Any, Protocol, TypedDict, Unpack, cast
 
-from groupd.testing.acl_rules import AclRule, parse
 from groupd.testing.arguments import check_arguments
-from groupd.testing.calls import Coroutines, result_of
-from groupd.testing.child_process import ChildProcess
-from groupd.testing.client_calls import ClientCalls
+from groupd.testing.broker_hosts import ChildProcess, LoopThread
+from groupd.testing.calls import Coroutines, blocking, call_checked, result_of
+from groupd.testing.client_calls import ClientCalls, OwnClients
 from groupd.testing.engine import HarnessOptions
-from groupd.testing.group_calls import GroupCalls
-from groupd.testing.handles import Faults, RecipeCalls
-from groupd.testing.harness_clock import HarnessClock
-from groupd.testing.loop_thread import LoopThread
+from groupd.testing.handles import FaultHandle, FaultOptions, Faults, HarnessClock, RecipeCalls
 from groupd.testing.operations import Operations
-from groupd.testing.own_clients import OwnClients
+from groupd.testing.secure import AclRule, parse
 from groupd.testing.security import MECHANISMS, Mechanism, SecurityOptions, SecurityProtocol
-from groupd.testing.starting import Starting, StartOptions
-from groupd.testing.topic_calls import TopicCalls
-from groupd.testing.wait_calls import WaitCalls
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 
-class GroupCoordinator(TopicCalls, GroupCalls, WaitCalls, ClientCalls):
+class StartOptions(TypedDict, total=False):
+    """The options of `GroupCoordinator.start` beside topics and config."""
+
+    clock: str | float
+    profile: str
+    process: bool
+    listen: tuple[str, int]
+    admin: tuple[str, int] | None
+    control: bool
+    record: str | PathLike[str] | None
+    security: SecurityProtocol
+    users: Mapping[str, str] | None
+    mechanisms: Iterable[Mechanism]
+    acls: Iterable[AclRule] | None
+
+
+class GroupCoordinator(ClientCalls):
     """A running broker for tests: the fixture `groupd`, or without pytest
 
     >>> with GroupCoordinator.start(topics={"orders": 6}) as c:
@@ -59,9 +68,61 @@ class GroupCoordinator(TopicCalls, GroupCalls, WaitCalls, ClientCalls):
         self.aio = cast(Operations, Coroutines(self._host))
         """The same methods as coroutines: `await c.aio.wait_stable("billing", members=2)`."""
 
+    def _call(self, name: str, *args: Any, **options: Any) -> Any:
+        return result_of(call_checked(self._host, name, args, options))
+
     def __repr__(self) -> str:
         where = "closed" if self._closed else self.bootstrap_servers
         return f"<GroupCoordinator {where}>"
+
+    # What it does: `Operations` describes it
+
+    create_topic = blocking(Operations.create_topic)
+    create_topics = blocking(Operations.create_topics)
+    delete_topic = blocking(Operations.delete_topic)
+    topics = blocking(Operations.topics)
+    produce = blocking(Operations.produce)
+    records = blocking(Operations.records)
+    wait_records = blocking(Operations.wait_records)
+
+    groups = blocking(Operations.groups)
+    describe = blocking(Operations.describe)
+    events = blocking(Operations.events)
+    rebalances = blocking(Operations.rebalances)
+    report = blocking(Operations.report)
+    commit = blocking(Operations.commit)
+    committed = blocking(Operations.committed)
+    lag = blocking(Operations.lag)
+
+    wait_stable = blocking(Operations.wait_stable)
+    wait_members = blocking(Operations.wait_members)
+    wait_epoch = blocking(Operations.wait_epoch)
+    wait_released = blocking(Operations.wait_released)
+    wait_owned = blocking(Operations.wait_owned)
+    wait_committed = blocking(Operations.wait_committed)
+    wait_lag = blocking(Operations.wait_lag)
+    wait_rebalances = blocking(Operations.wait_rebalances)
+
+    users = blocking(Operations.users)
+    add_user = blocking(Operations.add_user)
+    remove_user = blocking(Operations.remove_user)
+    token = blocking(Operations.token)
+    acls = blocking(Operations.acls)
+    add_acls = blocking(Operations.add_acls)
+    remove_acls = blocking(Operations.remove_acls)
+
+    check = blocking(Operations.check)
+    settle = blocking(Operations.settle)
+    restart = blocking(Operations.restart)
+
+    def fault(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
+        """The same as `faults.add`, for a `with` block, at whose end the fault is removed.
+
+        >>> with groupd.fault("drop", api="OffsetCommit", group="billing", count=2) as fault:
+        ...     fault.hits
+        0
+        """
+        return self.faults.add(action, **given)
 
     # Life
 
@@ -138,7 +199,7 @@ class GroupCoordinator(TopicCalls, GroupCalls, WaitCalls, ClientCalls):
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, object] | None = None,
         **options: Unpack[StartOptions],
-    ) -> Starting[GroupCoordinator]:
+    ) -> Starting:
         """`start` for coroutines: `async with` it, or `await` it and call `close_async` yourself.
 
         >>> async def test_it():
@@ -261,6 +322,39 @@ def _options(
             None if acls is None else tuple(parse(acls)),
         ),
     )
+
+
+class Starting:
+    """A broker that is about to start; await it, or use it in `async with`."""
+
+    def __init__(self, start: Callable[[], GroupCoordinator]) -> None:
+        self._start = start
+        self._started: GroupCoordinator | None = None
+
+    def __await__(self) -> Generator[Any, None, GroupCoordinator]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> GroupCoordinator:
+        self._started = await self._begin()
+        return self._started
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        started = self._started
+        if started is None:
+            return
+        try:
+            if error is None:
+                await started.aio.check()
+        finally:
+            await started.close_async()
+
+    async def _begin(self) -> GroupCoordinator:
+        return await asyncio.to_thread(self._start)
 
 
 class GroupCoordinatorFactory(Protocol):

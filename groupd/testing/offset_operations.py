@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.faults.errors import HarnessError, check_code
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from groupd.testing.engine import Engine
-from groupd.testing.errors import check_code
-from groupd.testing.explain import explain_group
-from groupd.testing.known import check_group
-from groupd.testing.topic_reader import READ_COMMITTED, PartitionReader
+from groupd.testing.explain import check_group, explain_group
+from groupd.testing.topic_operations import READ_COMMITTED, PartitionReader
 from groupd.testing.watch import TIMEOUT_S
 
 Places = Mapping[tuple[str, int], int] | Mapping[str, Mapping[int, int]]
@@ -27,7 +25,11 @@ class OffsetOperations:
     _engine: Engine
 
     async def commit(self, group: str, offsets: Places) -> None:
-        """See `GroupCoordinator.commit`."""
+        """Set offsets from outside the group: {("orders", 0): 5} or {"orders": {0: 5}}. Raises
+        RequestRefused while the group has members, as Kafka refuses its tools.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        """
         by_topic: dict[str, list[CommitPartition]] = {}
         for (topic, partition), offset in _flat(offsets).items():
             by_topic.setdefault(topic, []).append(CommitPartition(partition, offset))
@@ -39,12 +41,25 @@ class OffsetOperations:
                 check_code(f"offset of {topic.name}-{part.partition}", part.error, None)
 
     async def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """See `GroupCoordinator.committed`."""
+        """The durable offsets of a group by (topic, partition); {} when it has committed nothing.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        >>> groupd.committed("billing")
+        {('orders', 0): 5}
+        """
         check_group(self._engine, group)
         return self._committed(group)
 
     async def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """See `GroupCoordinator.lag`."""
+        """How many records are not committed, by (topic, partition), for all partitions of the
+        topics that the group has committed to or subscribes to. It counts the records that a
+        read_committed consumer would still get. Raises HarnessError for a group without topics.
+
+        >>> _ = groupd.produce("orders", ["coffee", "tea"])
+        >>> groupd.commit("billing", {("orders", 0): 1})
+        >>> groupd.lag("billing")
+        {('orders', 0): 0, ('orders', 1): 1, ('orders', 2): 0}
+        """
         check_group(self._engine, group)
         await self._engine.end_transactions()
         found = {reader.place: await reader.count() for reader in self._readers(group)}
@@ -58,7 +73,16 @@ class OffsetOperations:
     async def wait_lag(
         self, group: str, at_most: int = 0, timeout: float = TIMEOUT_S
     ) -> dict[tuple[str, int], int]:
-        """See `GroupCoordinator.wait_lag`."""
+        """Wait until at most `at_most` records of all the group's partitions together are not
+        committed. Returns its lag, as `lag` does.
+
+        >>> _ = groupd.produce("orders", ["coffee"])
+        >>> consumer = groupd.consumer("billing", "orders", auto_commit_interval_ms=50)
+        >>> consumer.poll(10).value()
+        b'coffee'
+        >>> sum(groupd.wait_lag("billing").values())
+        0
+        """
         last: dict[tuple[str, int], int] = {}
         readers: list[PartitionReader] = []
 

@@ -1,9 +1,11 @@
 """Everything that a test can do with its broker: the whole public interface, as coroutines.
 
-`GroupCoordinator` has each of these as a plain method, which describes it, and, under `aio`, as
-a coroutine for any event loop. They run on the broker's loop. Arguments and results are plain data,
-so that the same calls can go to another process or over HTTP. Waits take their timeout in seconds
-of real time.
+`GroupCoordinator` has most of these as plain methods, and all, under `aio`, as coroutines for any
+event loop. They run on the broker's loop. Arguments and results are plain data, so that the same
+calls can go to another process or over HTTP. Waits take their timeout in seconds of real time.
+
+The examples are of the plain methods. `groupd` is a broker with a topic `orders` of three
+partitions, `secured` one with the security protocol SASL_PLAINTEXT and a user billing.
 """
 
 from __future__ import annotations
@@ -13,18 +15,17 @@ from operator import itemgetter
 from typing import Any, cast
 
 from groupd.coordinator.core.inspection import list_group_summaries
+from groupd.coordinator.faults.errors import InvariantViolation
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.client_security import as_properties, plain, security_settings
 from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from groupd.testing.engine import Engine
-from groupd.testing.errors import InvariantViolation
+from groupd.testing.explain import GROUPS_MAX, check_group, no_group
 from groupd.testing.fault_operations import FaultOperations
-from groupd.testing.known import check_group, no_group
 from groupd.testing.offset_operations import OffsetOperations
 from groupd.testing.recipes import Recipes
-from groupd.testing.report import GROUPS_MAX
 from groupd.testing.security import Mechanism
 from groupd.testing.security_operations import SecurityOperations
 from groupd.testing.topic_operations import TopicOperations
@@ -42,7 +43,12 @@ class Operations(
     # Groups
 
     async def groups(self) -> list[GroupSummary]:
-        """See `GroupCoordinator.groups`."""
+        """`group_id`, `type` and `state` of every group, by id.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        >>> groupd.groups()
+        [{'group_id': 'billing', 'type': 'classic', 'state': 'Empty'}]
+        """
         found = [
             summary
             for shard in self._engine.broker.shards
@@ -52,24 +58,49 @@ class Operations(
         return cast("list[GroupSummary]", sorted(found, key=itemgetter("group_id")))
 
     async def describe(self, group: str) -> GroupDescription:
-        """See `GroupCoordinator.describe`."""
+        """A group as `/groups/{id}` of the admin port shows it: state, members, what each owns, who
+        waits for whom. Raises NotFound also for a group that was deleted.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        >>> groupd.describe("billing")["state"]
+        'Empty'
+        """
         shown = self._engine.describe(group)
         if shown is None:
             raise no_group(self._engine, group)
         return shown
 
     async def events(self, group: str) -> list[GroupEvent]:
-        """See `GroupCoordinator.events`."""
+        """What happened in a group and what its clients did, oldest first; also of a group that is
+        gone. docs/testing.md#events lists them.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        >>> [event["event"] for event in groupd.events("billing")]
+        ['offsets-committed']
+        """
         check_group(self._engine, group)
         return self._engine.history.of(group)
 
     async def rebalances(self, group: str) -> int:
-        """See `GroupCoordinator.rebalances`."""
+        """The number of rebalances: target assignments of a consumer group, completed generations
+        of a classic group.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> _ = groupd.wait_stable("billing", members=1)
+        >>> groupd.rebalances("billing")
+        1
+        """
         check_group(self._engine, group)
         return self._engine.history.rebalances(group)
 
     async def report(self) -> str:
-        """See `GroupCoordinator.report`."""
+        """The latest events of the groups that were active last, as text.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        >>> print(groupd.report())
+        group billing:
+          ... offsets-committed ...
+        """
         groups = self._engine.history.latest(GROUPS_MAX)
         return "\n".join(
             f"group {group}:\n{timeline_text(self._engine.history.of(group))}" for group in groups
@@ -78,7 +109,11 @@ class Operations(
     # Invariants
 
     async def check(self) -> None:
-        """See `GroupCoordinator.check`."""
+        """Raises InvariantViolation if the coordinator has broken one of its promises so far. The
+        fixture does it at the end of each test.
+
+        >>> groupd.check()
+        """
         violations = self._engine.invariants.violations
         if violations:
             raise InvariantViolation("\n\n".join(violations))
@@ -103,11 +138,20 @@ class Operations(
         return now.monotonic_ms, now.wall_ms
 
     async def settle(self) -> None:
-        """See `GroupCoordinator.settle`."""
+        """Wait until everything that has come in so far is durable and answered.
+
+        >>> groupd.settle()
+        """
         await self._engine.settle()
 
     async def restart(self, *, lose_memory: bool = False) -> None:
-        """See `GroupCoordinator.restart`."""
+        """Stop properly and start again on the same port, with the same logs; with `lose_memory`
+        with empty logs and no topics.
+
+        >>> groupd.restart(lose_memory=True)
+        >>> groupd.topics()
+        {}
+        """
         await self._engine.restart(lose_memory=lose_memory)
 
     async def client_config(

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pytest
 
 if TYPE_CHECKING:
-    from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory
-    from groupd.testing.starting import StartOptions
+    from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory, StartOptions
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""

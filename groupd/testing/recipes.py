@@ -16,7 +16,7 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.faults.errors import HarnessError, RequestRefused
-from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec, whole
+from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
     JoinGroupRequest,
@@ -26,7 +26,7 @@ from groupd.protocol.messages.classic_group import (
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.testing.answers import RecipeResult
 from groupd.testing.engine import Engine
-from groupd.testing.known import check_group
+from groupd.testing.explain import check_group
 
 HEARTBEAT_VERSION = 1
 JOIN_VERSION = 9
@@ -46,17 +46,25 @@ RECIPES = (
 
 
 class Recipes:
-    """The recipes of one engine."""
+    """The recipes of one engine. The examples are of `groupd.recipes`, which makes an `Incident` of
+    what they return."""
 
     _engine: Engine
 
     async def zombie_member(self, group: str, member: str | None = None) -> RecipeResult:
         """A member hangs for longer than its session: nothing that it sends gets through, the clock
-        moves on by its session timeout, the others take over its partitions, and the member still
-        believes that it owns them. `release` lets its late requests through; they must be refused.
+        moves on by its session timeout, the others take its partitions, and it still believes that
+        it owns them. `release()` lets its late requests through; they are refused. `member`: its id
+        or group.instance.id; None = the first by id.
 
-        `member`: its id or group.instance.id; None = the first by id. Other connected members keep
-        their sessions. The recipe cannot tell whether the client has a request under way.
+        Other connected members keep their sessions. The recipe cannot tell whether the client has a
+        request under way.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> members = groupd.wait_members("billing", 1)
+        >>> with groupd.recipes.zombie_member("billing") as incident:
+        ...     incident.result["members"] == members
+        True
         """
         member_id = self._member(group, member)
         given = {"api": "member", "group": group, "member": member_id}
@@ -66,8 +74,14 @@ class Recipes:
         return {"faults": [fault], "members": [member_id]}
 
     async def slow_rebalance(self, group: str, ms: int | None = None) -> RecipeResult:
-        """Slow down every step of a rebalance: JoinGroup, SyncGroup and consumer heartbeats of the
-        group take `ms` longer, on the coordinator's clock; None = they are held until `release`."""
+        """Every step of a rebalance (JoinGroup, SyncGroup, consumer heartbeats) takes `ms` longer
+        on the coordinator's clock; None = it is held until `release()`.
+
+        >>> with groupd.recipes.slow_rebalance("billing") as incident:
+        ...     consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        ...     incident.faults[0].wait(1)
+        1
+        """
         given = {"api": ("JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"), "group": group}
         fault = self._add("hold", given) if ms is None else self._add("delay", {**given, "ms": ms})
         return {"faults": [fault]}
@@ -75,11 +89,20 @@ class Recipes:
     async def coordinator_failover(
         self, group: str, *, applied: bool = True, outage: int = 3
     ) -> RecipeResult:
-        """The coordinator dies in the middle of the group's next commit: the connection breaks
-        before the answer. After that `outage` requests of the group are answered with
-        NOT_COORDINATOR, and the next FindCoordinator finds no coordinator. `applied`: whether the
-        commit was written."""
-        whole("outage", outage, 1, OUTAGE_MAX)
+        """The coordinator dies in the middle of the group's next commit, before (`applied=False`)
+        or after writing it: the connection breaks without an answer, and the next `outage` requests
+        of the group meet NOT_COORDINATOR. The next FindCoordinator finds no coordinator.
+
+        >>> _ = groupd.produce("orders", ["coffee"])
+        >>> consumer = groupd.consumer("billing", "orders", enable_auto_commit=False)
+        >>> message = consumer.poll(10)
+        >>> with groupd.recipes.coordinator_failover("billing") as incident:
+        ...     offsets = consumer.commit(message, asynchronous=False)
+        ...     incident.hits > 0
+        True
+        """
+        if not 1 <= outage <= OUTAGE_MAX:
+            raise HarnessError(f"outage must be from 1 to {OUTAGE_MAX}")
         given = {"api": "OffsetCommit", "group": group, "count": 1, "applied": applied}
         dies = self._add("close", given)
         after = {"group": group, "after": dies}
@@ -90,8 +113,13 @@ class Recipes:
 
     async def offset_expiry(self, group: str) -> RecipeResult:
         """The group was empty for longer than `offsets.retention.minutes`: the clock moves on by
-        that time and one retention check, and the group's offsets expire. `expired`: the partitions
-        that had them. A group with members keeps its offsets, so the recipe refuses one."""
+        that time and one retention check, and the group's offsets expire. Raises HarnessError for a
+        group with members or without offsets.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        >>> groupd.recipes.offset_expiry("billing").result["expired"]
+        [('orders', 0)]
+        """
         check_group(self._engine, group)
         shown = self._engine.describe(group)
         if shown is not None and shown["members"]:
@@ -107,10 +135,17 @@ class Recipes:
         return {"faults": [], "expired": [(topic, partition) for _, topic, partition in gone]}
 
     async def static_member_conflict(self, group: str, instance: str) -> RecipeResult:
-        """A second process with the same group.instance.id takes the member's place, as after a
-        copied configuration; the first process gets FENCED_INSTANCE_ID. The second process never
-        speaks again, and its session ends after its timeout. `members`: the fenced member and the
-        new one."""
+        """A second process with the same group.instance.id takes the member's place; the first one
+        gets FENCED_INSTANCE_ID. `result["members"]`: the fenced member and the new one.
+
+        It is as after a copied configuration. The second process never speaks again, and its
+        session ends after its timeout.
+
+        >>> consumer = groupd.consumer("billing", "orders", group_instance_id="one")
+        >>> _ = groupd.wait_stable("billing", members=1)
+        >>> len(groupd.recipes.static_member_conflict("billing", "one").result["members"])
+        2
+        """
         check_group(self._engine, group)
         live = self._live(group)
         old_id = live.static_members.get(instance) if live is not None else None
@@ -129,9 +164,9 @@ class Recipes:
     async def fatal_heartbeat_error(
         self, group: str, code: str | None = None, member: str | None = None
     ) -> RecipeResult:
-        """Refuse a heartbeat of the group (or of `member`) with an error that clients do not
-        recover from. `code`: exactly that error, once, in answer to the next heartbeat. None = the
-        error depends on the members, and `code` in the result names it:
+        """A heartbeat of the group (or of `member`) is refused with an error that clients do not
+        recover from: `code`, once, or without it what is fatal to the members who are there, which
+        `result["code"]` names. docs/testing.md#recipes says which.
 
         - the consumer protocol: GROUP_AUTHORIZATION_FAILED to the next heartbeat;
         - a classic member with a group.instance.id: FENCED_INSTANCE_ID to everything that it sends;
@@ -139,6 +174,9 @@ class Recipes:
           broker that has withdrawn their permission. A single refused Heartbeat does not stop
           librdkafka: it joins again when its own session.timeout.ms is over, and reports the
           missing permission only then.
+
+        >>> groupd.recipes.fatal_heartbeat_error("billing").result["code"]
+        'GROUP_AUTHORIZATION_FAILED'
         """
         classic, fixed_id = self._spoken(group, member)
         given: dict[str, Any] = {"group": group, "member": member}
@@ -157,8 +195,19 @@ class Recipes:
         return {"faults": [fault], "code": code}
 
     async def unknown_member_storm(self, group: str) -> RecipeResult:
-        """The coordinator has forgotten every member at once, so each gets UNKNOWN_MEMBER_ID and
-        all of them join again. `members`: the forgotten members."""
+        """The coordinator has forgotten every member at once: each gets UNKNOWN_MEMBER_ID, and all
+        of them join again.
+
+        >>> _ = groupd.produce("orders", ["coffee"])
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> consumer.poll(10).value()
+        b'coffee'
+        >>> members = groupd.wait_members("billing", 1)
+        >>> groupd.recipes.unknown_member_storm("billing").result["members"] == members
+        True
+        >>> consumer.poll(10).value()  # it has joined again, and what it had read is not committed
+        b'coffee'
+        """
         check_group(self._engine, group)
         live = self._live(group)
         members = sorted(live.members) if live is not None else []

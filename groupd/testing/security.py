@@ -6,7 +6,6 @@ login as each client library takes it. Certificates come from trustme, which is 
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.json import encode
 
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.suggest import did_you_mean
@@ -225,9 +225,7 @@ class Secured:
 
         key = RSAAlgorithm.to_jwk(self._signing_key.public_key(), as_dict=True)
         path = self.folder / "jwks.json"
-        path.write_text(
-            json.dumps({"keys": [{**key, "kid": KEY_ID, "use": "sig", "alg": "RS256"}]})
-        )
+        path.write_bytes(encode({"keys": [{**key, "kid": KEY_ID, "use": "sig", "alg": "RS256"}]}))
         return path
 
     def token(self, subject: str, lifetime_s: int = TOKEN_LIFETIME_S) -> str:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.faults.errors import HarnessError, check_code
 from groupd.protocol.messages.acls import (
     AclFilter,
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
-from groupd.testing.acl_rules import AclRule, parse, shown
 from groupd.testing.engine import Engine
-from groupd.testing.errors import check_code
-from groupd.testing.scram_users import deletions
-from groupd.testing.secure import ACLS_VERSION, add_acls, add_scram_users, alter_users
+from groupd.testing.secure import (
+    ACLS_VERSION,
+    AclRule,
+    add_acls,
+    add_scram_users,
+    alter_users,
+    deletions,
+    parse,
+    shown,
+)
 from groupd.testing.security import TOKEN_LIFETIME_S, Login, Mechanism
 
 
@@ -28,7 +34,11 @@ class SecurityOperations:
         return self._engine.secured.login(user, mechanism)
 
     async def token(self, user: str, lifetime_s: int = TOKEN_LIFETIME_S) -> str:
-        """See `GroupCoordinator.token`."""
+        """A signed token for OAUTHBEARER, valid for `lifetime_s` seconds from now.
+
+        >>> secured.token("billing").count(".")
+        2
+        """
         return self._engine.secured.token(user, lifetime_s)
 
     async def token_file(self, user: str) -> str:
@@ -38,17 +48,29 @@ class SecurityOperations:
     # Users
 
     async def users(self) -> list[str]:
-        """See `GroupCoordinator.users`."""
+        """The names of the users, sorted.
+
+        >>> secured.users()
+        ['billing']
+        """
         return sorted(self._engine.secured.users)
 
     async def add_user(self, name: str, password: str) -> None:
-        """See `GroupCoordinator.add_user`."""
+        """Add a user, or change its password. It can log in by SCRAM and OAUTHBEARER, and with a
+        certificate of its own; users of PLAIN are those of the start.
+
+        >>> secured.add_user("audit", "secret")
+        >>> consumer = secured.consumer("audit", "orders", user="audit")
+        """
         secured = self._engine.secured
         await add_scram_users(self._engine.ask, {name: password}, secured.scram_mechanisms)
         secured.users[name] = password
 
     async def remove_user(self, name: str) -> None:
-        """See `GroupCoordinator.remove_user`."""
+        """Remove a user. Its open connections stay, as in Kafka.
+
+        >>> secured.remove_user("billing")
+        """
         secured = self._engine.secured
         if name not in secured.users:
             raise HarnessError(f"no user {name!r}")
@@ -59,17 +81,28 @@ class SecurityOperations:
     # ACLs
 
     async def acls(self) -> list[str]:
-        """See `GroupCoordinator.acls`."""
+        """All ACLs, as rules, sorted.
+
+        >>> secured.acls()
+        ['billing may READ group billing', 'billing may READ topic orders']
+        """
         reply = await self._engine.ask(DescribeAclsRequest(AclFilter()), ACLS_VERSION)
         check_code("ACLs", reply.error, reply.error_message)
         return sorted(shown(acl) for found in reply.resources for acl in found.acls)
 
     async def add_acls(self, rules: Iterable[AclRule]) -> None:
-        """See `GroupCoordinator.add_acls`."""
+        """Add ACLs: `PRINCIPAL may [not] OPERATION,... RESOURCE NAME [from HOST]`, as
+        docs/testing.md#security describes.
+
+        >>> secured.add_acls(["billing may WRITE topic orders-*"])
+        """
         await add_acls(self._engine.ask, parse(rules))
 
     async def remove_acls(self, rules: Iterable[AclRule]) -> None:
-        """See `GroupCoordinator.remove_acls`."""
+        """Remove ACLs, each written as it was added. One that is not there is no mistake.
+
+        >>> secured.remove_acls(["billing may READ topic orders"])
+        """
         filters = [
             AclFilter(a.resource_type, a.name, a.pattern, a.principal, a.host, a.operation,
                       a.permission)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from groupd.testing.answers import GroupDescription
 from groupd.testing.engine import Engine
-from groupd.testing.explain import explain_group, unacknowledged
-from groupd.testing.known import check_group, find_topic
-from groupd.testing.topic_reader import partitions_of
+from groupd.testing.explain import check_group, explain_group, find_topic, unacknowledged
+from groupd.testing.topic_operations import partitions_of
 from groupd.testing.watch import TIMEOUT_S
 
 
@@ -24,7 +23,13 @@ class Waits:
     async def wait_stable(
         self, group: str, members: int | None = None, timeout: float = TIMEOUT_S
     ) -> GroupDescription:
-        """See `GroupCoordinator.wait_stable`."""
+        """Wait until the group is Stable, every member has acknowledged its epoch (generation), and
+        there are exactly `members` of them, if that is given. Returns the group as `describe`.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> groupd.wait_stable("billing", members=1)["state"]
+        'Stable'
+        """
 
         def ready() -> GroupDescription | None:
             shown = self._settled(group)
@@ -42,7 +47,13 @@ class Waits:
         )
 
     async def wait_members(self, group: str, count: int, timeout: float = TIMEOUT_S) -> list[str]:
-        """See `GroupCoordinator.wait_members`."""
+        """Wait until the group has exactly `count` members; returns their ids. 0 is also reached
+        when the group is gone; NotFound if it never existed.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> len(groupd.wait_members("billing", 1))
+        1
+        """
         if count == 0:
             check_group(self._engine, group)
 
@@ -60,7 +71,14 @@ class Waits:
     async def wait_epoch(
         self, group: str, member: str, epoch: int, timeout: float = TIMEOUT_S
     ) -> int:
-        """See `GroupCoordinator.wait_epoch`."""
+        """Wait until the member has named `epoch` (in a classic group, the generation) or a later
+        one in a heartbeat. Returns the epoch that it is at.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> (member,) = groupd.wait_members("billing", 1)
+        >>> groupd.wait_epoch("billing", member, 1) >= 1
+        True
+        """
 
         def ready() -> int | None:
             said = self._engine.acknowledged(group, member)
@@ -81,7 +99,19 @@ class Waits:
         member: str | None = None,
         timeout: float = TIMEOUT_S,
     ) -> str | None:
-        """See `GroupCoordinator.wait_released`."""
+        """Wait until `member` (default: the one that holds it now) does not hold the partition any
+        more; one that is still revoking holds it. Returns the new holder, None = there is none.
+        In a classic group it is held until a new generation gives it to another member. Raises
+        NotFound for a group that never existed, and for a topic that does not exist.
+
+        >>> _ = groupd.produce("orders", ["coffee"])
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> consumer.poll(10).value()
+        b'coffee'
+        >>> member = groupd.wait_owned("billing", "orders", 0)
+        >>> consumer.close()
+        >>> groupd.wait_released("billing", "orders", 0, member)
+        """
         check_group(self._engine, group)
         partitions_of(find_topic(self._engine, topic), partition)
         first = member or self._holder(group, topic, partition)
@@ -101,7 +131,12 @@ class Waits:
     async def wait_owned(
         self, group: str, topic: str, partition: int, timeout: float = TIMEOUT_S
     ) -> str:
-        """See `GroupCoordinator.wait_owned`."""
+        """Wait until some member owns the partition; returns its id.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> groupd.wait_owned("billing", "orders", 2) in groupd.wait_members("billing", 1)
+        True
+        """
 
         def ready() -> str | None:
             shown = self._settled(group)
@@ -118,7 +153,13 @@ class Waits:
     async def wait_committed(
         self, group: str, topic: str, partition: int, offset: int, timeout: float = TIMEOUT_S
     ) -> int:
-        """See `GroupCoordinator.wait_committed`."""
+        """Wait until the group's committed offset of the partition is at least `offset`; returns
+        it.
+
+        >>> groupd.commit("billing", {("orders", 0): 5})
+        >>> groupd.wait_committed("billing", "orders", 0, 3)
+        5
+        """
         place = (group, topic, partition)
 
         def ready() -> int | None:
@@ -135,7 +176,13 @@ class Waits:
         return await self._engine.watch.until(ready, timeout, explain)
 
     async def wait_rebalances(self, group: str, count: int, timeout: float = TIMEOUT_S) -> int:
-        """See `GroupCoordinator.wait_rebalances`."""
+        """Wait until there were `count` rebalances since the start (see `rebalances`); returns
+        their number. Call `wait_stable` after it to wait for the end of the last one.
+
+        >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
+        >>> groupd.wait_rebalances("billing", 1)
+        1
+        """
 
         def ready() -> int | None:
             seen = self._engine.history.rebalances(group)

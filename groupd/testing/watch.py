@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from groupd.testing.errors import WaitTimeout
+from groupd.coordinator.faults.errors import WaitTimeout
 
 T = TypeVar("T")
 

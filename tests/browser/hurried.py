@@ -24,7 +24,7 @@ from groupd.coordinator.daemon import admin_port as daemon_admin
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.runtime.clock import SystemClock, TimerHandle
-from groupd.testing.controlled_clock import ControlledClock
+from groupd.testing.clock import ControlledClock
 
 FACTOR = 60
 HURRY_S = 60

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.clients.conftest import TopicMaker
 from tests.clients.exactly_once import Topology, compare
 from tests.clients.topic_reader import left_behind

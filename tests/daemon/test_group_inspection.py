@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.support.kio_entities import Plain
 from tests.support.raw_member import (
     RawMember,

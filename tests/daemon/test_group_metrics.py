@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.support.metrics import samples
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, settle, topic_ids

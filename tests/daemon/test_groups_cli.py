@@ -15,11 +15,11 @@ import pytest
 
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.daemon import admin_port as daemon_admin
-from groupd.coordinator.lag.ends import LogEnds
+from groupd.coordinator.lag.growth import LogEnds
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.support.kio_entities import Plain
 from tests.support.metrics import samples
 from tests.support.process import wait_until

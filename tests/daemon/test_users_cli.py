@@ -13,7 +13,7 @@ import pytest
 from groupd.coordinator.cli import users_work as password_module
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.main import main
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 
 Run = Callable[..., tuple[int, str, str]]
 

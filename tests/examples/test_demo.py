@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.support.daemon import ROOT
 from tests.support.process import wait_until
 

@@ -11,7 +11,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
-from groupd.testing import GroupCoordinator, HarnessError, client_config
+from groupd.coordinator.faults.errors import HarnessError
+from groupd.testing.client_settings import client_config
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.test_transactional_records import ask
 
 QUICK_S = 2.0

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from groupd.testing import GroupCoordinator
-from groupd.testing.control_openapi import document
+from groupd.testing.control_api import document
 from groupd.testing.control_routes import ROUTES
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,23 +151,54 @@ def test_coordinator_log_and_restart(control: Control, c: GroupCoordinator) -> N
     ("method", "path", "body", "status", "says"),
     [
         ("POST", "/control/topics", b"{", 400, "not JSON"),
-        ("POST", "/control/topics", b"[" * 100_000, 400, "not JSON"),
-        ("POST", "/control/topics", [], 400, "body must be object"),
-        ("POST", "/control/topics", {}, 400, "needs name"),
-        ("POST", "/control/topics", {"name": 5}, 400, "body.name must be string"),
-        ("POST", "/control/topics", {"name": "t", "partitions": 0}, 400, "from 1 to"),
-        ("POST", "/control/topics", {"name": "t", "x": 1}, 400, "has no x"),
+        ("POST", "/control/topics", b"[" * 100_000, 400, "body must be an object, not a list"),
+        ("POST", "/control/topics", [], 400, "body must be an object, not a list"),
+        ("POST", "/control/topics", {}, 400, "body needs name"),
+        ("POST", "/control/topics", {"name": 5}, 400, "body.name must be text, not a whole number"),
+        ("POST", "/control/topics", {"name": "t", "partitions": 0}, 400, "a whole number >= 1"),
+        ("POST", "/control/topics", {"name": "t", "x": 1}, 400, "body has no x"),
         ("POST", "/control/topics", {"name": "no spaces"}, 409, "INVALID_TOPIC_EXCEPTION"),
         ("POST", "/control/topics", b" " * 2_000_000, 413, "at most"),
         ("GET", "/control/topics/none/records", None, 404, "no topic none"),
-        ("GET", "/control/topics/none/records?limit=x", None, 400, "whole number"),
-        ("GET", "/control/topics/none/records?colour=1", None, 400, "no parameter"),
-        ("POST", "/control/topics/t/records", {"records": [5]}, 400, "records[0]"),
+        (
+            "GET",
+            "/control/topics/none/records?limit=x",
+            None,
+            400,
+            "query.limit must be a whole number",
+        ),
+        ("GET", "/control/topics/none/records?colour=1", None, 400, "query has no colour"),
+        ("GET", "/control/topics?colour=1", None, 400, "no parameter colour"),
+        (
+            "POST",
+            "/control/topics/t/records",
+            {"records": [5]},
+            400,
+            "body.records[0] must be text",
+        ),
         ("GET", "/control/groups/none", None, 404, "no group none"),
-        ("POST", "/control/groups/g/wait", {"until": "rain"}, 400, "must be one of"),
-        ("POST", "/control/groups/g/wait", {"until": "epoch"}, 400, "needs member, epoch"),
-        ("POST", "/control/groups/g/wait", {"until": "stable", "topic": "t"}, 400, "no topic"),
-        ("POST", "/control/groups/g/wait", {"until": "stable", "timeout": 61}, 400, "to 60"),
+        (
+            "POST",
+            "/control/groups/g/wait",
+            {"until": "rain"},
+            400,
+            "body.until must be one of stable, ",
+        ),
+        ("POST", "/control/groups/g/wait", {"until": "epoch"}, 400, "body needs member"),
+        (
+            "POST",
+            "/control/groups/g/wait",
+            {"until": "stable", "topic": "t"},
+            400,
+            "body has no topic",
+        ),
+        (
+            "POST",
+            "/control/groups/g/wait",
+            {"until": "stable", "timeout": 61},
+            400,
+            "<= 60.0 (seconds",
+        ),
         (
             "POST",
             "/control/groups/g/wait",
@@ -176,15 +207,15 @@ def test_coordinator_log_and_restart(control: Control, c: GroupCoordinator) -> N
             "there is no group g",
         ),
         ("POST", "/control/faults", {"action": "error"}, 400, "needs code"),
-        ("POST", "/control/faults", {"action": "redirect", "node": [1]}, 400, "id, host, port"),
+        ("POST", "/control/faults", {"action": "redirect", "node": [1]}, 400, "[id, host, port]"),
         ("GET", "/control/faults/9", None, 404, "no fault 9"),
         ("GET", "/control/faults/x", None, 404, "no such route"),
-        ("POST", "/control/recipes/flood", {}, 404, "no recipe flood"),
-        ("POST", "/control/recipes/zombie_member", {}, 400, "missing"),
+        ("POST", "/control/recipes/zombie", {}, 404, "mean /control/recipes/zombie_member?"),
+        ("POST", "/control/recipes/zombie_member", {}, 400, "body needs group"),
         ("POST", "/control/recipes/zombie_member", {"group": "g"}, 404, "no group g"),
-        ("POST", "/control/recipes/offset_expiry", {"group": "g", "ms": 1}, 400, "unexpected"),
-        ("POST", "/control/clock", {"mode": 0}, 400, "above 0"),
-        ("POST", "/control/clock/advance", {"ms": -1}, 400, "from 0"),
+        ("POST", "/control/recipes/offset_expiry", {"group": "g", "ms": 1}, 400, "body has no ms"),
+        ("POST", "/control/clock", {"mode": 0}, 400, "a number > 0"),
+        ("POST", "/control/clock/advance", {"ms": -1}, 400, "a whole number >= 0"),
         ("PUT", "/control/clock", {}, 405, "GET, POST"),
         ("GET", "/control", None, 404, "no such route"),
     ],

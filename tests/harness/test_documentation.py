@@ -12,9 +12,8 @@ import pytest
 from confluent_kafka import Consumer
 
 import groupd.testing
-from groupd.testing import GroupCoordinator, GroupCoordinatorFactory
-from groupd.testing.handles import FaultHandle, Faults, Incident, RecipeCalls
-from groupd.testing.harness_clock import HarnessClock
+from groupd.testing.handles import FaultHandle, Faults, HarnessClock, Incident, RecipeCalls
+from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory
 
 NAMES = groupd.testing.__all__
 USED = (GroupCoordinator, HarnessClock, Faults, FaultHandle, RecipeCalls, Incident)

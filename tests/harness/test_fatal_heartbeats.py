@@ -15,7 +15,8 @@ from kafka.errors import FencedInstanceIdError
 from kafka.errors import GroupAuthorizationFailedError as PyNotAuthorized
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from groupd.testing import GroupCoordinator, HarnessError
+from groupd.coordinator.faults.errors import HarnessError
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import settings
 
 PLACE = {TopicPartition("orders", 0): OffsetAndMetadata(1, "", -1)}

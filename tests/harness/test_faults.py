@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from groupd.coordinator.faults.errors import NotFound
-from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
+from groupd.coordinator.faults.errors import HarnessError, NotFound, WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member, settings
 
 PROTOCOLS = ("consumer", "classic")
@@ -293,12 +293,12 @@ def test_a_member_whose_heartbeats_are_lost_is_fenced(c: GroupCoordinator) -> No
         ("drop", {"api": "Commit"}, "neither an API"),
         ("drop", {"api": []}, "must name an API"),
         ("drop", {"colour": "red"}, "has no colour"),
-        ("drop", {"probability": 2}, "above 0"),
+        ("drop", {"probability": 2}, "probability must be a number <= 1"),
         ("drop", {"count": 0}, "whole number"),
         ("drop", {"group": 5}, "must be text"),
         ("drop", {"after": 99}, "no fault 99"),
         ("twice", {"applied": False}, "no reply"),
-        ("redirect", {"node": (1, "h")}, "id, host, port"),
+        ("redirect", {"node": (1, "h")}, r"length 3, not 2 \(\[id, host, port"),
     ],
 )
 def test_what_cannot_be_a_fault(

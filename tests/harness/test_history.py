@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.testing import GroupCoordinator, replay
+from groupd.testing import replay
+from groupd.testing.harness import GroupCoordinator
 from groupd.testing.history import EVENTS_MAX, TRAFFIC_PER_GROUP, History
 from tests.harness.members import Member, settings
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer
 
-from groupd.coordinator.faults.errors import NotFound
-from groupd.testing import GroupCoordinator, HarnessError
+from groupd.coordinator.faults.errors import HarnessError, NotFound
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member, settings
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from groupd.testing import GroupCoordinator, GroupCoordinatorFactory, HarnessError, WrongType
-from groupd.testing.own_clients import spelled
+from groupd.coordinator.faults.errors import HarnessError, WrongType
+from groupd.testing.client_calls import spelled
+from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory
 from tests.harness.test_plugin import SCOPE, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,7 +150,7 @@ def test_keywords_and_a_dictionary_are_settings() -> None:
 def test_a_library_that_is_missing_is_named(
     c: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("groupd.testing.own_clients.find_spec", lambda name: None)
+    monkeypatch.setattr("groupd.testing.client_calls.find_spec", lambda name: None)
     with pytest.raises(HarnessError, match="aiokafka is not installed: pip install aiokafka"):
         c.consumer("billing", "orders", library="aiokafka")
     with pytest.raises(HarnessError, match="confluent-kafka or aiokafka is not installed"):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import ConfigError
-from groupd.testing import GroupCoordinator, HarnessError, RequestRefused, WaitTimeout
+from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.faults.errors import HarnessError, RequestRefused, WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
+from groupd.coordinator.faults.errors import HarnessError, WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member, settings
 from tests.support.wire_client import NoReply, WireClient
 

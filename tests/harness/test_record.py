@@ -14,7 +14,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.testing import BadRecording, GroupCoordinator, RequestRefused, replay
+from groupd.coordinator.faults.errors import RequestRefused
+from groupd.coordinator.recording.reader import BadRecording
+from groupd.testing import replay
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member, settings
 
 ROOT = Path(__file__).resolve().parents[2]

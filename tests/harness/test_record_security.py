@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError
 
-from groupd.testing import GroupCoordinator, replay
+from groupd.testing import replay
+from groupd.testing.harness import GroupCoordinator
 from groupd.testing.security import Mechanism, SecurityProtocol
 
 PASSWORD = "s3cret-of-billing"

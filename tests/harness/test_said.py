@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 import groupd.testing
-from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
+from groupd.coordinator.faults.errors import HarnessError, WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.test_plugin import run
 
 AUDIT = {"security": "SASL_PLAINTEXT", "users": {"audit": "secret"}}

@@ -12,7 +12,8 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from kafka import KafkaConsumer
 
-from groupd.testing import GroupCoordinator, HarnessError
+from groupd.coordinator.faults.errors import HarnessError
+from groupd.testing.harness import GroupCoordinator
 
 USERS = {"billing": "secret", "audit": 'q"uo\\te'}
 ACLS = [

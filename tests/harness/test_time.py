@@ -11,7 +11,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaConsumer
 
-from groupd.testing import GroupCoordinator, WaitTimeout
+from groupd.coordinator.faults.errors import WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member, MemberProcess, settings
 from tests.support.wire_client import WireClient
 

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
+from groupd.coordinator.faults.errors import HarnessError, WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 
 
 @pytest.fixture

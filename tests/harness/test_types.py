@@ -10,8 +10,9 @@ from typing import Any, NotRequired, get_origin, get_type_hints
 import pytest
 
 from groupd.coordinator.faults.layer import FaultState
-from groupd.testing import GroupCoordinator, TestRecord
 from groupd.testing.answers import GroupDescription, Member
+from groupd.testing.harness import GroupCoordinator
+from groupd.testing.records import TestRecord
 from tests.harness.members import Member as Consumer
 from tests.harness.test_plugin import run
 

@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from groupd.testing import GroupCoordinator, WaitTimeout
+from groupd.coordinator.faults.errors import WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member
 
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
+from groupd.coordinator.faults.errors import HarnessError, WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 
 VICTIM = """
 import asyncio, sys

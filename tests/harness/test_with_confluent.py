@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from groupd.testing import GroupCoordinator, HarnessError, RequestRefused, WaitTimeout
+from groupd.coordinator.faults.errors import HarnessError, RequestRefused, WaitTimeout
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member, MemberProcess, settings
 
 PROTOCOLS = ("consumer", "classic")

@@ -16,9 +16,8 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PyPlace
 
 from groupd.coordinator.faults.spec import ACTIONS
-from groupd.testing import GroupCoordinator
-from groupd.testing.handles import FaultHandle, Faults, Incident, RecipeCalls
-from groupd.testing.harness import HarnessClock
+from groupd.testing.handles import FaultHandle, Faults, HarnessClock, Incident, RecipeCalls
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member, settings
 
 PLACE = TopicPartition("orders", 0)

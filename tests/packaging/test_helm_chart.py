@@ -17,9 +17,9 @@ import pytest
 import yaml
 from msgspec import Struct
 
+from groupd.coordinator.admin.access import Tokens
 from groupd.coordinator.admin.routes import AdminRoutes
 from groupd.coordinator.admin.scrapes import Scrapes
-from groupd.coordinator.admin.tokens import Tokens
 from groupd.coordinator.cli.serve import SHUTDOWN_LIMIT_S
 from groupd.coordinator.cli.serve_flags import ServeFlags
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig, secret

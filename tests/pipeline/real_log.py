@@ -14,7 +14,7 @@ from groupd.coordinator.cli.kafka.calls import delete_offsets, fetch, fetch_offs
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.history.stream import split
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.pipeline.random_log import Answer, Instant
 from tests.support.admin import QUIET
 from tests.support.process import wait_until

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from groupd.pipeline.job import Inputs
 from groupd.pipeline.jobs import members, rebalances, what_if
 from groupd.protocol.records.batch_builder import encode_batch
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.harness.members import Member, MemberProcess
 from tests.pipeline.entries import entries_of, inputs_of
 

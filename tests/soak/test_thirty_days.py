@@ -44,7 +44,7 @@ from groupd.protocol.messages.topics import (
 from groupd.protocol.messages.transactions import EndTxnRequest
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.open import create_reader
-from groupd.testing.controlled_clock import ControlledClock
+from groupd.testing.clock import ControlledClock
 
 HOUR_MS = 3_600_000
 STEP_HOURS = 8

@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.coordinator.security.users import salt_secret
 from groupd.coordinator.topics.coordinator_logs import fix_shard_count

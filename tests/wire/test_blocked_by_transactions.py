@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.support.wire_client import WireClient
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.support.classic_member import ClassicMember
 from tests.support.raw_member import RawMember, settle, topic_ids
 from tests.support.wire_client import WireClient

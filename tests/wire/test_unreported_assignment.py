@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.support.raw_member import RawMember, settle, topic_ids
 
 INTERVAL_MS = 5_000

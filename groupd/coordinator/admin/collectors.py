@@ -7,29 +7,105 @@ They read plain counters when they are scraped. The collectors of the broker and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TypeVar
 
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UntypedMetricFamily
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
-from groupd.coordinator.admin.families import gauge, labelled, total
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
-from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.core.slices import chunks, run_through
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.security.quota_entities import KEYS
+from groupd.coordinator.security.security import Security
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.metadata import TransactionState
 
+SAMPLES_AT_ONCE = 64
+Labels = TypeVar("Labels", bound=tuple[str, ...])
 PREFIX = "kafka_server_transaction_coordinator_metrics_"
-
 RESULTS = ("committed", "aborted", "timed_out", "expired")
-
 NEVER_AT_REST = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
-
 NS_PER_S = 1_000_000_000
+
+
+def gauge(name: str, doc: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, doc, value=value)
+
+
+def total(name: str, doc: str, value: float) -> CounterMetricFamily:
+    """A counter. The exposition format adds `_total` to its name."""
+    return CounterMetricFamily(name, doc, value=value)
+
+
+def untyped(name: str, doc: str, value: float) -> UntypedMetricFamily:
+    """A counter under a name without `_total`, as the JMX exporter shows it."""
+    return UntypedMetricFamily(name, doc, value=value)
+
+
+def labelled(name: str, doc: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, doc, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
+
+
+def totals(
+    name: str, doc: str, labels: Sequence[str], values: Mapping[Labels, float]
+) -> CounterMetricFamily:
+    """A counter for each combination of labels."""
+    family = CounterMetricFamily(name, doc, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+class LazySamples(list[Sample]):
+    """Samples of one family that are made while somebody goes over them: there may be many."""
+
+    def __init__(self, make: Callable[[], Iterator[Sample]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self._make()
+
+
+def text_steps(families: Collector) -> Generator[None, None, bytes]:
+    """What `generate_latest` makes of the families. They must have no samples `_created`; ours have
+    none."""
+    text = bytearray()
+    for family in families.collect():
+        parts = chunks(family.samples, SAMPLES_AT_ONCE)
+        head = True
+        for samples in chain((next(parts, []),), parts):
+            part = Metric(family.name, family.documentation, family.type)
+            part.samples = samples
+            lines = generate_latest(_One(part))
+            text += lines if head else b"".join(_without_head(lines))
+            head = False
+            yield
+    return bytes(text)
+
+
+def _without_head(lines: bytes) -> list[bytes]:
+    """The lines without the head: a family has one head, however many parts there are."""
+    return [line for line in lines.splitlines(keepends=True) if not line.startswith(b"#")]
+
+
+class _One(Collector):
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> list[Metric]:
+        return [self._family]
 
 
 class TransactionMetrics(Collector):
@@ -62,12 +138,9 @@ class TransactionMetrics(Collector):
             state.shown: count for state, count in counted.items() if state not in NEVER_AT_REST
         }
         yield labelled("groupd_transactional_ids", "Transactional ids by state.", "state", states)
-        results = CounterMetricFamily(
-            "groupd_transactions", "Ended transactions, expired ids.", labels=["result"]
-        )
-        for result in RESULTS:
-            results.add_metric([result], self._transactions.counts[result])
-        yield results
+        results = {(result,): self._transactions.counts[result] for result in RESULTS}
+        doc = "Ended transactions, expired ids."
+        yield totals("groupd_transactions", doc, ["result"], results)
         yield total("groupd_transaction_markers", "Markers written.", markers.written)
         yield total(
             "groupd_transaction_marker_retries", "Repeated rounds of markers.", markers.retries
@@ -139,3 +212,32 @@ class TelemetryCollector(Collector):
         yield total(
             "groupd_telemetry_refused", "Telemetry requests that were refused.", telemetry.refused
         )
+
+
+class SecurityCollector(Collector):
+    """What the authorizer has answered, and how often and for how long clients had to wait."""
+
+    def __init__(self, security: Security) -> None:
+        self._authorizer = security.authorizer
+        self._quotas = security.quotas
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._rights()
+        yield from self._waits()
+
+    def _rights(self) -> Iterable[Metric]:
+        authorizer = self._authorizer
+        answers = {("allowed",): authorizer.allowed, ("denied",): authorizer.denied}
+        doc = "Questions about rights, by answer."
+        yield totals("groupd_authorizations", doc, ["result"], answers)
+        yield gauge("groupd_acls", "ACLs that there are.", len(authorizer.acls))
+
+    def _waits(self) -> Iterable[Metric]:
+        quotas = self._quotas
+        often = {(key,): quotas.throttled[key] for key in KEYS}
+        long = {(key,): quotas.throttled_ms[key] / 1000 for key in KEYS}
+        doc = "How often clients had to wait, by quota."
+        yield totals("groupd_throttled", doc, ["quota"], often)
+        yield totals("groupd_throttle_seconds", "How long they had to wait.", ["quota"], long)
+        yield gauge("groupd_quotas", "Entities that have quotas.", len(quotas.entries))
+        yield gauge("groupd_quota_sensors", "Clients of which usage is known.", quotas.sensors)

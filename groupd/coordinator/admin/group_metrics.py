@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Mapping
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.admin.families import gauge, labelled, untyped
+from groupd.coordinator.admin.collectors import gauge, labelled, untyped
 from groupd.coordinator.admin.rates import Beginning, Rates
 from groupd.coordinator.core.classic_group.type import CLASSIC
 from groupd.coordinator.core.group_type import Meter

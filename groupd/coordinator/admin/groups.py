@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
-from msgspec import Struct
+from msgspec import Struct, json
 
-from groupd.coordinator.admin.group_pages import config_rows, lag_steps, rebalances_page
-from groupd.coordinator.admin.http_server import (
+from groupd.coordinator.admin.group_pages import (
+    config_rows,
+    lag_steps,
+    rebalances_page,
+    what_if_steps,
+)
+from groupd.coordinator.admin.http_messages import (
     JSON,
-    BadRequest,
     HttpReply,
     HttpRequest,
     as_json,
+    path_of,
+    refusal,
     text,
 )
-from groupd.coordinator.admin.http_target import path_of
-from groupd.coordinator.admin.long_json import Encoded, json_steps
-from groupd.coordinator.admin.paging import Window, next_page, window
-from groupd.coordinator.admin.what_if import what_if_steps
+from groupd.coordinator.admin.pages import Window, json_steps, next_page, paged, plain, window
 from groupd.coordinator.core.inspected_offsets import offsets_steps
-from groupd.coordinator.core.slices import Pace, smallest
+from groupd.coordinator.core.slices import Pace, Steps, smallest
+from groupd.coordinator.history.replay import BeforeHistory
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.rows import (
     Ends,
@@ -34,6 +38,7 @@ from groupd.coordinator.lag.rows import (
     trend_of,
 )
 from groupd.coordinator.lag.watch import LagWatch
+from groupd.coordinator.moves.mover import CannotMove, OutcomeNotKnown
 from groupd.coordinator.moves.own_broker import CannotRead, OwnBroker
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
@@ -54,16 +59,25 @@ class Elsewhere(Struct, frozen=True):
     admin_url: str = ""
 
 
-class NotServed(Exception):
-    """This process does not serve the shard of a group now; `str()` is one line that says so."""
-
-
 def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
-    """The shard of a group. Raises NotServed."""
+    """The shard of a group. Raises Refusal if this process does not serve it now."""
     shard = broker.shard_of(group_id)
     if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
-        raise NotServed(f"the shard of group {group_id} is {shard.state.value}")
+        raise refusal(f"the shard of group {group_id} is {shard.state.value}", 503)
     return shard
+
+
+@contextmanager
+def refused_moves() -> Iterator[None]:
+    """Refuses a request for the reasons that moving offsets has. Raises Refusal."""
+    try:
+        yield
+    except (CannotMove, BeforeHistory) as error:
+        raise refusal(str(error), 409) from None
+    except (CannotRead, OutcomeNotKnown) as error:
+        raise refusal(str(error), 503) from None
+    except UnreadableLog as error:
+        raise refusal(str(error), 500) from None
 
 
 class GroupRoutes:
@@ -92,12 +106,6 @@ class GroupRoutes:
     async def __call__(self, request: HttpRequest) -> HttpReply:
         if len(request.path) > 1 and (other := self._elsewhere(request.path[1])) is not None:
             return _sent_on(request, other)
-        try:
-            return await self._answer(request)
-        except NotServed as error:
-            return text(str(error), 503)
-
-    async def _answer(self, request: HttpRequest) -> HttpReply:
         match request.path:
             case (_,):
                 return await self._work.run(self._list(request))
@@ -121,11 +129,11 @@ class GroupRoutes:
             return text("not found", 404)
         return await self._work.run(self._events())
 
-    def _events(self) -> Generator[None, None, HttpReply]:
+    def _events(self) -> Steps[HttpReply]:
         events = yield from self._broker.timeline.latest(EVENTS_SHOWN)
         return (yield from plain(events))
 
-    def _list(self, request: HttpRequest) -> Generator[None, None, HttpReply]:
+    def _list(self, request: HttpRequest) -> Steps[HttpReply]:
         wanted = window(request)
         after = wanted.after
         found = yield from smallest(
@@ -165,7 +173,7 @@ class GroupRoutes:
             else:
                 yield None  # served by another node meanwhile
 
-    def _offsets(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
+    def _offsets(self, request: HttpRequest, group_id: str) -> Steps[HttpReply]:
         wanted = window(request)
         after = None if wanted.after is None else partition_of(wanted.after)
         shard = served_shard(self._broker, group_id)
@@ -187,16 +195,10 @@ class GroupRoutes:
 
     async def _moves(self, group_id: str) -> HttpReply:
         shard = served_shard(self._broker, group_id)
-        try:
+        with refused_moves():
             return as_json(await self._own.last_moves(shard, group_id), compact=True)
-        except CannotRead as error:
-            return text(str(error), 503)
-        except UnreadableLog as error:
-            return text(str(error), 500)
 
-    def _page(
-        self, request: HttpRequest, group_id: str, name: str
-    ) -> Generator[None, None, HttpReply]:
+    def _page(self, request: HttpRequest, group_id: str, name: str) -> Steps[HttpReply]:
         shard = served_shard(self._broker, group_id)
         state = shard.shard.state
         group = state.groups.get(group_id)
@@ -213,7 +215,7 @@ class GroupRoutes:
         found = yield from lag_steps(self._watch, group)
         return (yield from plain(found))
 
-    def _show(self, request: HttpRequest, group_id: str) -> Generator[None, None, HttpReply]:
+    def _show(self, request: HttpRequest, group_id: str) -> Steps[HttpReply]:
         wanted = window(request)
         shard = served_shard(self._broker, group_id)
         shown = inspect_lazily(shard, group_id, self._broker.clock.now(), wanted.after)
@@ -223,7 +225,7 @@ class GroupRoutes:
             shown = {name: shown[name] for name in ("group_id", "members")}
         page = yield from json_steps(shown, wanted.limit)
         if len(page.body) <= INDENTED_BYTES and not page.cut:
-            return as_json(json.loads(page.body))
+            return HttpReply(json.format(page.body, indent=2) + b"\n", JSON)
         return paged(request, wanted, page, "member_id", "members")
 
 
@@ -236,25 +238,9 @@ def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
     return text(other.told, 307, (("Location", f"{other.admin_url}{path}{query}"),))
 
 
-def plain(value: Any) -> Generator[None, None, HttpReply]:
-    """The reply with a value that fits on a page."""
-    page = yield from json_steps(value)
-    return HttpReply(page.body, JSON)
-
-
-def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: str) -> HttpReply:
-    """The reply with a page, and a link to the next one if the list `name`, whose items have `key`,
-    goes on."""
-    if name not in page.cut:
-        return HttpReply(page.body, JSON)
-    last = page.cut[name]
-    after = last[key] if last is not None else wanted.after or ""
-    return HttpReply(page.body, JSON, headers=next_page(request, after, wanted.limit))
-
-
 def _offsets_page(
     request: HttpRequest, wanted: Window, shown: dict[str, Any], more: bool
-) -> Generator[None, None, HttpReply]:
+) -> Steps[HttpReply]:
     """What `offsets_steps` has found, as a page."""
     page = yield from json_steps(shown, wanted.limit)
     rows = shown["partitions"]
@@ -271,8 +257,8 @@ def _partition_name(row: Mapping[str, Any]) -> str:
 
 
 def partition_of(text: str) -> TopicPartition:
-    """The inverse of `_partition_name`. Raises BadRequest."""
+    """The inverse of `_partition_name`. Raises Refusal."""
     topic, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal() or len(number) > 10:
-        raise BadRequest("after must be a topic and a partition, such as orders-7")
+        raise refusal("after must be a topic and a partition, such as orders-7")
     return topic, int(number)

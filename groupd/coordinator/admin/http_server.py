@@ -1,17 +1,17 @@
 """The admin port: a small HTTP/1.1 server over h11, one request a connection.
 
-Handlers take the split path and return an `HttpReply` or an awaitable of one; `admin_routes`
+Handlers take the split path and return an `HttpReply` or an awaitable of one; `routes`
 decides what they answer. A GET changes nothing, unless it is below `/control`: these paths have a
 handler of their own, a coroutine that also gets method and body, and exist only if they were
 switched on. A POST asks for an action; only some paths have any. An `HttpStream` is a reply that
 goes on for as long as its client reads it.
 
-Who may ask for what is decided by `admin_access`, before anything else is done for a request.
+Who may ask for what is decided by `access`, before anything else is done for a request.
 
 No client keeps others out: requests are limited in size and time, replies in time. Connections
 that have not sent their request have places of their own, and so has each kind of path; a request
 for which there is no place is answered 503 at once. A stream has no end of its own, so it gives its
-place to a new one if there is no other. A page has a largest size (`long_json`), so the places also
+place to a new one if there is no other. A page has a largest size (`pages`), so the places also
 bound the memory of the pages that nobody reads. A malformed request gets a 4xx and the connection
 is closed.
 """
@@ -19,23 +19,28 @@ is closed.
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING
 
 import structlog
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from groupd.coordinator.admin.access import AdminAccess, Caller
-from groupd.coordinator.admin.hosts import AdminHosts
-from groupd.coordinator.admin.http_stream import HttpStream, send_stream
-from groupd.coordinator.admin.http_target import segments_of
-from groupd.coordinator.admin.kinds import (
+from groupd.coordinator.admin.access import AdminAccess, Caller, Role
+from groupd.coordinator.admin.http_messages import (
+    Answer,
+    ControlHandler,
+    Handler,
+    HttpReply,
+    HttpRequest,
+    HttpStream,
+    Refusal,
+    text,
+    wants_page,
+)
+from groupd.coordinator.admin.places import (
     ACTIONS,
     CONTROL,
     FILES,
@@ -43,18 +48,17 @@ from groupd.coordinator.admin.kinds import (
     PLACES,
     PROBES,
     STREAMS,
+    AdminHosts,
+    Places,
     kind_of,
 )
-from groupd.coordinator.admin.places import Places
 from groupd.coordinator.admin.tls import Accepted, AdminTls, streams, subject_of
-from groupd.coordinator.admin.tokens import Role
 
 if TYPE_CHECKING:
     import h11
 
 log = structlog.get_logger("groupd.admin")
 
-JSON = "application/json"
 READ_AHEAD_BYTES = 16384
 """At most so many bytes of a client are buffered before they are parsed."""
 REQUEST_TIMEOUT_S = 10.0
@@ -67,49 +71,6 @@ UNASKED_MAX = 128
 """Connections that have not sent their request."""
 BACKLOG = 1024
 RETRY_AFTER_S = 1
-PARAMETERS_MAX = 32
-
-
-class HttpRequest(Struct, frozen=True):
-    """`path`: the decoded segments. `query`: the first value of each parameter. `headers`: by name
-    in lower case. `body` None: it was too large. `address` and `caller`, only where something may
-    be changed: where the client is, and who it has shown to be."""
-
-    path: tuple[str, ...]
-    query: dict[str, str]
-    method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = b""
-    address: str = ""
-    caller: str = ""
-
-
-class HttpReply(Struct, frozen=True):
-    body: bytes
-    content_type: str = "text/plain; charset=utf-8"
-    status: int = 200
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-def text(body: str, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> HttpReply:
-    return HttpReply(body.encode() + b"\n", status=status, headers=headers)
-
-
-def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpReply:
-    """A JSON reply. Use `compact` for values that may be long: it is several times faster, and all
-    else waits for it. For values that may be very long there is `long_json`."""
-    body = json.dumps(value, indent=None if compact else 2, ensure_ascii=False).encode() + b"\n"
-    return HttpReply(body, JSON, status)
-
-
-class BadRequest(Exception):
-    """The request cannot be read; `str()` is one line that says why."""
-
-
-Answer = HttpReply | HttpStream
-Handler = Callable[[HttpRequest], Answer | Awaitable[Answer]]
-"""May raise BadRequest."""
-ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
 class _AdminConnection:
@@ -212,7 +173,7 @@ class AdminServer:
         """h11 takes some milliseconds to load; neither the start nor the event loop should wait for
         it."""
         if not self._loaded:
-            await asyncio.to_thread(import_module, "groupd.coordinator.admin.http_body")
+            await asyncio.to_thread(import_module, "groupd.coordinator.admin.http_wire")
             self._loaded = True
 
     async def _exchange(
@@ -223,17 +184,18 @@ class AdminServer:
     ) -> None:
         import h11
 
-        from groupd.coordinator.admin.http_body import READ_BYTES
+        from groupd.coordinator.admin import http_wire
 
-        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_BYTES)
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=http_wire.READ_BYTES)
+        send = partial(http_wire.send_reply, connection, writer, timeout_s=SEND_TIMEOUT_S)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 asked, reply = await self._asked(connection, reader, writer)
         except h11.RemoteProtocolError as error:
-            await _send(connection, writer, text("bad request", error.error_status_hint))
+            await send(text("bad request", error.error_status_hint))
             return
-        except BadRequest as error:
-            await _send(connection, writer, text(str(error), 400))
+        except Refusal as error:
+            await send(error.reply)
             return
         if asked is None:
             return
@@ -244,16 +206,16 @@ class AdminServer:
             retry = (("Retry-After", str(RETRY_AFTER_S)),)
             reply = text(f"busy: all {places.count} places for {kind} are taken", 503, retry)
         if reply is not None:
-            await _send(connection, writer, reply, head=head)
+            await send(reply, head=head)
             return
         try:
             answer = await self._answer(asked, kind)
             if isinstance(answer, HttpStream):
                 places.wait_for_client(client, _address(writer))
-                await send_stream(connection, writer, answer, SEND_TIMEOUT_S, head=head)
+                await http_wire.send_stream(connection, writer, answer, SEND_TIMEOUT_S, head=head)
                 return
             places.wait_for_client(client)
-            await _send(connection, writer, answer, head=head)
+            await send(answer, head=head)
         finally:
             places.give_back(client)
 
@@ -265,12 +227,11 @@ class AdminServer:
     ) -> tuple[HttpRequest | None, HttpReply | None]:
         """The request, or None if the client is gone; and the refusal, if the request is refused.
         Only what may change something has a body, and it is kept only for those who may."""
-        from groupd.coordinator.admin.http_body import drop_body, read_body, read_request
+        from groupd.coordinator.admin.http_wire import drop_body, read_body, read_request
 
-        request = await read_request(connection, reader)
-        if request is None:
+        asked = await read_request(connection, reader)
+        if asked is None:
             return None, None
-        asked = _parsed(request)
         kind = self._kind(asked)
         refusal = await self._refusal(asked, kind, writer)
         if kind in (CONTROL, ACTIONS):
@@ -306,8 +267,7 @@ class AdminServer:
             return None
         caller = _caller(request, writer)
         needed = Role.ADMIN if kind in (CONTROL, ACTIONS) else Role.READ
-        refused = await self._access.refusal(caller, needed)
-        return None if refused is None else text(refused.text, refused.status, refused.headers)
+        return await self._access.refusal(caller, needed)
 
     async def _answer(self, request: HttpRequest, kind: str) -> Answer:
         if kind == CONTROL and self._control is not None:
@@ -322,8 +282,8 @@ class AdminServer:
                 return await self._actions[request.path[0]](request)
             answer = self._handler(request)
             return answer if isinstance(answer, HttpReply | HttpStream) else await answer
-        except BadRequest as error:
-            return text(str(error), 400)
+        except Refusal as error:
+            return error.reply
         except Exception:
             log.exception("admin request failed", path="/".join(request.path))
             return text("internal error; see the log", 500)
@@ -339,11 +299,6 @@ def _address(writer: asyncio.StreamWriter) -> str:
     return peer[0] if peer else ""
 
 
-def wants_page(request: HttpRequest) -> bool:
-    """Whether a browser asks, which wants a page to look at."""
-    return "text/html" in request.headers.get("accept", "")
-
-
 def _of_a_web_page(request: HttpRequest) -> HttpReply | None:
     """The refusal of a POST that a page of another site could have made a browser send; None: it
     could not. Only for this type of body a browser asks the port first, which does not agree."""
@@ -354,45 +309,3 @@ def _of_a_web_page(request: HttpRequest) -> HttpReply | None:
     return (
         None if kind == "application/json" else text("Content-Type must be application/json", 415)
     )
-
-
-def _parsed(request: h11.Request) -> HttpRequest:
-    """Raises BadRequest for a target that cannot be read."""
-    try:
-        parts = urlsplit(request.target.decode("latin-1"))
-        query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
-    except ValueError:
-        raise BadRequest("bad request") from None
-    return HttpRequest(
-        segments_of(parts.path),
-        {key: values[0] for key, values in query.items()},
-        request.method.decode("latin-1"),
-        {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers},
-    )
-
-
-async def _send(
-    connection: h11.Connection,
-    writer: asyncio.StreamWriter,
-    reply: HttpReply,
-    *,
-    head: bool = False,
-) -> None:
-    """Sends the reply and ends the connection. Raises OSError, or TimeoutError for a client that
-    does not read it in time."""
-    import h11
-
-    if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or writer.is_closing():
-        return
-    headers = [
-        ("Content-Type", reply.content_type),
-        ("Content-Length", str(len(reply.body))),
-        ("Connection", "close"),
-        *reply.headers,
-    ]
-    writer.write(connection.send(h11.Response(status_code=reply.status, headers=headers)) or b"")
-    if not head:
-        writer.write(connection.send(h11.Data(data=reply.body)) or b"")
-    async with asyncio.timeout(SEND_TIMEOUT_S):
-        writer.close()
-        await writer.wait_closed()  # until all is sent

@@ -17,10 +17,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from groupd.coordinator.admin.families import LazySamples, gauge
+from groupd.coordinator.admin.collectors import LazySamples, gauge
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.slices import Steps, chunks, run_through, sorted_in_steps
-from groupd.coordinator.lag.ends import Found
+from groupd.coordinator.lag.growth import Found
 from groupd.coordinator.lag.judgement import BAD
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag, Totals
 from groupd.coordinator.runtime.broker import Broker

@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.admin.collectors import TransactionMetrics
-from groupd.coordinator.admin.families import gauge, total
+from groupd.coordinator.admin.collectors import TransactionMetrics, gauge, labelled, total, totals
 from groupd.coordinator.admin.group_metrics import GroupMetrics, event_count
 from groupd.coordinator.admin.rates import Beginning
 from groupd.coordinator.core.types import EventKind
@@ -70,12 +68,8 @@ class CoordinatorCollector(Collector):
 
     def _events(self) -> Iterable[Metric]:
         counts = self._broker.event_counts
-        events = CounterMetricFamily(
-            "groupd_events", "Facts about groups, by kind.", labels=["kind"]
-        )
-        for kind in EventKind:
-            events.add_metric([kind.value], event_count(counts, kind))
-        yield events
+        events = {(kind.value,): event_count(counts, kind) for kind in EventKind}
+        yield totals("groupd_events", "Facts about groups, by kind.", ["kind"], events)
 
     def _sockets(self) -> Iterable[Metric]:
         stats = self._connections
@@ -101,12 +95,12 @@ class CoordinatorCollector(Collector):
             "groupd_replies_repeated", "Heartbeats answered from the last reply.", stats.repeated
         )
         yield total("groupd_commits_repeated", "Always 0: every commit is decoded.", 0)
-        requests = CounterMetricFamily(
-            "groupd_requests", "Requests by API and version.", labels=["api", "version"]
-        )
-        for (key, version), count in stats.all_requests().items():
-            requests.add_metric([API_BY_KEY[key].name, str(version)], count)
-        yield requests
+        requests = {
+            (API_BY_KEY[key].name, str(version)): count
+            for (key, version), count in stats.all_requests().items()
+        }
+        doc = "Requests by API and version."
+        yield totals("groupd_requests", doc, ["api", "version"], requests)
         yield gauge("groupd_requests_waiting", "Unanswered requests.", len(self._broker.waiting))
 
     def _tls(self) -> Iterable[Metric]:
@@ -114,39 +108,37 @@ class CoordinatorCollector(Collector):
         if handshakes is None:
             return
         yield gauge("groupd_tls_handshakes_pending", "Handshakes under way.", handshakes.pending)
-        ended = CounterMetricFamily("groupd_tls_handshakes", "TLS handshakes.", labels=["result"])
-        ended.add_metric(["succeeded"], handshakes.succeeded)
-        ended.add_metric(["failed"], handshakes.failed)
-        yield ended
-        expiry = GaugeMetricFamily(
+        ended = {("succeeded",): handshakes.succeeded, ("failed",): handshakes.failed}
+        yield totals("groupd_tls_handshakes", "TLS handshakes.", ["result"], ended)
+        expiry: dict[str, float] = {}
+        reloads: dict[tuple[str, ...], float] = {}
+        for one in self._connections.certificates():
+            expiry[one.listener] = one.expires
+            reloads[one.listener, "succeeded"] = one.reloads
+            reloads[one.listener, "failed"] = one.failed_reloads
+        yield labelled(
             "groupd_tls_certificate_expiry_timestamp_seconds",
             "When the certificate of a listener expires.",
-            labels=["listener"],
+            "listener",
+            expiry,
         )
-        reloads = CounterMetricFamily(
+        yield totals(
             "groupd_tls_certificate_reloads",
             "Certificates that were read again.",
-            labels=["listener", "result"],
+            ["listener", "result"],
+            reloads,
         )
-        for one in self._connections.certificates():
-            expiry.add_metric([one.listener], one.expires)
-            reloads.add_metric([one.listener, "succeeded"], one.reloads)
-            reloads.add_metric([one.listener, "failed"], one.failed_reloads)
-        yield expiry
-        yield reloads
 
     def _logins(self) -> Iterable[Metric]:
         stats = self._connections.sasl
         labels = ["listener", "mechanism", "result"]
-        first = CounterMetricFamily("groupd_authentications", "Logins with SASL.", labels=labels)
-        again = CounterMetricFamily(
-            "groupd_reauthentications", "Further logins on open connections.", labels=labels
-        )
+        logins: dict[bool, dict[tuple[str, ...], float]] = {False: {}, True: {}}
         for (listener, mechanism, repeated, succeeded), count in sorted(stats.logins.items()):
-            family = again if repeated else first
-            family.add_metric([listener, mechanism, "ok" if succeeded else "failed"], count)
-        yield first
-        yield again
+            key = (listener, mechanism, "ok" if succeeded else "failed")
+            logins[repeated][key] = count
+        yield totals("groupd_authentications", "Logins with SASL.", labels, logins[False])
+        doc = "Further logins on open connections."
+        yield totals("groupd_reauthentications", doc, labels, logins[True])
         yield total(
             "groupd_authentications_without_reauthentication",
             "Logins of clients that cannot authenticate again.",

@@ -4,19 +4,17 @@ does just that."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from msgspec import DecodeError, Struct, json
 
-from groupd.coordinator.admin.groups import NotServed, plain, served_shard
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.admin.groups import refused_moves, served_shard
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, as_json, refusal, text
+from groupd.coordinator.admin.pages import plain
 from groupd.coordinator.core.slices import Pace, Steps, mapped_in_steps
-from groupd.coordinator.history.replay import BeforeHistory
-from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.moves.mover import (
     CannotMove,
-    OutcomeNotKnown,
     PlannedMove,
     ShownOffsets,
     planned_reset,
@@ -25,7 +23,6 @@ from groupd.coordinator.moves.mover import (
     write_restore,
 )
 from groupd.coordinator.moves.own_broker import (
-    CannotRead,
     Operator,
     OwnBroker,
     OwnGroup,
@@ -64,10 +61,6 @@ class RestoreOrder(Struct, frozen=True):
 Order = TypeVar("Order", ResetOrder, RestoreOrder)
 
 
-class BadOrder(Exception):
-    """`str()` is one line that says what is wrong with the body."""
-
-
 class OffsetPages:
     """`work`: makes long answers."""
 
@@ -77,7 +70,7 @@ class OffsetPages:
         self._work = work
 
     async def act(self, request: HttpRequest) -> HttpReply:
-        try:
+        with refused_moves():
             match request.path:
                 case ("groups", group_id, "offsets", "reset"):
                     return await self._reset(request, group_id)
@@ -85,28 +78,13 @@ class OffsetPages:
                     return await self._restore(request, group_id)
                 case _:
                     return text("not found", 404)
-        except BadOrder as error:
-            return text(str(error), 400)
-        except CannotMove as error:
-            return text(str(error), 409)
-        except BeforeHistory as error:
-            earliest = datetime.fromtimestamp(error.earliest_ms / 1000, UTC)
-            return text(
-                "that is before the history that the log still has: the earliest time that can be "
-                f"answered is {earliest.isoformat(timespec='milliseconds')}",
-                409,
-            )
-        except (NotServed, CannotRead, OutcomeNotKnown) as error:
-            return text(str(error), 503)
-        except UnreadableLog as error:
-            return text(str(error), 500)
 
     async def _reset(self, request: HttpRequest, group_id: str) -> HttpReply:
         order = _decoded(request.body, ResetOrder)
         if order.apply is not None:
             shown = await self._work.run(_shown(order.apply))
             if None in [to for _, to in shown.values()]:
-                raise BadOrder("a reset leaves no partition without an offset")
+                raise refusal("a reset leaves no partition without an offset")
             await write_reset(self._group(request, group_id), shown)
             return _written(shown)
         wanted, group = _wanted(order), self._group(request, group_id)
@@ -126,7 +104,7 @@ class OffsetPages:
         return _written(shown)
 
     def _group(self, request: HttpRequest, group_id: str) -> OwnGroup:
-        """Raises NotServed."""
+        """Raises Refusal."""
         by = context_of(Operator(request.caller), request.address, None)
         return self._own.group(served_shard(self._broker, group_id), group_id, by)
 
@@ -163,7 +141,7 @@ def _written(shown: ShownOffsets) -> HttpReply:
 
 
 def _shown(rows: ShownRows) -> Steps[ShownOffsets]:
-    """Raises BadOrder."""
+    """Raises Refusal."""
     pace = Pace()
     shown: dict[TopicPartition, tuple[int | None, int | None]] = {}
     for topic, some in rows.items():
@@ -171,21 +149,21 @@ def _shown(rows: ShownRows) -> Steps[ShownOffsets]:
             if pace.due():
                 yield
             if (topic, partition) in shown:
-                raise BadOrder(f"{topic}-{partition} stands twice in apply")
+                raise refusal(f"{topic}-{partition} stands twice in apply")
             if after is not None and not 0 <= after <= _OFFSET_MAX:
-                raise BadOrder(f"{topic}-{partition}: no offset: {after}")
+                raise refusal(f"{topic}-{partition}: no offset: {after}")
             shown[topic, partition] = before, after
     return shown
 
 
 def _decoded(body: bytes | None, kind: type[Order]) -> Order:
-    """Raises BadOrder."""
+    """Raises Refusal."""
     if body is None:
-        raise BadOrder("the order is too long")
+        raise refusal("the order is too long")
     try:
         return json.decode(body, type=kind)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadOrder(f"not an order: {error}") from None
+        raise refusal(f"not an order: {error}") from None
 
 
 def _wanted(order: ResetOrder) -> WantedReset:
@@ -194,7 +172,7 @@ def _wanted(order: ResetOrder) -> WantedReset:
         case ResetTarget.OFFSET | ResetTarget.SHIFT:
             least = 0 if target is ResetTarget.OFFSET else -_OFFSET_MAX
             if not isinstance(order.value, int) or not least <= order.value <= _OFFSET_MAX:
-                raise BadOrder(f"value must be a whole number from {least} to {_OFFSET_MAX}")
+                raise refusal(f"value must be a whole number from {least} to {_OFFSET_MAX}")
             return WantedReset(target, order.value)
         case ResetTarget.TIME:
             return WantedReset(target, _time_ms(order.value))
@@ -208,5 +186,5 @@ def _time_ms(value: object) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise BadOrder("a time must be in ISO 8601 with its zone, such as 2026-11-21T06:57:57Z")
+        raise refusal("a time must be in ISO 8601 with its zone, such as 2026-11-21T06:57:57Z")
     return int(moment.timestamp() * 1000)

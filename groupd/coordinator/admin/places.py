@@ -1,10 +1,47 @@
-"""Places for what the admin port does at once: each kind of path has its own, so that long pages
-never keep a health check waiting."""
+"""Who may come in at the admin port: which `Host` a request may name, how many requests for each
+kind of path are answered at a time, and who has a place.
+
+Each kind has places of its own, so that long pages never keep a health check waiting.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import Protocol
+
+CONTROL, ACTIONS = "control", "actions"
+PROBES, METRICS, PAGES, MOVES = "probes", "metrics", "pages", "moves"
+FILES, STREAMS = "files", "streams"
+
+PLACES = {
+    PROBES: 32,
+    METRICS: 8,
+    PAGES: 8,
+    MOVES: 2,
+    FILES: 16,
+    STREAMS: 128,
+    CONTROL: 64,
+    ACTIONS: 4,
+}
+"""For `MOVES` the log of a shard is read, which takes seconds: with places among the `PAGES` they
+would keep all other pages waiting."""
+
+_KINDS = {
+    "healthz": PROBES,
+    "readyz": PROBES,
+    "metrics": METRICS,
+    "console": FILES,
+    "live": STREAMS,
+}
+
+
+def kind_of(path: tuple[str, ...]) -> str:
+    """The kind of a path that changes nothing."""
+    if path[:1] == ("groups",) and path[2:] == ("moves",):
+        return MOVES
+    return _KINDS.get(path[0], PAGES) if path else PAGES
 
 
 class Abortable(Protocol):
@@ -66,3 +103,57 @@ class Places:
         """Give the place back; it may have been taken away before."""
         self._held.discard(client)
         self._waiting.pop(client, None)
+
+
+LOCAL = "localhost"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only."""
+    if host == LOCAL:
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class AdminHosts:
+    """Which `Host` a request may name. `names`: the names that are allowed besides localhost, in
+    upper or lower case.
+
+    A web page from elsewhere can let its own name resolve to the address of this port (DNS
+    rebinding); the browser then takes the port for a part of that page's site and lets the page
+    read the answers. Such a request has the page's name in its `Host`. So names must be known.
+    Every IP address is allowed, because no page gets a name by it: Kubernetes probes use the
+    address of the pod, and published ports and forwarded ones have addresses that the daemon does
+    not know."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = {LOCAL, *(_plain(name) for name in names)}
+
+    def allow(self, host: str | None) -> bool:
+        """`host`: what the header says, perhaps with a port. None: HTTP/1.0 has no such header, and
+        no browser speaks it."""
+        if host is None:
+            return True
+        name = _without_port(host.strip())
+        return _plain(name) in self._names or _is_address(name)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

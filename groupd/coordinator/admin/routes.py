@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from groupd.coordinator.admin.http_server import (
+from groupd.coordinator.admin.http_messages import (
     Answer,
     HttpReply,
     HttpRequest,

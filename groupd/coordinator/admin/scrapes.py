@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest
 from groupd.coordinator.admin.rates import Beginning
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.runtime.broker import Broker
@@ -95,6 +95,6 @@ class Scrapes:
 
         from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-        from groupd.coordinator.admin.families import text_steps
+        from groupd.coordinator.admin.collectors import text_steps
 
         return HttpReply(await self._work.run(text_steps(families)), CONTENT_TYPE_LATEST)

@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from groupd.coordinator.admin.groups import paged
-from groupd.coordinator.admin.http_server import BadRequest, HttpReply, HttpRequest
-from groupd.coordinator.admin.long_json import json_steps
-from groupd.coordinator.admin.paging import window
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, refusal
+from groupd.coordinator.admin.pages import json_steps, paged, window
 from groupd.coordinator.admin.routes import AdminRoutes
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.core.slices import smallest
@@ -48,8 +46,8 @@ def add_telemetry(
 
 
 def _instance(shown: str | None) -> bytes:
-    """Raises BadRequest."""
+    """Raises Refusal."""
     try:
         return b"" if shown is None else read_id(shown)
     except ValueError:
-        raise BadRequest("after must be a client_instance_id") from None
+        raise refusal("after must be a client_instance_id") from None

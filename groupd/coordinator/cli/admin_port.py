@@ -14,7 +14,7 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from groupd.coordinator.admin.tokens import VARIABLE
+from groupd.coordinator.admin.access import VARIABLE
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import real_port
 

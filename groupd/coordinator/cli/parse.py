@@ -12,13 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.config.coordinator_config import (
-    PROFILES,
-    ConfigError,
-    CoordinatorConfig,
-    with_settings,
-)
+from groupd.coordinator.config.coordinator_config import PROFILES, CoordinatorConfig, with_settings
 from groupd.coordinator.config.coordinator_config import secret as is_secret
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.runtime.coordinator_types import is_internal
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")

@@ -128,7 +128,8 @@ def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
 
     recording = None if flags.record is None else (flags.record, flags.record_max << 20)
     if flags.control:
-        from groupd.coordinator.cli.controlled import SECURITY_PROTOCOLS, ControlledDaemon
+        from groupd.coordinator.cli.controlled import ControlledDaemon
+        from groupd.testing.security import SECURITY_PROTOCOLS
 
         return ControlledDaemon(
             options,

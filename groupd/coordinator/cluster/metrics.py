@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.admin.families import gauge, labelled, total
+from groupd.coordinator.admin.collectors import gauge, labelled, total
 from groupd.coordinator.cluster.member import ClusterMember
 from groupd.coordinator.cluster.peers import Peers
 

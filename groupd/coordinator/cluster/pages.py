@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, as_json, text
 from groupd.coordinator.cluster.member import ClusterMember
 from groupd.storage.cluster import NodeState
 from groupd.storage.log import LogError

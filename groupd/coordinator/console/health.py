@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from groupd.coordinator.admin.http_stream import Event
+from groupd.coordinator.admin.http_messages import Event
 from groupd.coordinator.console.live import event
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.broker import Broker

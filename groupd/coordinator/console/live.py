@@ -21,8 +21,7 @@ from typing import Protocol
 import structlog
 from msgspec import json
 
-from groupd.coordinator.admin.http_stream import Event
-from groupd.coordinator.console.asking import CannotAsk
+from groupd.coordinator.admin.http_messages import Event, Refusal
 from groupd.coordinator.runtime.clock import Clock, pause
 
 log = structlog.get_logger("groupd.console")
@@ -183,7 +182,7 @@ class LiveTopic:
             await pause(self._clock, PERIOD_MS if soon else self._topics.rest_ms(self))
             try:
                 await self._look()
-            except CannotAsk as error:
+            except Refusal as error:
                 await self._failed(error, str(error))
             except Exception as error:  # noqa: BLE001 - the next look may find the source again
                 await self._failed(error, "internal error; see the log")
@@ -191,7 +190,7 @@ class LiveTopic:
     async def _failed(self, error: Exception, told: str) -> None:
         self._failures += 1
         if self._failures == 1:
-            unforeseen = None if isinstance(error, CannotAsk) else error
+            unforeseen = None if isinstance(error, Refusal) else error
             log.warning(
                 "a page cannot be kept up to date for now", error=str(error), exc_info=unforeseen
             )

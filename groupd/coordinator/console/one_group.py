@@ -7,9 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, json
 
-from groupd.coordinator.admin.http_server import HttpReply
-from groupd.coordinator.admin.http_stream import Event
-from groupd.coordinator.console.asking import Asking, CannotAsk
+from groupd.coordinator.admin.http_messages import Event, HttpReply, Refusal
+from groupd.coordinator.console.all_groups import Asking
 from groupd.coordinator.console.live import event
 
 NOT_FOUND = 404
@@ -53,7 +52,7 @@ class OneGroup:
     async def look(self) -> Event | None:
         try:
             return await self._look()
-        except CannotAsk as error:
+        except Refusal as error:
             away = GONE if error.reply.status == NOT_FOUND else elsewhere(error.reply)
             if away is None:
                 raise

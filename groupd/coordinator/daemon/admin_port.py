@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from groupd.coordinator.admin.access import admin_access
 from groupd.coordinator.admin.groups import GroupRoutes
-from groupd.coordinator.admin.hosts import is_loopback
-from groupd.coordinator.admin.http_server import (
-    AdminServer,
-    ControlHandler,
-)
+from groupd.coordinator.admin.http_messages import ControlHandler
+from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.offset_pages import OffsetPages
+from groupd.coordinator.admin.places import is_loopback
 from groupd.coordinator.admin.routes import AdminRoutes
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.admin.telemetry import add_telemetry
@@ -235,6 +233,6 @@ def _lag_collector(parts: DaemonParts, watch: LagWatch) -> Collector:
 
 def _security_collector(parts: DaemonParts) -> Collector:
     # Imported late, at the first scrape, as the whole library is.
-    from groupd.coordinator.admin.security_metrics import SecurityCollector
+    from groupd.coordinator.admin.collectors import SecurityCollector
 
     return SecurityCollector(parts.security)

@@ -15,7 +15,7 @@ import structlog
 from groupd.coordinator.advertised import advertised_address
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.cluster.node_id import CannotJoin
-from groupd.coordinator.config.coordinator_config import ConfigError
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.failures import DaemonFailed
@@ -40,7 +40,7 @@ from groupd.storage.open import create_store, database_file
 from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
-    from groupd.coordinator.admin.http_server import ControlHandler
+    from groupd.coordinator.admin.http_messages import ControlHandler
     from groupd.coordinator.cluster.member import ClusterMember
     from groupd.coordinator.daemon.admin_port import DaemonAdmin
 

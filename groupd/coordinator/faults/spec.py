@@ -9,15 +9,15 @@ would pass for the wrong reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import asdict, fields
 
 from groupd.coordinator.faults.errors import HarnessError, WrongType
-from groupd.coordinator.suggest import did_you_mean
+from groupd.coordinator.suggest import did_you_mean, misfit
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 
@@ -28,7 +28,8 @@ CLOSE = "close"
 TWICE = "twice"
 HOLD = "hold"
 REDIRECT = "redirect"
-ACTIONS = (ERROR, DELAY, DROP, CLOSE, TWICE, HOLD, REDIRECT)
+Action: TypeAlias = Literal["error", "delay", "drop", "close", "twice", "hold", "redirect"]
+ACTIONS: tuple[str, ...] = get_args(Action)
 
 MEMBER_APIS = frozenset({8, 11, 12, 13, 14, 28, 68}) & API_BY_KEY.keys()
 """The API keys of the requests that members of a group send."""
@@ -44,9 +45,17 @@ COUNT_MAX = 1_000_000
 DELAY_MAX_MS = 30 * 24 * 3_600_000
 TEXT_MAX = 1024
 
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Text: TypeAlias = Annotated[str, Meta(max_length=TEXT_MAX)]
+DelayMs: TypeAlias = Annotated[int, Meta(ge=0, le=DELAY_MAX_MS)]
+Node: TypeAlias = Annotated[
+    tuple[Annotated[int, Meta(ge=0, le=2**31 - 1)], Text, Annotated[int, Meta(ge=1, le=65535)]],
+    Meta(description="[id, host, port]"),
+]
 
-class FaultSpec(Struct, frozen=True, dict=True):
-    """One fault, checked (`make_spec`).
+
+class FaultFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """A fault as it is asked for.
 
     Which requests it matches: `api` (None = all), `group`, `member` (its id or its
     group.instance.id), `client_id`, `transactional_id`; None = any, `*` stands for any characters.
@@ -59,22 +68,37 @@ class FaultSpec(Struct, frozen=True, dict=True):
     for `redirect`, (id, host, port).
     """
 
-    action: str
+    action: Action
+    api: Annotated[
+        str | int | Sequence[str | int] | None,
+        Meta(description="names, keys, or one of " + ", ".join(ALIASES)),
+    ] = None
+    group: Text | None = None
+    member: Text | None = None
+    client_id: Text | None = None
+    transactional_id: Text | None = None
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] | None = None
+    skip: Annotated[int, Meta(ge=0, le=COUNT_MAX)] | None = None
+    probability: Annotated[float, Meta(gt=0, le=1)] | None = None
+    seed: Number | None = None
+    after: Number | None = None
+    applied: bool | None = None
+    code: str | int | None = None
+    message: Text | None = None
+    ms: DelayMs | None = None
+    node: Node | None = None
+
+
+class FaultSpec(FaultFields, frozen=True, dict=True):
+    """One fault, checked (`make_spec`). `api`: API keys."""
+
     api: tuple[int, ...] | None = None
-    group: str | None = None
-    member: str | None = None
-    client_id: str | None = None
-    transactional_id: str | None = None
-    count: int | None = None
     skip: int = 0
     probability: float = 1.0
     seed: int = 0
-    after: int | None = None
     applied: bool = False
     code: ErrorCode = ErrorCode.NONE
-    message: str | None = None
     ms: int = 0
-    node: tuple[int, str, int] | None = None
 
     @cached_property
     def api_keys(self) -> frozenset[int] | None:
@@ -125,110 +149,59 @@ def make_spec(action: str, given: Mapping[str, Any]) -> FaultSpec:
     for name, owner in _ONLY.items():
         if name in options and owner != action:
             raise HarnessError(f"{name} is for {owner!r}, not for {action!r}")
-    made = {name: _CHECKS[name](name, value) for name, value in options.items()}
+    made = asdict(_fields({"action": action, **options}))
+    made = {name: made[name] for name in ("action", *options)}
+    if "api" in made:
+        made["api"] = _apis(made["api"])
+    if "code" in made:
+        made["code"] = _error_code(made["code"])
     if action == REDIRECT:
         made["api"] = (FIND_COORDINATOR,)
     # By default the broker carries the request out before its reply is dropped or sent twice.
     made.setdefault("applied", action in (DROP, TWICE))
     if action == TWICE and not made["applied"]:
         raise HarnessError("fault 'twice': what is not carried out has no reply to repeat")
-    return FaultSpec(action, **made)
+    return FaultSpec(**made)
 
 
-def error_code(name: str, value: Any) -> ErrorCode:
+def _fields(given: Mapping[str, Any]) -> FaultFields:
+    try:
+        return convert(given, FaultFields)
+    except ValidationError as error:
+        kind = WrongType if ", got `" in str(error) else HarnessError
+        raise kind(misfit(error, FaultFields, "")) from None
+
+
+def _error_code(value: str | int) -> ErrorCode:
     """The error with that name or number in Kafka."""
     try:
-        if isinstance(value, str):
-            return ErrorCode[value]
-        if isinstance(value, int) and not isinstance(value, bool):
-            return ErrorCode(value)
+        return ErrorCode[value] if isinstance(value, str) else ErrorCode(value)
     except (KeyError, ValueError):
-        pass
-    hint = did_you_mean(value, ErrorCode.__members__)
-    raise HarnessError(f"{name} {value!r}: no error of Kafka's{hint}")
+        hint = did_you_mean(value, ErrorCode.__members__)
+        raise HarnessError(f"code {value!r}: no error of Kafka's{hint}") from None
 
 
-def _apis(name: str, value: Any) -> tuple[int, ...]:
+def _apis(given: str | int | Sequence[str | int]) -> tuple[int, ...]:
     """API keys, from one value or several: keys, names (in any case), or one of `ALIASES`."""
-    several = not isinstance(value, str) and isinstance(value, Iterable)
-    keys: set[int] = set()
-    for one in value if several else (value,):
-        keys |= _api(name, one)
+    several = (given,) if isinstance(given, str | int) else given
+    keys = frozenset().union(*map(_api, several))
     if not keys:
-        raise HarnessError(f"{name} must name an API")
+        raise HarnessError("api must name an API")
     return tuple(sorted(keys))
 
 
-def _api(name: str, value: Any) -> frozenset[int]:
+def _api(value: str | int) -> frozenset[int]:
     if isinstance(value, str):
-        alias = ALIASES.get(value.lower())
-        if alias is not None:
-            return alias
-        for key, api in API_BY_KEY.items():
-            if api.name.lower() == value.lower():
-                return frozenset({key})
-    elif isinstance(value, int) and not isinstance(value, bool) and value in API_BY_KEY:
-        return frozenset({value})
+        by_name = {api.name.lower(): frozenset({key}) for key, api in API_BY_KEY.items()}
+        found = ALIASES.get(value.lower()) or by_name.get(value.lower())
+    else:
+        found = frozenset({value} & API_BY_KEY.keys())
+    if found:
+        return found
     hint = did_you_mean(value, [*(api.name for api in API_BY_KEY.values()), *ALIASES])
     raise HarnessError(
-        f"{name} {value!r}: neither an API that is served nor {', '.join(ALIASES)}{hint}"
+        f"api {value!r}: neither an API that is served nor {', '.join(ALIASES)}{hint}"
     )
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise WrongType(f"{name} must be text, not {type(value).__name__}")
-    if len(value) > TEXT_MAX:
-        raise HarnessError(f"{name} must be text of up to {TEXT_MAX} characters")
-    return value
-
-
-def whole(name: str, value: Any, low: int, high: int) -> int:
-    """The value, if it is an int within the bounds. Raises HarnessError."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise WrongType(f"{name} must be a whole number, not {type(value).__name__}")
-    if not low <= value <= high:
-        raise HarnessError(f"{name} must be a whole number from {low} to {high}")
-    return value
-
-
-def _probability(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise HarnessError(f"{name} must be above 0 and at most 1")
-    return float(value)
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise WrongType(f"{name} must be true or false, not {type(value).__name__}")
-    return value
-
-
-def _node(name: str, value: Any) -> tuple[int, str, int]:
-    if not isinstance(value, tuple | list) or len(value) != 3:
-        raise HarnessError(f"{name} must be (id, host, port)")
-    node_id, host, port = value
-    return (
-        whole("node id", node_id, 0, 2**31 - 1),
-        _text("host", host),
-        whole("port", port, 1, 65535),
-    )
-
-
-_CHECKS: Mapping[str, Any] = {
-    "api": _apis,
-    **dict.fromkeys(("group", "member", "client_id", "transactional_id", "message"), _text),
-    "count": lambda name, value: whole(name, value, 1, COUNT_MAX),
-    "skip": lambda name, value: whole(name, value, 0, COUNT_MAX),
-    "probability": _probability,
-    "seed": lambda name, value: whole(name, value, 0, 2**63 - 1),
-    "after": lambda name, value: whole(name, value, 1, 2**63 - 1),
-    "applied": _flag,
-    "code": error_code,
-    "ms": lambda name, value: whole(name, value, 0, DELAY_MAX_MS),
-    "node": _node,
-    "action": _text,
-}
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -1,7 +1,8 @@
-"""Stands between the connections and the broker and notes which members have sent what.
+"""Between the connections and the broker: who has sent what, replies that others see or change
+before they are sent, and the requests that the harness makes itself.
 
-It is the innermost layer that `Daemon(wrap=...)` may add, so it does not see requests that a fault
-keeps from the broker.
+`Traffic` is the innermost layer that `Daemon(wrap=...)` may add, so it does not see requests that a
+fault keeps from the broker.
 """
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from groupd.coordinator.faults.intercepted import InterceptedSlot, watch
-from groupd.coordinator.faults.liveness import Liveness, MemberKey
-from groupd.coordinator.server.slot import Requests, Slot
+from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.faults.errors import RequestRefused
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.runtime.waiting import Callback
+from groupd.coordinator.server.slot import Client, Requests, Slot
+from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
 from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -20,6 +26,116 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
 )
 from groupd.protocol.wire.registry import Api
+
+
+def always() -> bool:
+    return True
+
+
+class InterceptedSlot(Slot):
+    """Takes the place of a slot for the broker: the reply goes to `on_reply` instead of the client,
+    and can be changed there."""
+
+    __slots__ = ("_slot", "on_reply")
+
+    def __init__(self, slot: Slot, on_reply: Callable[[Any], None]) -> None:
+        super().__init__(slot.connection, slot.api, slot.header, b"", slot.request)
+        self.on_reply = on_reply
+        self._slot = slot
+
+    def send(self, reply: Any, copies: int = 1) -> None:
+        self.on_reply(reply)
+
+    def hang_up(self) -> None:
+        self._slot.hang_up()
+
+    def hold(self) -> None:
+        self._slot.hold()
+
+    def room(self, wanted: int) -> int:
+        return self._slot.room(wanted)
+
+    def holds(self, size: int) -> None:
+        self._slot.holds(size)
+
+    def when_short(self, callback: Callable[[], None] | None) -> None:
+        self._slot.when_short(callback)
+
+    def may_repeat(self, lease: Any) -> None:
+        """Does nothing: a reply that a fault may have changed is not stored for repetition."""
+
+
+def watch(slot: Slot, repeated: Callable[[], None], allows: Callable[[], bool] = always) -> None:
+    """Watch for repetitions of the heartbeat in `slot`. A steady heartbeat is answered with its
+    stored reply and does not pass through the layers. `repeated` is called for each of these; while
+    `allows()` is False they pass through the layers after all."""
+    slot.watchers = [*(slot.watchers or ()), (allows, repeated)]
+
+
+MemberKey = tuple[str, str]
+"""(group id, member id)."""
+
+
+class Liveness:
+    """Which members would have sent heartbeats while `advance` let the time pass.
+
+    `advance(45_000)` takes no real time, so clients cannot send heartbeats in between, and without
+    this every member would be fenced, even the healthy ones. So a member counts as heartbeating as
+    long as the connection that it last used is open. A member whose process is gone, or that is in
+    `silenced`, does not count. Rebalance timeouts are not renewed: a client must really do what
+    they wait for."""
+
+    def __init__(self, broker: Callable[[], Broker]) -> None:
+        self._broker = broker
+        self._connections: dict[MemberKey, Client] = {}
+        self.silenced: set[MemberKey] = set()
+
+    def heard(self, request: Any, connection: Client) -> None:
+        """A request of any kind has come over `connection`."""
+        member_id = getattr(request, "member_id", None)
+        group_id = getattr(request, "group_id", None)
+        if member_id and group_id:
+            self._connections[group_id, member_id] = connection
+
+    def alive(self, group_id: str, member_id: str) -> bool:
+        """Whether the member's client is connected and not silenced."""
+        key = (group_id, member_id)
+        connection = self._connections.get(key)
+        return connection is not None and not connection.closed and key not in self.silenced
+
+    def silence(self, key: MemberKey) -> None:
+        """From now on the member's heartbeats do not get through."""
+        if key in self._connections:  # else the member is not kept alive in any case
+            self.silenced.add(key)
+
+    def renew(self, now_ms: int) -> None:
+        """Start the sessions of all living members anew, as their heartbeats would have done."""
+        broker = self._broker()
+        for key, connection in list(self._connections.items()):
+            if connection.closed:
+                del self._connections[key]
+                self.silenced.discard(key)
+            elif key not in self.silenced:
+                self._renew(broker, key, now_ms)
+
+    def forget(self) -> None:
+        """Forget all members: a new broker has started, and nobody has spoken to it."""
+        self._connections.clear()
+        self.silenced.clear()
+
+    @staticmethod
+    def _renew(broker: Broker, key: MemberKey, now_ms: int) -> None:
+        group_id, member_id = key
+        runtime = broker.own_shard_of(group_id)
+        if runtime.state is not CoordinatorState.ACTIVE:
+            return
+        state = runtime.shard.state
+        group = state.groups.get(group_id)
+        session = None if group is None else type_of(group).session(state, group, member_id)
+        if session is not None and session[0] in state.deadlines:
+            deadline, timeout_ms = session
+            state.deadlines.set(deadline, now_ms + timeout_ms)
+
 
 OBSERVED = (OffsetCommitRequest, TxnOffsetCommitRequest, OffsetFetchRequest)
 """The requests whose replies are passed to `replied`."""
@@ -80,3 +196,16 @@ def _epoch(request: Any) -> int | None:
         return request.generation_id
     epoch: int | None = getattr(request, "member_epoch", None)
     return epoch
+
+
+def submit_own(
+    broker: Broker, request: Any, api_version: int, resolve: Callable[[Any], None]
+) -> None:
+    """Submit a request that the harness makes itself. It comes from no client, and faults do not
+    apply to it. A reply that carries an error is given as RequestRefused."""
+    waiter = Callback(request, _refused, resolve)
+    broker.submit(RequestContext(waiter, api_version, client_id="groupd-harness"), request)
+
+
+def _refused(request: Any, code: ErrorCode, message: str | None) -> RequestRefused:
+    return RequestRefused(f"{code.name}: {message or type(request).__name__}")

@@ -13,8 +13,7 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.core.slices import Pace, Steps, sorted_in_steps
-from groupd.coordinator.lag.ends import LogEnds
-from groupd.coordinator.lag.growth import Growth
+from groupd.coordinator.lag.growth import Growth, LogEnds
 from groupd.coordinator.lag.judgement import monotonic_of
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.long_work import LongWork

@@ -19,21 +19,20 @@ from groupd.coordinator.core.group_type import Positions
 from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.lag.ends import Found, LogEnds
-from groupd.coordinator.lag.growth import Growth
+from groupd.coordinator.lag.growth import Found, Growth, LogEnds, Trend
 from groupd.coordinator.lag.judgement import (
     BAD,
     ROUNDS,
     SEVERITY,
     Judgement,
     Progress,
+    SilentMember,
     monotonic_of,
     records_behind,
+    silent_members,
 )
 from groupd.coordinator.lag.lookups import AgeLookups
 from groupd.coordinator.lag.positions import GroupPositions
-from groupd.coordinator.lag.silence import SilentMember, silent_members
-from groupd.coordinator.lag.trend import Trend
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns, pause
 from groupd.coordinator.runtime.long_work import LongWork

@@ -134,7 +134,7 @@ def json_line(log: str, partition: int, entry: LogEntry) -> str:
         line["value"] = _raw(raw.value)
     if entry.error is not None:
         line["error"] = entry.error
-    return json.dumps(line, ensure_ascii=False)
+    return json.dumps(line, ensure_ascii=False)  # with spaces, for people
 
 
 def text_line(log: str, entry: LogEntry) -> str:
@@ -199,4 +199,4 @@ def _quoted(value: str) -> str:
     """The text as it is when it cannot be misread, else as a JSON string, so that one record stays
     one line."""
     plain = value.isprintable() and value and not set(' "=') & set(value)
-    return value if plain else json.dumps(value)
+    return value if plain else json.dumps(value)  # escapes what is not ASCII, unlike msgspec

@@ -251,7 +251,7 @@ def _header(found: dict[str, Any], offset: int, time_ms: int, attributes: int) -
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of the file, with nothing or white space between them; one in memory at a
     time."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder()  # msgspec does not tell where an object ends
     text, wanted = "", _CHUNK
     with path.open(encoding="utf-8") as file:
         more = True

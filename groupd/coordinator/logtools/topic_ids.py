@@ -15,13 +15,13 @@ An id that is not the newest for its name belongs to a deleted topic and stays a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.json import decode
 from msgspec.structs import replace
 
 from groupd.coordinator.logtools.entries import LogToolError
@@ -70,7 +70,7 @@ def described_topics(path: Path) -> dict[str, ForeignTopic]:
     listed = path / TOPICS_FILE
     try:
         if listed.is_file():
-            for name, known in json.loads(listed.read_text()).items():
+            for name, known in decode(listed.read_bytes()).items():
                 topic_id = NO_TOPIC_ID if known["id"] is None else id_bytes(known["id"])
                 topics[name] = ForeignTopic(name, topic_id, known["partitions"], True)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -18,7 +18,7 @@ from groupd.coordinator.core.slices import LISTED_MAX, Pace, Steps, dict_in_step
 from groupd.coordinator.core.types import Access, RequestContext
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.history.stream import UnreadableLog
-from groupd.coordinator.lag.ends import LogEnds
+from groupd.coordinator.lag.growth import LogEnds
 from groupd.coordinator.moves.mover import PART_BYTES, CannotMove, Errors, may_be_written
 from groupd.coordinator.moves.past import committed_at, last_moves
 from groupd.coordinator.moves.plan import Current, Ranges, TopicNow

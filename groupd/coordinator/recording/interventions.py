@@ -13,9 +13,8 @@ from msgspec.structs import fields
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.faults.layer import FaultLayer, FaultTable
-from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.faults.spec import FaultSpec, make_spec
-from groupd.coordinator.faults.traffic import Traffic
+from groupd.coordinator.faults.traffic import Liveness, Traffic
 from groupd.coordinator.recording.reader import BadRecording, RecordingFile, TapeEntry
 from groupd.coordinator.recording.world import WorldClock
 from groupd.coordinator.server.slot import Requests

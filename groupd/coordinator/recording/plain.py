@@ -40,6 +40,7 @@ class ChecksummedBytes:
 def to_json(value: Any) -> str:
     """The value as one line of JSON. Raises TypeError for a value that cannot stand in a
     recording."""
+    # Not msgspec, which has a form of its own for structs and bytes, and refuses lone surrogates.
     return json.dumps(value, default=_plain, separators=(",", ":"))
 
 

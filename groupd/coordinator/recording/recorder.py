@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.admin.families import gauge, total
+from groupd.coordinator.admin.collectors import gauge, total
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.host import Host

@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from groupd.coordinator.config.constants import REMOVED
 from groupd.coordinator.config.coordinator_config import (
-    ConfigError,
     CoordinatorConfig,
     with_constants,
     with_settings,
 )
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.logs import log_through_stdlib
 from groupd.coordinator.recording.difference import (
     Difference,

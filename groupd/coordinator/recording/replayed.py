@@ -12,10 +12,11 @@ from typing import Any, cast
 
 import structlog
 
-from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.types import ANONYMOUS, Instant
 from groupd.coordinator.daemon.parts import DaemonParts
-from groupd.coordinator.faults.own_request import submit_own
+from groupd.coordinator.faults.traffic import submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection, VirtualTransport
 from groupd.coordinator.recording.difference import OWN, RequestFacts, about, facts_of

@@ -6,7 +6,8 @@ import asyncio
 from typing import Protocol
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.coordinator_types import COORDINATOR_TYPES
 from groupd.coordinator.topics.stored_batches import LeaderEpochs, read_batches, within

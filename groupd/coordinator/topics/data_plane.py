@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.producers.transactions import (
     MarkerTarget,

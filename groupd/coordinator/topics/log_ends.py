@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.slices import Pace, Steps
-from groupd.coordinator.lag.ends import Bounds, Found
+from groupd.coordinator.lag.growth import Bounds, Found
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.topics.catalogue import TopicCatalogue
@@ -31,7 +31,7 @@ _NOT_WRITTEN = Bounds(0, 0)
 
 
 class StoredEnds:
-    """A `groupd.coordinator.lag.ends.LogEnds`. `unpacked_max_bytes`: batches that unpack to more
+    """A `groupd.coordinator.lag.growth.LogEnds`. `unpacked_max_bytes`: batches that unpack to more
     are not looked into. `shared`: other nodes write to the same store."""
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from groupd.coordinator.config.coordinator_config import ConfigError
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.pipeline.errors import PipelineError, length

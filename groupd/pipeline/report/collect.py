@@ -3,11 +3,11 @@ are collected."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.json import decode
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
@@ -200,7 +200,7 @@ def _findings(frame: DataFrame) -> list[ReportFinding]:
 
 
 def _finding(row: Row) -> ReportFinding:
-    evidence = json.loads(row.evidence or "{}")
+    evidence = decode(row.evidence or "{}")
     return ReportFinding(
         row.group,
         row.finding,

@@ -54,6 +54,7 @@ def own_text(name: str, text: str, **attributes: Any) -> Element:
 
 def data(value: Any, **attributes: Any) -> Element:
     """JSON that no browser runs and that cannot end its element."""
+    # Not msgspec, which writes null for a number that JSON does not have.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character, escaped in _NOT_IN_SCRIPTS.items():
         text = text.replace(character, escaped)

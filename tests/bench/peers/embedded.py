@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from groupd.testing import GroupCoordinator
+from groupd.testing.harness import GroupCoordinator
 from tests.bench.peers.lines import LineProcess
 from tests.bench.peers.mock_cluster import MockCluster
 from tests.bench.proc import resident_bytes

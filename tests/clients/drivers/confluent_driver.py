@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from groupd.testing.own_clients import leave_and_close
+from groupd.testing.client_calls import leave_and_close
 from tests.clients.drivers.driver import Emitter, Options, Partition, Place, main
 
 

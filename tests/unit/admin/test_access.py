@@ -11,12 +11,15 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.admin.access import (
     FAILURES_MAX,
+    TOKENS_MAX,
+    VARIABLE,
     AdminAccess,
     Caller,
+    Role,
+    Tokens,
     admin_access,
 )
 from groupd.coordinator.admin.tls import admin_tls
-from groupd.coordinator.admin.tokens import TOKENS_MAX, VARIABLE, Role, Tokens
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.settings import ConfigError

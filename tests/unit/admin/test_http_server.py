@@ -12,16 +12,10 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.admin import http_server as admin_http
-from groupd.coordinator.admin.http_server import (
-    PLACES,
-    UNASKED_MAX,
-    AdminServer,
-    BadRequest,
-    HttpReply,
-    HttpRequest,
-    text,
-)
-from groupd.coordinator.admin.long_json import PAGE_BYTES
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, refusal, text
+from groupd.coordinator.admin.http_server import UNASKED_MAX, AdminServer
+from groupd.coordinator.admin.pages import PAGE_BYTES
+from groupd.coordinator.admin.places import PLACES
 from groupd.coordinator.runtime.long_work import SLICE_NS, LongWork
 from tests.support.loop_turns import until
 
@@ -76,7 +70,7 @@ class Port:
     async def _act(self, request: HttpRequest) -> HttpReply:
         self.controlled.append("/".join(request.path))
         if request.query.get("node") == "many":
-            raise BadRequest("node=many: must be a whole number")
+            raise refusal("node=many: must be a whole number")
         return text("done")
 
     async def dial(self, data: bytes = b"") -> socket.socket:

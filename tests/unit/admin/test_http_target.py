@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.admin.http_server import HttpRequest
-from groupd.coordinator.admin.http_target import path_of, segments_of
-from groupd.coordinator.admin.paging import next_page
+from groupd.coordinator.admin.http_messages import HttpRequest, path_of, segments_of
+from groupd.coordinator.admin.pages import next_page
 
 
 @given(st.one_of(st.sampled_from(["", ".", "..", "=", "=..", "groups-named"]), st.text()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.admin.kinds import PLACES, kind_of
+from groupd.coordinator.admin.places import PLACES, kind_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from prometheus_client.samples import Sample
 
 from groupd.coordinator.admin.lag_metrics import LagCollector
 from groupd.coordinator.config.admin_settings import AdminSettings
-from groupd.coordinator.lag.ends import Bounds
+from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.json import encode
 
-from groupd.coordinator.admin.long_json import Encoded, json_steps
+from groupd.coordinator.admin.pages import Encoded, json_steps
 from groupd.coordinator.core.slices import SLICE_ITEMS, Pairs, run_through
 
 

@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from groupd.coordinator.admin.group_pages import MOVES_SHOWN
 from groupd.coordinator.admin.groups import GroupRoutes
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest
-from groupd.coordinator.admin.long_json import PAGE_BYTES
-from groupd.coordinator.admin.what_if import MOVES_SHOWN
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest
+from groupd.coordinator.admin.pages import PAGE_BYTES
 from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from groupd.coordinator.admin.groups import partition_of
-from groupd.coordinator.admin.http_server import BadRequest, HttpRequest
-from groupd.coordinator.admin.paging import CURSOR_MAX, Window, next_page, window
+from groupd.coordinator.admin.http_messages import HttpRequest, Refusal
+from groupd.coordinator.admin.pages import CURSOR_MAX, Window, next_page, window
 from groupd.coordinator.core.slices import LISTED_MAX
 
 
@@ -23,7 +23,7 @@ def test_a_request_without_parameters_wants_the_first_page() -> None:
 
 @pytest.mark.parametrize("limit", ["", "0", "-1", "1.5", "x", "١", str(LISTED_MAX + 1), "9" * 5000])
 def test_a_limit_that_is_none_is_refused(limit: str) -> None:
-    with pytest.raises(BadRequest, match="limit must be a whole number from 1 to 10000"):
+    with pytest.raises(Refusal, match="limit must be a whole number from 1 to 10000"):
         window(asked(limit=limit))
 
 
@@ -49,5 +49,5 @@ def test_the_link_behind_a_very_long_id_can_be_asked_for() -> None:
 def test_a_partition_is_written_with_its_topic() -> None:
     assert partition_of("my-topic-17") == ("my-topic", 17)
     for wrong in ("", "topic", "topic-", "topic-x", "topic-²", "-", "t-" + "9" * 11):
-        with pytest.raises(BadRequest):
+        with pytest.raises(Refusal):
             partition_of(wrong)

@@ -13,8 +13,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.admin.families import SAMPLES_AT_ONCE, text_steps
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, text
+from groupd.coordinator.admin.collectors import SAMPLES_AT_ONCE, text_steps
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, text
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.rows import join_members

@@ -15,8 +15,10 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from groupd.coordinator.admin.http_server import PLACES, AdminServer, HttpRequest
-from groupd.coordinator.admin.http_stream import PIECE_BYTES, Event, HttpStream, send_stream
+from groupd.coordinator.admin.http_messages import Event, HttpRequest, HttpStream
+from groupd.coordinator.admin.http_server import AdminServer
+from groupd.coordinator.admin.http_wire import PIECE_BYTES, send_stream
+from groupd.coordinator.admin.places import PLACES
 from tests.support.loop_turns import until
 
 DEADLINE_S = 10.0

@@ -15,8 +15,9 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.admin import tls as tls_module
 from groupd.coordinator.admin.access import admin_access
-from groupd.coordinator.admin.http_server import UNASKED_MAX, AdminServer, HttpReply, text
-from groupd.coordinator.admin.http_server import HttpRequest as Asked
+from groupd.coordinator.admin.http_messages import HttpReply, text
+from groupd.coordinator.admin.http_messages import HttpRequest as Asked
+from groupd.coordinator.admin.http_server import UNASKED_MAX, AdminServer
 from groupd.coordinator.admin.tls import admin_tls
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from tests.support.loop_turns import until

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.admin.http_server import BadRequest
-from groupd.coordinator.admin.what_if import MOVES_SHOWN, what_if_steps
+from groupd.coordinator.admin.group_pages import MOVES_SHOWN, what_if_steps
+from groupd.coordinator.admin.http_messages import Refusal
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.slices import run_through
 from tests.unit.interop.harness import Bench
@@ -95,12 +95,12 @@ def test_a_group_on_which_none_can_be_tried() -> None:
     bench = Bench()
     bench.given_classic(5, {"a": b""}, protocol_type="connect")
     for name in (None, "uniform"):
-        with pytest.raises(BadRequest, match=r"^the protocol type of the group is 'connect': "):
+        with pytest.raises(Refusal, match=r"^the protocol type of the group is 'connect': "):
             shown(bench, name)
 
 
 def test_an_assignor_that_is_not_there() -> None:
-    with pytest.raises(BadRequest, match=r"^assignor must be one of uniform, range$"):
+    with pytest.raises(Refusal, match=r"^assignor must be one of uniform, range$"):
         shown(uneven(), "sticky")
 
 
@@ -108,5 +108,5 @@ def test_an_assignor_that_fails() -> None:
     bench = uneven()
     bench.state.assignors = {"stubborn": Stubborn()}
     told = r"^the assignor stubborn failed: RuntimeError: does not feel like it$"
-    with pytest.raises(BadRequest, match=told):
+    with pytest.raises(Refusal, match=told):
         shown(bench, "stubborn")

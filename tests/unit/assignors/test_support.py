@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import ConfigError
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.assignors import loader
 from groupd.coordinator.core.assignors.api import (
     Assignment,

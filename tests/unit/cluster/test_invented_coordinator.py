@@ -12,7 +12,8 @@ import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cluster.member import ClusterMember
-from groupd.coordinator.config.coordinator_config import ConfigError, CoordinatorConfig
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import (
     UNRESTRICTED,

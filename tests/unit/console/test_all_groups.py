@@ -10,12 +10,10 @@ from unittest.mock import patch
 
 from msgspec import json
 
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json
-from groupd.coordinator.admin.http_stream import Event
-from groupd.coordinator.admin.paging import next_page, window
+from groupd.coordinator.admin.http_messages import Event, HttpReply, HttpRequest, as_json
+from groupd.coordinator.admin.pages import next_page, window
 from groupd.coordinator.console import all_groups
-from groupd.coordinator.console.all_groups import AllGroups
-from groupd.coordinator.console.asking import Asking
+from groupd.coordinator.console.all_groups import AllGroups, Asking
 from groupd.coordinator.console.live import LiveTopics
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.testing.clock import ManualClock

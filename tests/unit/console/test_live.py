@@ -12,9 +12,7 @@ from math import sqrt
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.admin.http_server import text
-from groupd.coordinator.admin.http_stream import Event
-from groupd.coordinator.console.asking import CannotAsk
+from groupd.coordinator.admin.http_messages import Event, Refusal, text
 from groupd.coordinator.console.live import (
     LOOK_MS,
     PERIOD_MS,
@@ -28,7 +26,7 @@ from groupd.coordinator.console.live import (
 from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import until
 
-AWAY = CannotAsk(text("the shard is loading", 503))
+AWAY = Refusal(text("the shard is loading", 503))
 STALE = b'event: stale\ndata: {"told":"the shard is loading"}\n\n'
 FRESH = b"event: fresh\ndata: {}\n\n"
 
@@ -273,7 +271,7 @@ async def test_what_is_not_foreseen_is_logged_with_its_place_and_not_shown() -> 
 async def test_a_first_look_that_fails_is_told_to_who_opens_the_stream() -> None:
     bench = Bench()
     bench.source.broken = AWAY
-    with pytest.raises(CannotAsk):
+    with pytest.raises(Refusal):
         await anext(bench.listen())
     assert bench.topics.count == 0
     bench.source.broken = None

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
-from groupd.coordinator.admin.http_stream import Event
-from groupd.coordinator.console.asking import Asking, CannotAsk
+from groupd.coordinator.admin.http_messages import (
+    Event,
+    HttpReply,
+    HttpRequest,
+    Refusal,
+    as_json,
+    text,
+)
+from groupd.coordinator.console.all_groups import Asking
 from groupd.coordinator.console.one_group import OneGroup
 
 ELSEWHERE = HttpReply(
@@ -127,6 +133,6 @@ async def test_a_shard_that_is_being_loaded_is_no_news_of_the_group() -> None:
     shown = Shown()
     before = await shown.look()
     shown.refusal = text("the shard of group billing is loading", 503)
-    with pytest.raises(CannotAsk, match="is loading"):
+    with pytest.raises(Refusal, match="is loading"):
         await shown.look()
     assert read(await shown.source.whole()) == before

@@ -7,8 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from groupd.coordinator.admin.http_server import HttpReply, HttpRequest, as_json, text
-from groupd.coordinator.admin.http_stream import HttpStream
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, HttpStream, as_json, text
 from groupd.coordinator.console.routes import Console
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.testing.clock import ManualClock

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from groupd.coordinator.admin.long_json import json_steps
+from groupd.coordinator.admin.pages import json_steps
 from groupd.coordinator.core.inspection import (
     inspect_group,
     inspect_group_lazily,

@@ -39,7 +39,7 @@ from groupd.coordinator.core.types import (
     Task,
     merged_outcomes,
 )
-from groupd.coordinator.faults.liveness import Liveness
+from groupd.coordinator.faults.traffic import Liveness
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import LoggedGroupEvent
 from groupd.coordinator.history.ledger import GroupLedger

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 
 from groupd.coordinator import log_limits
-from groupd.coordinator.admin import access, http_body, http_server, kinds
+from groupd.coordinator.admin import access, http_server, http_wire, places
 from groupd.coordinator.config.constants import Constants
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.coordinator.lag import watch
@@ -34,7 +34,7 @@ AMOUNT = re.compile(r"(\d+)(?: (min|s|KiB|MiB)\b)?")
 UNITS = {"": 1, "s": 1000, "min": 60_000, "KiB": 1024, "MiB": 1024 * 1024}
 """The factors of the units: settings count in milliseconds and bytes."""
 
-PLACES = kinds.PLACES.values()
+PLACES = places.PLACES.values()
 CONSTANTS = {
     "TLS handshakes under way": str(Constants.tls_handshakes_max),
     "time for the handshake": f"{Constants.tls_handshake_timeout_ms // 1000} s",
@@ -56,7 +56,7 @@ CONSTANTS = {
     "connections to it without a request": (
         f"{http_server.UNASKED_MAX}, for {http_server.REQUEST_TIMEOUT_S:.0f} s each"
     ),
-    "head of a request to it": f"{http_body.READ_BYTES // 1024} KiB",
+    "head of a request to it": f"{http_wire.READ_BYTES // 1024} KiB",
     "a message of OAUTHBEARER; of PLAIN and SCRAM": (
         f"{oauthbearer.MESSAGE_MAX // 1024} KiB; {mechanisms.PLAIN_MESSAGE_MAX // 1024} KiB"
     ),

@@ -17,19 +17,19 @@ from prometheus_client.registry import Collector
 
 from groupd.coordinator.admin.collectors import (
     LogCollector,
+    SecurityCollector,
     TelemetryCollector,
     TopicCleaningCollector,
 )
 from groupd.coordinator.admin.lag_metrics import LagCollector
 from groupd.coordinator.admin.metrics import make_registry
-from groupd.coordinator.admin.security_metrics import SecurityCollector
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector
 from groupd.coordinator.cluster.peers import Peers
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.lag.ends import Bounds
+from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.recording.recorder import RecordingCollector

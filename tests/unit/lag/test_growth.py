@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.lag.growth import POINTS_MAX, Growth
-from groupd.coordinator.lag.trend import MINUTE_MS, Trend
+from groupd.coordinator.lag.growth import MINUTE_MS, POINTS_MAX, Growth, Trend
 
 ROUND = 10_000
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.lag.ends import Bounds
+from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.lag.rows import Ends, add_lag, ends_of
 from groupd.coordinator.lag.watch import LagWatch
 

@@ -15,7 +15,7 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.slices import WORK_ITEMS, Steps
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.lag.ends import Bounds, Found, Wanted
+from groupd.coordinator.lag.growth import Bounds, Found, Wanted
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.lookups import FAILURES_MAX
 from groupd.coordinator.lag.watch import LagWatch, PartitionLag

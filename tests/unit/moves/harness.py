@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.lag.ends import Bounds, Found, Wanted
+from groupd.coordinator.lag.growth import Bounds, Found, Wanted
 from groupd.coordinator.moves.mover import PlannedMove, ShownOffsets
 from groupd.coordinator.moves.own_broker import Operator, OwnBroker, OwnGroup, context_of
 from groupd.coordinator.moves.plan import Current

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.lag.ends import Bounds
+from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.moves.mover import (
     PART_PLACES,
     CannotMove,

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config.coordinator_config import (
-    ConfigError,
-    CoordinatorConfig,
-    with_settings,
-)
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.listeners import listeners_of
 from groupd.coordinator.security.sasl.enabled import (
     EnabledMechanisms,

@@ -9,11 +9,8 @@ import pytest
 import trustme
 
 from groupd.client.connection import UNPROTECTED
-from groupd.coordinator.config.coordinator_config import (
-    ConfigError,
-    CoordinatorConfig,
-    with_settings,
-)
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.inter_broker import inter_broker_listener, peer_security
 from groupd.coordinator.security.listeners import listeners_of
 from groupd.coordinator.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE

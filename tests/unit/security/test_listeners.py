@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.config.coordinator_config import (
-    ConfigError,
     CoordinatorConfig,
     secret,
     settings_of,
     with_settings,
 )
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.listeners import (
     Listener,
     SecurityProtocol,

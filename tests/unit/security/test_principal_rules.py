@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.config.coordinator_config import ConfigError
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.certificates import PrincipalRules
 
 ACME = "RULE:^CN=(.*?),O=Acme.*$/$1/L"

@@ -10,12 +10,12 @@ import pytest
 import trustme
 
 from groupd.coordinator.config.coordinator_config import (
-    ConfigError,
     CoordinatorConfig,
     secret,
     settings_of,
     with_settings,
 )
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.listeners import Listener, SecurityProtocol
 from groupd.coordinator.security.tls import ListenerTls
 from tests.support.certificates import chain_pem, key_pem, keystore, truststore

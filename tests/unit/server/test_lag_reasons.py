@@ -11,9 +11,8 @@ from groupd.coordinator.admin.group_pages import lag_steps, reason
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.silence import SilentMember
-from groupd.coordinator.lag.trend import MINUTE_MS, Trend
+from groupd.coordinator.lag.growth import MINUTE_MS, Trend
+from groupd.coordinator.lag.judgement import Judgement, SilentMember
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.testing.clock import ManualClock

@@ -8,11 +8,8 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.config.coordinator_config import (
-    ConfigError,
-    CoordinatorConfig,
-    with_settings,
-)
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.server import descriptors
 from groupd.coordinator.server.open_connections import OpenConnections
 from tests.unit.server.harness import Client

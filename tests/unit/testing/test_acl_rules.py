@@ -6,9 +6,9 @@ import pytest
 
 from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.protocol.messages.acls import AclBinding
-from groupd.testing import HarnessError
-from groupd.testing.acl_rules import parse, shown
+from groupd.testing.secure import parse, shown
 
 
 def acl(

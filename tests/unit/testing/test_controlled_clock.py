@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from groupd.testing.controlled_clock import ControlledClock
+from groupd.testing.clock import ControlledClock
 
 
 async def nothing() -> None:

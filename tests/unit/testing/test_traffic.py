@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 from msgspec import Struct
 
-from groupd.coordinator.faults.liveness import Liveness
-from groupd.coordinator.faults.traffic import Traffic
+from groupd.coordinator.faults.traffic import Liveness, Traffic
 from groupd.protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.offsets import OffsetCommitRequest

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from groupd.testing.errors import WaitTimeout
+from groupd.coordinator.faults.errors import WaitTimeout
 from groupd.testing.watch import Watch
 
 

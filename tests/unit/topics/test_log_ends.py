@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
-from groupd.coordinator.lag.ends import Bounds
+from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Alone
 from groupd.coordinator.topics.catalogue import MetadataListener

@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import suppress
 
-from groupd.coordinator.admin.http_target import path_of
+from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get
 from groupd.coordinator.cli.groups.flags import Row

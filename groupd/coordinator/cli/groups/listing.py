@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from groupd.coordinator.admin.http_target import path_of
+from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort
 from groupd.coordinator.cli.groups.admin import get, get_pages, nodes_of
 from groupd.coordinator.cli.groups.flags import GroupsWanted, Row

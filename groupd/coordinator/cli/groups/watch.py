@@ -19,7 +19,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from groupd.coordinator.admin.http_target import path_of
+from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
 from groupd.coordinator.cli.groups.admin import nodes_of, pages
 from groupd.coordinator.cli.groups.flags import Row

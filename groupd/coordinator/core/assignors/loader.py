@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from groupd.coordinator.config.coordinator_config import ConfigError
+from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.range_ import RangeAssignor
 from groupd.coordinator.core.assignors.roundrobin import RoundRobinAssignor

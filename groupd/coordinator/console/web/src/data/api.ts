@@ -22,7 +22,7 @@ export function statusOf(error: unknown): number | null {
 // An answer that is not what this page expects.
 export class Unreadable extends Error {}
 
-// No client leaves these as a segment of a path, so they have a form of their own (groupd/coordinator/admin/http_target.py).
+// No client leaves these as a segment of a path, so they have a form of their own (groupd/coordinator/admin/http_messages.py).
 const UNSPEAKABLE = ["", ".", ".."];
 
 export function groupPath(groupId: string, rest = ""): string {

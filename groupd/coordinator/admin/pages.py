@@ -1,4 +1,9 @@
-"""Encodes JSON that may be long, in slices, and ends it where a page ends."""
+"""Pages of JSON that may be long: encoded in slices, ended where a page ends, with a link to the
+next page.
+
+A list has `?limit=` items, those behind `after=`. The header `Link` of a page leads to the next one
+(RFC 8288); without it, the page is the last.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,70 @@ from collections.abc import Iterable, Iterator
 from io import BytesIO
 from types import NoneType
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct, field
 from msgspec.json import encode
 
+from groupd.coordinator.admin.http_messages import (
+    JSON,
+    Headers,
+    HttpReply,
+    HttpRequest,
+    path_of,
+    refusal,
+)
 from groupd.coordinator.core.slices import LISTED_MAX, SLICE_ITEMS, Pairs, Steps, chunks
 
 PAGE_BYTES = 8 * 1024 * 1024
 """A page ends with the item that makes it longer than this."""
+
+CURSOR_MAX = 1000
+"""Characters of `after` in a link: a request with more would be refused. Items that share that many
+with the last one of a page may be left out."""
+LAST_CHARACTER = "\U0010ffff"
+
+
+class Window(Struct, frozen=True):
+    """The part of a list that a request wants to see. `after` None: from the beginning."""
+
+    after: str | None
+    limit: int
+
+
+def window(request: HttpRequest) -> Window:
+    """The window that the request asks for. Raises Refusal."""
+    text = request.query.get("limit", str(LISTED_MAX))
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    if not 1 <= number <= LISTED_MAX:
+        raise refusal(f"limit must be a whole number from 1 to {LISTED_MAX}")
+    return Window(request.query.get("after"), number)
+
+
+def next_page(request: HttpRequest, after: str, limit: int) -> Headers:
+    """The header of a page whose last item is `after`."""
+    if len(after) > CURSOR_MAX:
+        after = after[:CURSOR_MAX] + LAST_CHARACTER
+    query = {"after": after, "limit": str(limit)}
+    query |= {name: one for name, one in request.query.items() if name not in query}
+    target = f"{path_of(request.path)}?{urlencode(query, quote_via=quote)}"
+    return (("Link", f'<{target}>; rel="next"'),)
+
+
+def plain(value: Any) -> Steps[HttpReply]:
+    """The reply with a value that fits on a page."""
+    page = yield from json_steps(value)
+    return HttpReply(page.body, JSON)
+
+
+def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: str) -> HttpReply:
+    """The reply with a page, and a link to the next one if the list `name`, whose items have `key`,
+    goes on."""
+    if name not in page.cut:
+        return HttpReply(page.body, JSON)
+    last = page.cut[name]
+    after = last[key] if last is not None else wanted.after or ""
+    return HttpReply(page.body, JSON, headers=next_page(request, after, wanted.limit))
 
 
 class Encoded(Struct):

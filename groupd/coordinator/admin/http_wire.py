@@ -1,0 +1,156 @@
+"""HTTP/1.1 on a connection of the admin port, over h11: reads requests, sends replies and streams.
+
+h11 takes some milliseconds to load, so `http_server` imports this module late, in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from urllib.parse import parse_qs, urlsplit
+
+import h11
+
+from groupd.coordinator.admin.http_messages import (
+    Event,
+    HttpReply,
+    HttpRequest,
+    HttpStream,
+    refusal,
+    segments_of,
+)
+
+READ_BYTES = 16384
+PIECE_BYTES = 64 * 1024
+"""So much is written before a client has to read."""
+PARAMETERS_MAX = 32
+
+
+async def read_request(
+    connection: h11.Connection, reader: asyncio.StreamReader
+) -> HttpRequest | None:
+    """The request without its body; None if the client is gone. Raises Refusal."""
+    event = await _next(connection, reader)
+    return _parsed(event) if isinstance(event, h11.Request) else None
+
+
+async def read_body(
+    connection: h11.Connection, reader: asyncio.StreamReader, limit_bytes: int
+) -> bytes | None:
+    """The whole body; None as soon as it exceeds the limit."""
+    body = bytearray()
+    while isinstance(event := await _next(connection, reader), h11.Data):
+        body += event.data
+        if len(body) > limit_bytes:
+            return None
+    return bytes(body)
+
+
+async def drop_body(
+    connection: h11.Connection, reader: asyncio.StreamReader, limit_bytes: int
+) -> None:
+    """Reads the body up to the limit and keeps nothing. A client that is still sending when the
+    connection is closed may not get its reply."""
+    left = limit_bytes
+    while left > 0 and isinstance(event := await _next(connection, reader), h11.Data):
+        left -= len(event.data)
+
+
+def _parsed(request: h11.Request) -> HttpRequest:
+    try:
+        parts = urlsplit(request.target.decode("latin-1"))
+        query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
+    except ValueError:
+        raise refusal("bad request") from None
+    return HttpRequest(
+        segments_of(parts.path),
+        {key: values[0] for key, values in query.items()},
+        request.method.decode("latin-1"),
+        {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers},
+    )
+
+
+async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await reader.read(READ_BYTES))
+    return event
+
+
+async def send_reply(
+    connection: h11.Connection,
+    writer: asyncio.StreamWriter,
+    reply: HttpReply,
+    timeout_s: float,
+    *,
+    head: bool = False,
+) -> None:
+    """Sends the reply and ends the connection. Raises OSError, or TimeoutError for a client that
+    does not read it in time."""
+    if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or writer.is_closing():
+        return
+    headers = [
+        ("Content-Type", reply.content_type),
+        ("Content-Length", str(len(reply.body))),
+        ("Connection", "close"),
+        *reply.headers,
+    ]
+    writer.write(connection.send(h11.Response(status_code=reply.status, headers=headers)) or b"")
+    if not head:
+        writer.write(connection.send(h11.Data(data=reply.body)) or b"")
+    async with asyncio.timeout(timeout_s):
+        writer.close()
+        await writer.wait_closed()  # until all is sent
+
+
+async def send_stream(
+    connection: h11.Connection,
+    writer: asyncio.StreamWriter,
+    stream: HttpStream,
+    timeout_s: float,
+    *,
+    head: bool,
+) -> None:
+    """Sends event after event, until the client goes away or there are no more; with `head` none.
+    Raises OSError, or TimeoutError for a client that takes longer than `timeout_s` for a piece of
+    `PIECE_BYTES`; events may be long and the way to the client slow."""
+    headers = [
+        ("Content-Type", stream.content_type),
+        ("Cache-Control", "no-store"),
+        ("Connection", "close"),
+    ]
+    async with aclosing(stream.events) as events:
+        _put(writer, connection.send(h11.Response(status_code=200, headers=headers)))
+        if not head:
+            while stream.first:
+                await _send_event(connection, writer, stream.first.pop(0), timeout_s)
+            async for event in events:
+                await _send_event(connection, writer, event, timeout_s)
+                del event  # it may be long, and the next one may be far away
+    _put(writer, connection.send(h11.EndOfMessage()))
+
+
+async def _send_event(
+    connection: h11.Connection, writer: asyncio.StreamWriter, event: Event, timeout_s: float
+) -> None:
+    for part in event:
+        for first in range(0, len(part), PIECE_BYTES):
+            async with asyncio.timeout(timeout_s):
+                await _write(connection, writer, part[first : first + PIECE_BYTES])
+
+
+async def _write(
+    connection: h11.Connection, writer: asyncio.StreamWriter, piece: memoryview
+) -> None:
+    # The data is passed on as it is, which any object with a length can be.
+    data = h11.Data(data=piece)  # type: ignore[arg-type]
+    for part in connection.send_with_data_passthrough(data) or ():
+        _put(writer, part)
+    await writer.drain()
+    await asyncio.sleep(0)  # a client that reads at once would keep all others waiting
+
+
+def _put(writer: asyncio.StreamWriter, data: bytes | None) -> None:
+    """Raises ConnectionResetError if the client has gone; uvloop would raise a RuntimeError."""
+    if writer.is_closing():
+        raise ConnectionResetError("the client has gone")
+    writer.write(data or b"")
