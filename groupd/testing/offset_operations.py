@@ -12,7 +12,7 @@ from groupd.testing.explain import check_group, explain_group
 from groupd.testing.topic_operations import READ_COMMITTED, PartitionReader
 from groupd.testing.watch import TIMEOUT_S
 
-Places = Mapping[tuple[str, int], int] | Mapping[str, Mapping[int, int]]
+OffsetsByPartition = Mapping[tuple[str, int], int] | Mapping[str, Mapping[int, int]]
 """Offsets by partition: {("orders", 0): 5} or {"orders": {0: 5}}."""
 
 OFFSET_COMMIT_VERSION = 9
@@ -24,7 +24,7 @@ class OffsetOperations:
 
     _engine: Engine
 
-    async def commit(self, group: str, offsets: Places) -> None:
+    async def commit(self, group: str, offsets: OffsetsByPartition) -> None:
         """Set offsets from outside the group: {("orders", 0): 5} or {"orders": {0: 5}}. Raises
         RequestRefused while the group has members, as Kafka refuses its tools.
 
@@ -154,7 +154,7 @@ def _close(readers: Iterable[PartitionReader]) -> None:
         reader.close()
 
 
-def _flat(offsets: Places) -> dict[tuple[str, int], int]:
+def _flat(offsets: OffsetsByPartition) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     for key, value in offsets.items():
         if isinstance(key, str) and isinstance(value, Mapping):

@@ -64,7 +64,7 @@ def refusal(why: str, status: int = 400) -> Refusal:
     return Refusal(text(why, status))
 
 
-Event = tuple[memoryview, ...]
+StreamEvent = tuple[memoryview, ...]
 """The parts of an event, which may be long and which many clients read: nobody copies them."""
 
 
@@ -72,13 +72,13 @@ class HttpStream(Struct, frozen=True):
     """`first`: the events that come before `events`; each is taken out when it is sent, since a
     stream may stay open for days. `events`: it is closed when the client has gone."""
 
-    events: AsyncGenerator[Event, None]
-    first: list[Event] = field(default_factory=list)
+    events: AsyncGenerator[StreamEvent, None]
+    first: list[StreamEvent] = field(default_factory=list)
     content_type: str = "text/event-stream"
 
 
 Answer = HttpReply | HttpStream
-Handler = Callable[[HttpRequest], Answer | Awaitable[Answer]]
+HttpHandler = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 """May raise Refusal."""
 ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
 

@@ -32,7 +32,7 @@ from groupd.coordinator.admin.access import AdminAccess, Caller, Role
 from groupd.coordinator.admin.http_messages import (
     Answer,
     ControlHandler,
-    Handler,
+    HttpHandler,
     HttpReply,
     HttpRequest,
     HttpStream,
@@ -96,7 +96,7 @@ class AdminServer:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: HttpHandler,
         control: ControlHandler | None = None,
         hosts: Iterable[str] = (),
         access: AdminAccess | None = None,

@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import h11
 
 from groupd.coordinator.admin.http_messages import (
-    Event,
     HttpReply,
     HttpRequest,
     HttpStream,
+    StreamEvent,
     refusal,
     segments_of,
 )
@@ -130,7 +130,7 @@ async def send_stream(
 
 
 async def _send_event(
-    connection: h11.Connection, writer: asyncio.StreamWriter, event: Event, timeout_s: float
+    connection: h11.Connection, writer: asyncio.StreamWriter, event: StreamEvent, timeout_s: float
 ) -> None:
     for part in event:
         for first in range(0, len(part), PIECE_BYTES):

@@ -16,7 +16,7 @@ from groupd.coordinator.admin.http_messages import (
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig, secret
 
-Route = Callable[[HttpRequest], Answer | Awaitable[Answer]]
+AdminRoute = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
 
 class AdminRoutes:
@@ -29,12 +29,12 @@ class AdminRoutes:
         scrapes: Scrapes,
         readiness: Callable[[], str | None],
     ) -> None:
-        self.page: Route | None = None
+        self.page: AdminRoute | None = None
         """Answers browsers that ask for `/`."""
         self._config = config
         self._options = options
         self._readiness = readiness
-        self._routes: dict[str, Route] = {
+        self._routes: dict[str, AdminRoute] = {
             "healthz": lambda _: text("ok"),
             "readyz": self._ready,
             "metrics": scrapes.page,
@@ -49,7 +49,7 @@ class AdminRoutes:
         route = self._routes.get(request.path[0])
         return text("not found", 404) if route is None else route(request)
 
-    def add(self, name: str, route: Route) -> None:
+    def add(self, name: str, route: AdminRoute) -> None:
         """Serves `/name` and everything below it with `route`; replaces an earlier route of that
         name."""
         self._routes[name] = route

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import json
 
-from groupd.coordinator.admin.http_messages import Event, HttpReply, HttpRequest, Refusal
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, Refusal, StreamEvent
 from groupd.coordinator.console.live import event
 from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.core.types import Instant
@@ -24,7 +24,7 @@ AT_ONCE = 2000
 """Rows of one page: decoding them takes some milliseconds."""
 
 OK = 200
-Row = dict[str, Any]
+ConsoleRow = dict[str, Any]
 ROW_MS = 0.015
 """What a row costs, from the group to the comparison."""
 GROUPS_MAX = 20_000
@@ -87,17 +87,17 @@ class AllGroups:
         self._not_ready = not_ready
         self._others = others
         self.cost_ms = 0.0
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, ConsoleRow] = {}
         self._lacks: dict[str, Any] = {}
         """What the list lacks: `more`, whether there are more groups than are listed; `missing`,
         why groups may be missing; `other_nodes`."""
         self._version = 0
-        self._whole: asyncio.Task[Event] | None = None
+        self._whole: asyncio.Task[StreamEvent] | None = None
         """Makes the event with everything for this version; None until somebody wants it."""
 
-    async def look(self) -> Event | None:
-        rows: dict[str, Row] = {}
-        changed: list[Row] = []
+    async def look(self) -> StreamEvent | None:
+        rows: dict[str, ConsoleRow] = {}
+        changed: list[ConsoleRow] = []
         more = False
         async with aclosing(self._asking.pages("groups", query={"trend": "1"})) as pages:
             async for some in pages:
@@ -111,7 +111,7 @@ class AllGroups:
         if self._version and not changed and not gone and lacks == self._lacks:
             return None
         first = not self._version
-        news: Event = ()
+        news: StreamEvent = ()
         if not first:
             head = {**self._head(self._version + 1, lacks), "gone": gone}
             news = await self._work.run(_encoded("changes", head, changed))
@@ -119,7 +119,9 @@ class AllGroups:
         self._version += 1
         return await self.whole() if first else news
 
-    def _compare(self, some: list[Row], rows: dict[str, Row], changed: list[Row]) -> Steps[None]:
+    def _compare(
+        self, some: list[ConsoleRow], rows: dict[str, ConsoleRow], changed: list[ConsoleRow]
+    ) -> Steps[None]:
         for chunk in chunks(some):
             for row in chunk:
                 group_id = row["group_id"]
@@ -128,7 +130,7 @@ class AllGroups:
                     changed.append(row)
             yield
 
-    async def whole(self) -> Event:
+    async def whole(self) -> StreamEvent:
         if self._whole is None:
             head = {**self._head(self._version, self._lacks), "node": self._node()}
             steps = _encoded("snapshot", head, list(self._rows.values()))
@@ -140,7 +142,7 @@ class AllGroups:
         return {"version": version, "now_ms": self._now().wall_ms, **lacks}
 
 
-def _encoded(name: str, head: Mapping[str, Any], rows: list[Row]) -> Steps[Event]:
+def _encoded(name: str, head: Mapping[str, Any], rows: list[ConsoleRow]) -> Steps[StreamEvent]:
     """The event, made a part at a time."""
     parts: list[bytes | memoryview] = []
     for some in chunks(rows):

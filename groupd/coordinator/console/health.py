@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from groupd.coordinator.admin.http_messages import Event
+from groupd.coordinator.admin.http_messages import StreamEvent
 from groupd.coordinator.console.live import event
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.broker import Broker
@@ -44,13 +44,13 @@ class HealthSource:
         self._now = now
         self._since_ms = now().monotonic_ms
         self._version = version("groupd")
-        self._event: Event = ()
+        self._event: StreamEvent = ()
 
-    async def look(self) -> Event | None:
+    async def look(self) -> StreamEvent | None:
         self._event = event("snapshot", json.encode(self.shown()))
         return self._event
 
-    async def whole(self) -> Event:
+    async def whole(self) -> StreamEvent:
         return self._event
 
     def shown(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Protocol
 import structlog
 from msgspec import json
 
-from groupd.coordinator.admin.http_messages import Event, Refusal
+from groupd.coordinator.admin.http_messages import Refusal, StreamEvent
 from groupd.coordinator.runtime.clock import Clock, pause
 
 log = structlog.get_logger("groupd.console")
@@ -29,7 +29,7 @@ log = structlog.get_logger("groupd.console")
 KEEP_ALIVE_S = 15.0
 """A listener hears something after so long at the latest, so that a lost connection is noticed."""
 
-KEEP_ALIVE: Event = (memoryview(b": keep-alive\n\n"),)
+KEEP_ALIVE: StreamEvent = (memoryview(b": keep-alive\n\n"),)
 PERIOD_MS = 1000
 """The shortest time between two looks."""
 
@@ -61,16 +61,16 @@ class LiveSource(Protocol):
     @property
     def tells_changes(self) -> bool: ...
 
-    async def look(self) -> Event | None:
+    async def look(self) -> StreamEvent | None:
         """An event with what is new since the last look; None if nothing is."""
         ...
 
-    async def whole(self) -> Event:
+    async def whole(self) -> StreamEvent:
         """All of it as of the last look, as an event."""
         ...
 
 
-def event(name: str, *data: bytes | memoryview) -> Event:
+def event(name: str, *data: bytes | memoryview) -> StreamEvent:
     """A server-sent event. `data`: the parts of JSON in one line."""
     head = b"event: %s\ndata: " % name.encode()
     return tuple(map(memoryview, (head, *data, b"\n\n")))
@@ -89,11 +89,11 @@ class LiveTopic:
         self._clock = clock
         self._topics = topics
         self._version = 0
-        self._recent: deque[Event] = deque()
+        self._recent: deque[StreamEvent] = deque()
         """The events that led to this version, the newest last; not always all of them."""
         self._failures = 0
         """Looks that have failed since the last one that has not."""
-        self._stale: Event = ()
+        self._stale: StreamEvent = ()
         """What tells listeners that looks fail; empty while they need not know."""
         self._news = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
@@ -104,7 +104,7 @@ class LiveTopic:
         """What a look costs."""
         return LOOK_MS + self._source.cost_ms
 
-    async def events(self) -> AsyncGenerator[Event, None]:
+    async def events(self) -> AsyncGenerator[StreamEvent, None]:
         """The events for one listener, beginning with everything. Raises whatever the source raises
         at the first look of all."""
         self.listeners += 1
@@ -142,11 +142,11 @@ class LiveTopic:
         async with self._news:
             self._news.notify_all()
 
-    async def _everything(self) -> Sequence[Event]:
+    async def _everything(self) -> Sequence[StreamEvent]:
         whole = await self._source.whole()
         return (whole, self._stale) if self._stale else (whole,)
 
-    def _last(self, count: int) -> Sequence[Event]:
+    def _last(self, count: int) -> Sequence[StreamEvent]:
         """The last events; none if there are not so many any more."""
         return list(self._recent)[-count:] if count <= len(self._recent) else ()
 
@@ -167,7 +167,7 @@ class LiveTopic:
         if found is not None:
             await self._tell(found)
 
-    async def _tell(self, news: Event) -> None:
+    async def _tell(self, news: StreamEvent) -> None:
         self._version += 1
         self._recent.append(news)
         size = sum(len(part) for one in self._recent for part in one)
@@ -218,7 +218,7 @@ class LiveTopics:
         roots = sum(sqrt(one.cost_ms) for one in self._topics.values())
         return max(PERIOD_MS, int(SHARE * sqrt(topic.cost_ms) * roots))
 
-    async def events(self, key: str, source: LiveSource) -> AsyncGenerator[Event, None]:
+    async def events(self, key: str, source: LiveSource) -> AsyncGenerator[StreamEvent, None]:
         """The events of a topic for one listener. `source`: makes the topic if there is none.
         Raises whatever the source raises at the first look of all."""
         topic = self._topics.get(key)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, json
 
-from groupd.coordinator.admin.http_messages import Event, HttpReply, Refusal
+from groupd.coordinator.admin.http_messages import HttpReply, Refusal, StreamEvent
 from groupd.coordinator.console.all_groups import Asking
 from groupd.coordinator.console.live import event
 
@@ -47,9 +47,9 @@ class OneGroup:
         self.cost_ms = 0.0
         self._waits = False
         self._version = 0
-        self._picture: Event = ()
+        self._picture: StreamEvent = ()
 
-    async def look(self) -> Event | None:
+    async def look(self) -> StreamEvent | None:
         try:
             return await self._look()
         except Refusal as error:
@@ -62,7 +62,7 @@ class OneGroup:
             self._picture = away
             return away
 
-    async def _look(self) -> Event | None:
+    async def _look(self) -> StreamEvent | None:
         events = (await self._asking.get(*self._path, "events")).body
         lag = (await self._asking.get(*self._path, "lag")).body
         numbers = json.decode(events, type=list[_LastEvent])
@@ -80,11 +80,11 @@ class OneGroup:
         self.cost_ms = sum(map(len, parts.values())) / BYTES_OF_MS
         return self._picture
 
-    async def whole(self) -> Event:
+    async def whole(self) -> StreamEvent:
         return self._picture
 
 
-def elsewhere(reply: HttpReply) -> Event | None:
+def elsewhere(reply: HttpReply) -> StreamEvent | None:
     """The event about a group that another node serves: it names the node. A browser must not
     follow to another host by itself. None: the reply does not lead to another node."""
     location = dict(reply.headers).get("Location")
@@ -96,7 +96,7 @@ def elsewhere(reply: HttpReply) -> Event | None:
     return event("elsewhere", json.encode(shown))
 
 
-def _joined(version: int, parts: Mapping[str, bytes]) -> Event:
+def _joined(version: int, parts: Mapping[str, bytes]) -> StreamEvent:
     """One event out of all parts, which may be long."""
     data: list[bytes | memoryview] = [b'{"version":%d' % version]
     for name, body in parts.items():

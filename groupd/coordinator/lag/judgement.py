@@ -153,7 +153,7 @@ def records_behind(committed: int, start: int, end: int) -> int:
     return max(0, end - max(start, committed))
 
 
-Partitions = Callable[[], Iterable[tuple[TopicPartition, Progress]]]
+PartitionsProgress = Callable[[], Iterable[tuple[TopicPartition, Progress]]]
 
 
 class SilentMember(Struct, gc=False):
@@ -198,7 +198,7 @@ class MemberProgress(Struct, gc=False):
 
 
 def silent_members(
-    partitions: Partitions, group_id: str, state: ShardState, now: Instant
+    partitions: PartitionsProgress, group_id: str, state: ShardState, now: Instant
 ) -> Steps[list[SilentMember]]:
     """Tell the partitions of a group who has them, and find the members that commit nothing: the
     one that has been silent for longest first."""

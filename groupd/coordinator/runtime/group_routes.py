@@ -57,7 +57,7 @@ from groupd.protocol.messages.groups import (
 from groupd.protocol.messages.lazily import Lazily
 from groupd.protocol.wire.registry import Failure
 
-Refusal = TypeVar("Refusal")
+GroupRefusal = TypeVar("GroupRefusal")
 
 GROUPS_AT_ONCE = 50
 """Groups that are asked for in one step: each is a question to its shard."""
@@ -114,8 +114,8 @@ def describe_consumer_groups(
 
 
 def _checked(
-    group_ids: Sequence[str], check: Callable[[str], Refusal | None]
-) -> Steps[tuple[list[str], list[Refusal]]]:
+    group_ids: Sequence[str], check: Callable[[str], GroupRefusal | None]
+) -> Steps[tuple[list[str], list[GroupRefusal]]]:
     """The groups that may be asked for, and the refusals of the others. Each group once."""
     distinct = yield from distinct_in_steps(group_ids)
     refusals = yield from mapped_in_steps(check, distinct)

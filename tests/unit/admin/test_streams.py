@@ -15,7 +15,7 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from groupd.coordinator.admin.http_messages import Event, HttpRequest, HttpStream
+from groupd.coordinator.admin.http_messages import HttpRequest, HttpStream, StreamEvent
 from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.http_wire import PIECE_BYTES, send_stream
 from groupd.coordinator.admin.places import PLACES
@@ -44,7 +44,7 @@ class Port:
         self.sent = weakref.ref(body)
         return HttpStream(self._events(name), [(memoryview(body),)])
 
-    async def _events(self, name: str) -> AsyncGenerator[Event, None]:
+    async def _events(self, name: str) -> AsyncGenerator[StreamEvent, None]:
         self.open.append(name)
         try:
             if name == "broken":
@@ -161,8 +161,8 @@ class SlowWriter:
             await asyncio.sleep(0)
 
 
-async def send(writer: SlowWriter, event: Event, timeout_s: float) -> None:
-    async def nothing() -> AsyncGenerator[Event, None]:
+async def send(writer: SlowWriter, event: StreamEvent, timeout_s: float) -> None:
+    async def nothing() -> AsyncGenerator[StreamEvent, None]:
         return
         yield
 

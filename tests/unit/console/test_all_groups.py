@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from msgspec import json
 
-from groupd.coordinator.admin.http_messages import Event, HttpReply, HttpRequest, as_json
+from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, StreamEvent, as_json
 from groupd.coordinator.admin.pages import next_page, window
 from groupd.coordinator.console import all_groups
 from groupd.coordinator.console.all_groups import AllGroups, Asking
@@ -50,13 +50,13 @@ class Listed:
             asking, self.work, now, lambda: NODE, lambda: self.not_ready, lambda: self.others
         )
 
-    async def listen(self) -> AsyncGenerator[Event, None]:
+    async def listen(self) -> AsyncGenerator[StreamEvent, None]:
         async with aclosing(self.topics.events("groups", self.source())) as events:
             async for one in events:
                 yield one
 
 
-def read(event: Event | None) -> tuple[str, Any]:
+def read(event: StreamEvent | None) -> tuple[str, Any]:
     """Name and data."""
     assert event is not None
     name, data, *ends = b"".join(event).decode().split("\n")

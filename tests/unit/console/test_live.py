@@ -12,7 +12,7 @@ from math import sqrt
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.admin.http_messages import Event, Refusal, text
+from groupd.coordinator.admin.http_messages import Refusal, StreamEvent, text
 from groupd.coordinator.console.live import (
     LOOK_MS,
     PERIOD_MS,
@@ -42,7 +42,7 @@ class Numbers:
         self.looks = 0
         self.broken: Exception | None = None
 
-    async def look(self) -> Event | None:
+    async def look(self) -> StreamEvent | None:
         self.looks += 1
         await asyncio.sleep(0)
         if self.broken is not None:
@@ -50,7 +50,7 @@ class Numbers:
         self.now = self.new or self.now
         return None if self.new is None else (memoryview(self.new),)
 
-    async def whole(self) -> Event:
+    async def whole(self) -> StreamEvent:
         await asyncio.sleep(0)
         return (memoryview(b"all up to "), memoryview(self.now))
 
@@ -107,7 +107,7 @@ async def test_a_listener_keeps_nothing_of_what_it_has_sent() -> None:
     bench = Bench()
     kept: list[weakref.ref[Body]] = []
 
-    async def whole() -> Event:
+    async def whole() -> StreamEvent:
         body = Body(b"everything")
         kept.append(weakref.ref(body))
         return (memoryview(body),)

@@ -9,10 +9,10 @@ import pytest
 from msgspec import json
 
 from groupd.coordinator.admin.http_messages import (
-    Event,
     HttpReply,
     HttpRequest,
     Refusal,
+    StreamEvent,
     as_json,
     text,
 )
@@ -60,7 +60,7 @@ class Shown:
         return None if found is None else read(found)
 
 
-def read(event: Event) -> tuple[str, Any]:
+def read(event: StreamEvent) -> tuple[str, Any]:
     """Name and data, as a browser reads them: the data is one line."""
     name, data, *ends = b"".join(event).decode().split("\n")
     assert ends == ["", ""]

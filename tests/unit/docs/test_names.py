@@ -12,15 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 CAMEL_CASE = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 
-STILL_TO_BE_RENAMED = """
-    Assignment Batches Bootstrap Bounds Commit Event Failure _Field Group _Group Handler Headers
-    _Held Inputs Listener Mechanism Partition Partitions _Piece Place Places _Reader Request
-    Role Route Row Run SecurityProtocol Shown _Snapshot Steps Store Tokens TopicPartition Turn
-    _Waiting Wanted
-"""
-"""Names that more than one module defines. No other one may come, and one that is unique goes from
-this list."""
-
 
 def types(path: Path) -> Iterator[str]:
     """The classes and type aliases that a module defines at its top, private ones too."""
@@ -51,7 +42,5 @@ def test_names_of_types_are_unique() -> None:
         for name in types(path):
             homes[name].add(str(path.relative_to(ROOT)))
     assert len(homes) > 1000
-    listed = set(STILL_TO_BE_RENAMED.split())
     twice = {name: sorted(found) for name, found in homes.items() if len(found) > 1}
-    assert {name: twice[name] for name in sorted(twice.keys() - listed)} == {}
-    assert listed - twice.keys() == set(), "unique now: take them from the list"
+    assert twice == {}

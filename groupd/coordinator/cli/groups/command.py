@@ -48,7 +48,7 @@ DataDir = Annotated[
     Path | None,
     typer.Option(help="Read the store of this data directory; its daemon may run or not."),
 ]
-StoreOption = Annotated[
+StoreUrlOption = Annotated[
     str | None, typer.Option(help="Read this store (a URL, as for serve) instead.")
 ]
 OptionalBootstrap = Annotated[
@@ -215,7 +215,7 @@ def offsets(
         typer.Option(min=0, help="Up to and with this offset of the group's log."),
     ] = None,
     data_dir: DataDir = None,
-    store: StoreOption = None,
+    store: StoreUrlOption = None,
     bootstrap: OptionalBootstrap = None,
     command_config: CommandConfig = None,
     output: Format = "table",
@@ -246,7 +246,7 @@ def history(
         int, typer.Option(min=1, help="offsets.retention.minutes: tells expired from deleted.")
     ] = 10080,
     data_dir: DataDir = None,
-    store: StoreOption = None,
+    store: StoreUrlOption = None,
     bootstrap: OptionalBootstrap = None,
     command_config: CommandConfig = None,
     output: Format = "table",
@@ -274,7 +274,7 @@ def restore(
         bool, typer.Option("--delete-new", help="Delete offsets that did not exist then.")
     ] = False,
     data_dir: DataDir = None,
-    store: StoreOption = None,
+    store: StoreUrlOption = None,
     output: Format = "table",
     wide: Wide = False,
 ) -> None:

@@ -62,7 +62,7 @@ SLICE_MEMBERS = 2048
 SLICE_PARTITIONS = 16_384
 """At most about this many partitions are handled in one slice."""
 
-PartitionRun = tuple[TopicId, tuple[int, ...]]
+TopicRun = tuple[TopicId, tuple[int, ...]]
 """Some partitions of a topic, in the order in which members get them."""
 
 
@@ -137,7 +137,7 @@ class _Kept:
         self.result: dict[str, Assignment] = {}
         self.missing: list[int] = []
         self.with_extra: set[str] = set()
-        self.revoked: list[PartitionRun] = []
+        self.revoked: list[TopicRun] = []
         self.revoked_count = 0
 
     def add(self, member_ids: list[str], priors: list[Assignment]) -> None:
@@ -213,7 +213,7 @@ class _Free:
                     if partition < count:
                         flags[partition] = 0
 
-    def runs(self) -> Iterator[PartitionRun]:
+    def runs(self) -> Iterator[TopicRun]:
         # Topics share the numbers: making them again is most of the work for a new group.
         numbers: dict[int, tuple[int, ...]] = {}
         for topic_id, count in self.counts.items():
@@ -250,7 +250,7 @@ def _hand_out(
     result: dict[str, Assignment],
     receivers: list[str],
     sizes: list[int],
-    runs: Iterator[PartitionRun],
+    runs: Iterator[TopicRun],
     slice_members: int,
 ) -> Steps[None]:
     """Each receiver takes as many partitions as its size, from the front of the runs."""
