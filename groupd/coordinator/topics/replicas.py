@@ -9,9 +9,11 @@ one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
-from groupd.coordinator.core.types import Operation, RequestContext
+from groupd.coordinator.core.types import DataHandler, Operation, RequestContext
 from groupd.coordinator.topics.broker_keys import LOG_DIR
 from groupd.coordinator.topics.checks import check_cluster_access
 from groupd.coordinator.topics.data_plane import DataPlane
@@ -20,8 +22,10 @@ from groupd.coordinator.topics.layout import (
     REPLICAS_OF_A_PARTITION,
     check_replicas,
 )
+from groupd.coordinator.topics.quorum import Answering, update_features
 from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.quorum import UpdateFeaturesRequest
 from groupd.protocol.messages.replicas import (
     AlterPartitionReassignmentsReply,
     AlterPartitionReassignmentsRequest,
@@ -45,27 +49,21 @@ _PREFERRED, _UNCLEAN = 0, 1
 # Leaders ------------------------------------------------------------------------------------
 
 
-async def elect_leaders(
-    plane: DataPlane, context: RequestContext, request: ElectLeadersRequest
-) -> ElectLeadersReply:
+def _elect_leaders(plane: DataPlane, request: ElectLeadersRequest) -> Answering:
     """Every partition is led by its only replica, so no election is needed, or none can be
     held."""
-    check_cluster_access(context, Operation.ALTER)
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     # A request for all is answered only with those for which an election did something.
     asked = request.topics
     if asked is None:
         asked = tuple((topic.name, ()) for topic in plane.catalogue.topics())
-    pace = plane.work.pace()
     topics = []
     for name, partitions in asked:
-        if pace.due():
-            await pace.turn()
+        yield 1
         outcomes = []
         for number in partitions:
-            if pace.due():
-                await pace.turn()
+            yield 1
             outcomes.append(_election(plane, name, number, request.election_type))
         topics.append(TopicOutcomes(name, tuple(outcomes)))
     return ElectLeadersReply(topics=tuple(topics))
@@ -95,19 +93,14 @@ def _election(plane: DataPlane, name: str, partition: int, kind: int) -> Partiti
 # Reassignments ------------------------------------------------------------------------------
 
 
-async def list_reassignments(
-    plane: DataPlane, context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsReply:
+def _list_reassignments(plane: DataPlane, request: ListPartitionReassignmentsRequest) -> Answering:
     """None is ever under way: to assign a partition to its own node is done at once."""
-    check_cluster_access(context, Operation.DESCRIBE)
+    yield 1
     return ListPartitionReassignmentsReply()
 
 
-async def alter_reassignments(
-    plane: DataPlane, context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsReply:
+def _reassign(plane: DataPlane, request: AlterPartitionReassignmentsRequest) -> Answering:
     """A partition may be assigned to the node that leads it."""
-    check_cluster_access(context, Operation.ALTER)
     may_change = request.allow_replication_factor_change
 
     def reassigned(name: str, number: int, replicas: tuple[int, ...] | None) -> PartitionOutcome:
@@ -117,15 +110,12 @@ async def alter_reassignments(
             return PartitionOutcome(number, error.code, error.message)
         return PartitionOutcome(number)
 
-    pace = plane.work.pace()
     topics = []
     for topic in request.topics:
-        if pace.due():
-            await pace.turn()
+        yield 1
         outcomes = []
         for number, replicas in topic.partitions:
-            if pace.due(1 + len(replicas or ())):
-                await pace.turn()
+            yield 1 + len(replicas or ())
             outcomes.append(reassigned(topic.name, number, replicas))
         topics.append(TopicOutcomes(topic.name, tuple(outcomes)))
     return AlterPartitionReassignmentsReply(
@@ -215,11 +205,8 @@ def _is_here(plane: DataPlane, topic: Topic, partition: int) -> bool:
     return 0 <= partition < topic.partitions and plane.layout.serves(topic, partition)
 
 
-async def alter_log_dirs(
-    plane: DataPlane, context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> AlterReplicaLogDirsReply:
+def _alter_log_dirs(plane: DataPlane, request: AlterReplicaLogDirsRequest) -> Answering:
     """There is no other directory to move a partition to."""
-    check_cluster_access(context, Operation.ALTER)
 
     def code(path: str, name: str, partition: int) -> ErrorCode:
         if path != LOG_DIR:
@@ -230,17 +217,47 @@ async def alter_log_dirs(
         here = plane.layout.serves(topic, partition)
         return ErrorCode.NONE if here else ErrorCode.REPLICA_NOT_AVAILABLE
 
-    pace = plane.work.pace()
     outcomes: dict[str, list[tuple[int, ErrorCode]]] = {}
     for path, topics in request.dirs:
-        if pace.due():
-            await pace.turn()
+        yield 1
         for name, partitions in topics:
-            if pace.due():
-                await pace.turn()
+            yield 1
             codes = outcomes.setdefault(name, [])
             for number in partitions:
-                if pace.due():
-                    await pace.turn()
+                yield 1
                 codes.append((number, code(path, name, number)))
     return AlterReplicaLogDirsReply(tuple(outcomes.items()))
+
+
+# All of them --------------------------------------------------------------------------------
+
+Answers = Callable[[DataPlane, Any], Answering]
+
+_UNCHANGEABLE: Mapping[type, tuple[Operation, Answers]] = {
+    ElectLeadersRequest: (Operation.ALTER, _elect_leaders),
+    AlterPartitionReassignmentsRequest: (Operation.ALTER, _reassign),
+    ListPartitionReassignmentsRequest: (Operation.DESCRIBE, _list_reassignments),
+    AlterReplicaLogDirsRequest: (Operation.ALTER, _alter_log_dirs),
+    UpdateFeaturesRequest: (Operation.ALTER, update_features),
+}
+"""Requests about what clients cannot change: what the client must be allowed to do with the
+cluster, and what answers."""
+
+
+def unchangeable(plane: DataPlane) -> Mapping[type, DataHandler]:
+    """The handlers of these requests."""
+    return {asked: partial(_answer, plane, *row) for asked, row in _UNCHANGEABLE.items()}
+
+
+async def _answer(
+    plane: DataPlane, right: Operation, answers: Answers, context: RequestContext, request: Any
+) -> Any:
+    check_cluster_access(context, right)
+    pace, answering = plane.work.pace(), answers(plane, request)
+    while True:
+        try:
+            items = next(answering)
+        except StopIteration as ended:
+            return ended.value
+        if pace.due(items):
+            await pace.turn()

@@ -21,13 +21,10 @@ from groupd.coordinator.topics.partition_queries import (
     offsets_for_leader_epochs,
 )
 from groupd.coordinator.topics.produce import is_long
-from groupd.coordinator.topics.quorum import describe_quorum, update_features
+from groupd.coordinator.topics.quorum import describe_quorum
 from groupd.coordinator.topics.replicas import (
-    alter_log_dirs,
-    alter_reassignments,
     describe_log_dirs,
-    elect_leaders,
-    list_reassignments,
+    unchangeable,
 )
 from groupd.coordinator.topics.topic_admin import (
     create_partitions,
@@ -48,13 +45,9 @@ from groupd.protocol.messages.data import (
     ProduceRequest,
 )
 from groupd.protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
-from groupd.protocol.messages.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
+from groupd.protocol.messages.quorum import DescribeQuorumRequest
 from groupd.protocol.messages.replicas import (
-    AlterPartitionReassignmentsRequest,
-    AlterReplicaLogDirsRequest,
     DescribeLogDirsRequest,
-    ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
 )
 from groupd.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
@@ -97,12 +90,8 @@ def data_routes(plane: DataPlane) -> Mapping[type, DataRoute]:
         PushTelemetryRequest: plane.telemetry.push,
         # Replicas and the controller
         DescribeLogDirsRequest: partial(describe_log_dirs, plane),
-        AlterReplicaLogDirsRequest: partial(alter_log_dirs, plane),
-        ElectLeadersRequest: partial(elect_leaders, plane),
-        AlterPartitionReassignmentsRequest: partial(alter_reassignments, plane),
-        ListPartitionReassignmentsRequest: partial(list_reassignments, plane),
         DescribeQuorumRequest: partial(describe_quorum, plane),
-        UpdateFeaturesRequest: partial(update_features, plane),
+        **unchangeable(plane),
     }
     return {
         ProduceRequest: DataRoute(plane.produce.handle, is_long=is_long),
