@@ -23,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = Path("groupd/coordinator/core")
-LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", "node_modules", "__pycache__")
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv", ".hypothesis", "target", "node_modules")
 NEAR = ("classic_group", "consumer_group", "interop", "offsets", "assignors", "core")
 FAR = ("runtime", "moves", "logtools", "recording", "history", "lag", "admin", "security")
 STAGES = {
@@ -136,6 +136,7 @@ def main() -> int:
             before = change.make(tree)
             by = noticed_by(tree)
             (tree / change.path).write_bytes(before)
+            shutil.rmtree(tree / ".hypothesis", ignore_errors=True)  # what failed with the change
             print(f"{number}. {change.shown()}\n  {by or 'NOBODY NOTICES'}", flush=True)
             lost += [] if by else [change]
     print(f"{len(chosen)} of {len(found)} changes made, {len(lost)} not noticed")

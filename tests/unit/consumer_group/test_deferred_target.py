@@ -248,7 +248,9 @@ class DeferringMachine(ConsumerGroupMachine):
                 self.hear()
             self.shard.advance(1)
         members = self.group_members()
-        if members and members.keys() <= self.clients.keys():
+        # A static member whose first reply was lost is refused until its session ends, as in Kafka.
+        lost = [one for one in members.values() if one.instance_id and one.member_epoch == 0]
+        if members and not lost and members.keys() <= self.clients.keys():
             assert self.shard.group.state_name() == "Stable"
 
 
