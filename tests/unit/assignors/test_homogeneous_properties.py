@@ -137,6 +137,6 @@ def test_a_slice_has_a_limit_in_partitions() -> None:
     names = [f"m{number}" for number in range(8)]
     members = {name: MemberSpec(frozenset(image.by_id), {}) for name in names}
     spec = AssignmentSpec(members, HOMOGENEOUS)
-    with patch.object(uniform_homogeneous, "SLICE_PARTITIONS", 8):
-        steps = uniform_homogeneous.homogeneous_steps(spec, ImageDescriber(image), CANONICAL)
+    with patch.object(uniform, "SLICE_PARTITIONS", 8):
+        steps = uniform.homogeneous_steps(spec, ImageDescriber(image), CANONICAL)
         assert sum(1 for _ in steps) >= 2 * len(names)  # what is kept and what is handed out

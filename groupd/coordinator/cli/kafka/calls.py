@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.core.offsets.store import TopicPartition as Place
+from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.moves.plan import Current
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
@@ -106,8 +106,8 @@ def find_coordinator(connection: BlockingConnection, group_id: str) -> tuple[str
 
 
 def list_offsets(
-    connection: BlockingConnection, places: Sequence[Place], timestamp: int
-) -> dict[Place, int]:
+    connection: BlockingConnection, places: Sequence[TopicPartition], timestamp: int
+) -> dict[TopicPartition, int]:
     """The offsets for `timestamp` by partition: EARLIEST, LATEST, or the first record of that time
     or later, -1 where there is none. Partitions that fail are absent."""
     topics = [
@@ -137,12 +137,12 @@ def fetch(
 
 
 def commit_offsets(
-    connection: BlockingConnection, group_id: str, offsets: Mapping[Place, Current]
-) -> dict[Place, ErrorCode]:
+    connection: BlockingConnection, group_id: str, offsets: Mapping[TopicPartition, Current]
+) -> dict[TopicPartition, ErrorCode]:
     """Commit as an operator does: no member, generation -1. Returns an error code for each
     partition."""
 
-    def partition(place: Place) -> CommitPartition:
+    def partition(place: TopicPartition) -> CommitPartition:
         wanted = offsets[place]
         return CommitPartition(place[1], wanted.offset, wanted.leader_epoch, wanted.metadata)
 
@@ -155,7 +155,7 @@ def commit_offsets(
     return _errors(reply.topics)
 
 
-def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[Place, Current]:
+def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[TopicPartition, Current]:
     """Everything that the group has committed, by partition."""
     request = OffsetFetchRequest((OffsetFetchGroup(group_id, None),))
     reply: OffsetFetchReply = connection.call(request, _OFFSET_FETCH)
@@ -173,20 +173,20 @@ def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[Place, 
 
 
 def delete_offsets(
-    connection: BlockingConnection, group_id: str, places: Sequence[Place]
-) -> dict[Place, ErrorCode]:
+    connection: BlockingConnection, group_id: str, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
     """Delete the offsets. Returns an error code for each partition."""
     topics = [FetchTopic(name, tuple(numbers)) for name, numbers in _by_topic(places)]
     reply: OffsetDeleteReply = connection.call(OffsetDeleteRequest(group_id, tuple(topics)))
     return dict.fromkeys(places, reply.error) if reply.error else _errors(reply.topics)
 
 
-def _by_topic(places: Iterable[Place]) -> Iterable[tuple[str, list[int]]]:
+def _by_topic(places: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
     found: dict[str, list[int]] = {}
     for name, number in places:
         found.setdefault(name, []).append(number)
     return found.items()
 
 
-def _errors(topics: Iterable[TopicErrors]) -> dict[Place, ErrorCode]:
+def _errors(topics: Iterable[TopicErrors]) -> dict[TopicPartition, ErrorCode]:
     return {(topic.name, one.partition): one.error for topic in topics for one in topic.partitions}

@@ -9,7 +9,7 @@ from groupd.client.connection import UNPROTECTED, ClientSecurity
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import TopicMetadata
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, ClientLoop, KafkaError
-from groupd.coordinator.core.offsets.store import TopicPartition as Place
+from groupd.coordinator.core.offsets.store import TopicPartition
 
 
 class KafkaCluster:
@@ -84,30 +84,32 @@ class KafkaCluster:
                 return self.at(found.brokers[at.leader])
         raise KafkaError(f"{topic}-{partition} has no leader now")
 
-    def bounds(self, places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
+    def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         """The first offset and the end of partitions; a partition that cannot be asked is
         absent."""
-        bounds: dict[Place, tuple[int, int]] = {}
+        bounds: dict[TopicPartition, tuple[int, int]] = {}
         for connection, led in self._by_leader(set(places)):
             starts = calls.list_offsets(connection, led, calls.EARLIEST)
             ends = calls.list_offsets(connection, led, calls.LATEST)
             bounds.update({at: (starts[at], ends[at]) for at in led if at in starts and at in ends})
         return bounds
 
-    def at_time(self, places: Iterable[Place], time_ms: int) -> dict[Place, int]:
+    def at_time(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """The offset of the first record of that time or later; a partition that has none, or
         cannot be asked, is absent."""
-        found: dict[Place, int] = {}
+        found: dict[TopicPartition, int] = {}
         for connection, led in self._by_leader(set(places)):
             answer = calls.list_offsets(connection, led, time_ms)
             found.update({at: offset for at, offset in answer.items() if offset >= 0})
         return found
 
-    def _by_leader(self, wanted: Set[Place]) -> Iterator[tuple[BlockingConnection, list[Place]]]:
+    def _by_leader(
+        self, wanted: Set[TopicPartition]
+    ) -> Iterator[tuple[BlockingConnection, list[TopicPartition]]]:
         """The partitions by the broker that leads them, without those whose leader is away."""
         names = sorted({topic for topic, _ in wanted})
         found = calls.metadata(self.any(), names, strict=False)
-        by_leader: dict[int, list[Place]] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
         for topic in found.topics.values():
             for at in topic.partitions:
                 if (topic.name, at.partition) in wanted and at.leader in found.brokers:
