@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[3]
 CAMEL_CASE = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 
 STILL_TO_BE_RENAMED = """
-    Assignment Batches Bootstrap Bounds Commit Event Failure _Field Group _Group Handler Headers
-    _Held Inputs Listener Mechanism Partition Partitions _Piece Place Places _Reader Request
-    Role Route Row Run SecurityProtocol Shown _Snapshot Steps Store Tokens TopicPartition Turn
+    Assignment Batches Bootstrap Commit Event Failure _Field Group _Group Handler Headers
+    _Held Inputs Listener Mechanism Partition Partitions Place Places Request
+    Role Route Row Run SecurityProtocol Shown _Snapshot Steps Store Tokens TopicPartition
     _Waiting Wanted
 """
 """Names that more than one module defines. No other one may come, and one that is unique goes from
