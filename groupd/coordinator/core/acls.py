@@ -58,7 +58,7 @@ Network = IPv4Network | IPv6Network
 
 _RANGES = (IPv4Network, IPv6Network)
 
-Place = Network | Address
+HostRange = Network | Address
 """The addresses that the host of an ACL stands for. None: no address, as for * or a host's name."""
 
 IMPLIED_BY = {
@@ -89,7 +89,7 @@ def parse_address(text: str) -> Address:
 
 
 @lru_cache(maxsize=4096)
-def _place(host: str) -> Place:
+def _place(host: str) -> HostRange:
     """The addresses that the host of an ACL stands for. ACLs with the same host share the
     result."""
     if "/" not in host:
@@ -184,7 +184,7 @@ class Decision(Struct, frozen=True):
     acl: AclBinding | None = None
 
 
-_Acls = dict[AclBinding, Place]
+_Acls = dict[AclBinding, HostRange]
 """ACLs with the places of their hosts, so that no question has to parse them. They keep their
 order, so that the same ACLs always give the same answer."""
 
@@ -203,7 +203,7 @@ class _Patterns:
     def _table(self, acl: AclBinding) -> dict[str, _Acls]:
         return self.prefixed if acl.pattern == PatternType.PREFIXED else self.literal
 
-    def add(self, acl: AclBinding, place: Place) -> None:
+    def add(self, acl: AclBinding, place: HostRange) -> None:
         table = self._table(acl)
         if acl.name not in table and table is self.prefixed:
             self.lengths[len(acl.name)] += 1
@@ -356,7 +356,9 @@ class AclIndex:
             if principal == EVERYBODY:
                 return
 
-    def _concerning(self, principal: str, resource: Resource) -> Iterator[tuple[AclBinding, Place]]:
+    def _concerning(
+        self, principal: str, resource: Resource
+    ) -> Iterator[tuple[AclBinding, HostRange]]:
         for patterns in self._of(principal, resource):
             for table in (patterns.literal, patterns.prefixed):
                 for acls in table.values():
@@ -371,7 +373,7 @@ def _is_everything(acl: AclBinding) -> bool:
     return acl.pattern == PatternType.LITERAL and acl.name == ANYTHING
 
 
-def _is_from(acl: AclBinding, place: Place, address: Address) -> bool:
+def _is_from(acl: AclBinding, place: HostRange, address: Address) -> bool:
     """Whether the ACL is for clients at this address. `place`: that of its host."""
     if acl.host == ANYTHING:
         return True

@@ -62,7 +62,7 @@ Positions = Mapping[str, Mapping[int, Position]]
 steps."""
 
 
-Place = tuple[str | TopicId, int]
+OwnedPlace = tuple[str | TopicId, int]
 """A partition, by topic name in types that know names, by topic id in those that know ids."""
 
 

@@ -8,13 +8,13 @@ to.
 from __future__ import annotations
 
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.group_type import Place
+from groupd.coordinator.core.group_type import OwnedPlace
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.history.changes import Actor, Author
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.records.schema import RecordKey
 
-_NOWHERE: frozenset[Place] = frozenset()
+_NOWHERE: frozenset[OwnedPlace] = frozenset()
 
 
 class Authors:
@@ -23,8 +23,8 @@ class Authors:
 
     def __init__(self) -> None:
         self._group: Group | None = None
-        self._places: dict[str, frozenset[Place]] = {}
-        self._claims: dict[Place, list[str]] = {}
+        self._places: dict[str, frozenset[OwnedPlace]] = {}
+        self._claims: dict[OwnedPlace, list[str]] = {}
 
     def group_changed(self, group: Group | None, key: RecordKey) -> None:
         """Update the index: `group` is the state after a record with `key`."""
@@ -54,7 +54,7 @@ class Authors:
         for place in found:
             self._claims.setdefault(place, []).append(member_id)
 
-    def _owner(self, place: Place) -> str | None:
+    def _owner(self, place: OwnedPlace) -> str | None:
         """The owner. If there are several, the last by id, so that the answer does not depend on
         the order of records."""
         claims = self._claims.get(place)
@@ -76,6 +76,6 @@ class Authors:
         )
 
 
-def _places(group: Group, member_id: str) -> frozenset[Place]:
+def _places(group: Group, member_id: str) -> frozenset[OwnedPlace]:
     holdings = type_of(group).places(group, member_id)
     return frozenset((topic, number) for topic, numbers in holdings for number in numbers)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from groupd.coordinator.core.frontend.offsets import Finish
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import Broker, Place
+from groupd.coordinator.runtime.broker import Broker, HandOn
 from groupd.coordinator.runtime.waiting import Gather, Part
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.lazily import Lazily
@@ -93,7 +93,7 @@ def ask_in_pieces(
     broker: Broker,
     context: RequestContext,
     requests: Sequence[Any],
-    place: Place,
+    place: HandOn,
     merge: Callable[[list[Any]], Steps[Any]],
 ) -> Steps[None]:
     """`requests`: the pieces; `place`: the way of each; `merge` makes one reply of theirs."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.slices import WORK_ITEMS, Pace, Steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import Broker, Place, Route
+from groupd.coordinator.runtime.broker import Broker, HandOn, Route
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.errors import ErrorCode
@@ -61,7 +61,7 @@ def audited(routes: Mapping[type, Route], audit: Audit) -> dict[type, Route]:
     return found
 
 
-def _noted(place: Place, note: Note, audit: Audit) -> Place:
+def _noted(place: HandOn, note: Note, audit: Audit) -> HandOn:
     def go(broker: Broker, context: RequestContext, request: Any) -> None:
         if context.access.audited_by_asker or (
             isinstance(request, Commit) and not _may_have_lines(audit, context, request)

@@ -57,7 +57,7 @@ Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
 """(config, context, request, whether the broker has started). Raises ApiError, before anything has
 changed."""
 
-Place = Callable[["Broker", RequestContext, Any], None]
+HandOn = Callable[["Broker", RequestContext, Any], None]
 """Hands a request that has passed its check to whoever answers it."""
 
 
@@ -67,7 +67,7 @@ class Route(Struct, frozen=True):
     `refusal` that for an error of the check, where it looks different."""
 
     check: Check | None
-    place: Place
+    place: HandOn
     failure: Failure | None = None
     refusal: Failure | None = None
 

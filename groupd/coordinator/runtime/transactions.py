@@ -19,7 +19,7 @@ from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
+from groupd.coordinator.producers.transactions import Marker, TopicPartition, TransactionalWrite
 from groupd.coordinator.runtime.asking import cut, is_long, joined
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.served_shards import Shard
@@ -44,8 +44,6 @@ _SHOWN: Mapping[ErrorCode, ErrorCode] = {
 }
 """What clients see of a refusal that is not made for them
 (docs/spec/offsets-and-log.md#2.2)."""
-
-Place = tuple[str, int]
 
 
 # Commits ------------------------------------------------------------------------------------
@@ -191,8 +189,8 @@ class OffsetsMarkers:
         self._broker = broker
 
     async def write_marker(
-        self, marker: Marker, partitions: Sequence[Place]
-    ) -> dict[Place, ErrorCode]:
+        self, marker: Marker, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
         """See `MarkerTarget`. A shard that does not serve answers with its own code."""
         asked = [(place, self._ask(marker, place[1])) for place in partitions]
         return {place: await answer for place, answer in asked}

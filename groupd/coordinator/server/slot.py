@@ -18,7 +18,7 @@ from groupd.coordinator.server.metering import RequestMeter
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
-from groupd.protocol.wire.registry import Api, Steps
+from groupd.protocol.wire.registry import Api, EncodingSteps
 
 GROWTH = 64 * 1024
 """A long reply takes room for so many bytes at a time."""
@@ -198,7 +198,7 @@ class Slot(Waiter):
         self._encode_on(reply, steps, copies)
         return None
 
-    def _encode_on(self, reply: Any, steps: Steps, copies: int) -> None:
+    def _encode_on(self, reply: Any, steps: EncodingSteps, copies: int) -> None:
         """Encodes as long as there is room for the reply, then waits for more."""
         connection = self.connection
 
@@ -219,7 +219,9 @@ class Slot(Waiter):
         in_room = self._in_room(steps, partial(self._encode_on, reply, steps, copies))
         connection.long_work.add_reply(in_room, done, lambda: not connection.closed)
 
-    def _in_room(self, steps: Steps, go: Callable[[], None]) -> slices.Steps[bytearray | None]:
+    def _in_room(
+        self, steps: EncodingSteps, go: Callable[[], None]
+    ) -> slices.Steps[bytearray | None]:
         """Works on `steps`. Returns None where there is no room to go on; `go` is called later."""
         account = self.connection.account
         while True:

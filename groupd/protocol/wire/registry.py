@@ -36,7 +36,7 @@ from groupd.protocol.writer import Writer
 Request = Any
 Reply = Any
 
-Steps = Generator[int, None, bytearray]
+EncodingSteps = Generator[int, None, bytearray]
 """Makes the body of a reply, with stops if it is long; each tells how many bytes there are."""
 
 Lane = str | Callable[[bytes, int, int], str]
@@ -80,7 +80,7 @@ class Encode(Protocol):
 
 
 class InSteps(Protocol):
-    def __call__(self, reply: Reply, version: int, throttle_ms: int = 0, /) -> Steps: ...
+    def __call__(self, reply: Reply, version: int, throttle_ms: int = 0, /) -> EncodingSteps: ...
 
 
 class DecodeReply(Protocol):
@@ -286,7 +286,7 @@ def _encoders(
         writer.end()
         return writer.buffer
 
-    def steps(reply: Reply, version: int, throttle_ms: int = 0, /) -> Steps:
+    def steps(reply: Reply, version: int, throttle_ms: int = 0, /) -> EncodingSteps:
         writer = Writer(version >= flexible_from, version, throttle_ms)
         for _ in writes[version](writer, reply):
             yield len(writer.buffer)

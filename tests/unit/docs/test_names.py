@@ -14,8 +14,8 @@ CAMEL_CASE = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 
 STILL_TO_BE_RENAMED = """
     Assignment Batches Bootstrap Commit Event Failure _Field Group _Group Handler Headers
-    _Held Inputs Listener Mechanism Partition Partitions Place Places Request
-    Role Route Row Run SecurityProtocol Shown _Snapshot Steps Store Tokens TopicPartition
+    _Held Inputs Listener Mechanism Partition Partitions Places Request
+    Role Route Row Run SecurityProtocol Shown _Snapshot Store Tokens TopicPartition
     _Waiting Wanted
 """
 """Names that more than one module defines. No other one may come, and one that is unique goes from

@@ -27,7 +27,7 @@ from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_eq
 from groupd.protocol.messages import TopicId
 
 PartitionTopic = tuple[int, TopicId]
-TopicPartition = tuple[TopicId, int]
+IdPartition = tuple[TopicId, int]
 
 
 class StickyAssignor:
@@ -239,10 +239,10 @@ class _Moves:
     __slots__ = ("_by_pair", "_of")
 
     def __init__(self) -> None:
-        self._of: dict[TopicPartition, tuple[int, int]] = {}
+        self._of: dict[IdPartition, tuple[int, int]] = {}
         self._by_pair: dict[tuple[TopicId, int, int], set[int]] = {}
 
-    def instead_of(self, item: TopicPartition, donor: int, receiver: int) -> int:
+    def instead_of(self, item: IdPartition, donor: int, receiver: int) -> int:
         """The partition to move from donor to receiver in place of `item`: one of the same topic
         that was moved from the receiver to the donor before, if there is one, else `item`'s own.
         Records the move."""
@@ -252,7 +252,7 @@ class _Moves:
         self._record((topic_id, chosen), donor, receiver)
         return chosen
 
-    def _record(self, item: TopicPartition, donor: int, receiver: int) -> None:
+    def _record(self, item: IdPartition, donor: int, receiver: int) -> None:
         topic_id, partition = item
         origin = donor
         before = self._of.pop(item, None)
