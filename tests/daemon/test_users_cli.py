@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from groupd.coordinator.cli import users_work as password_module
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.main import main
-from groupd.coordinator.cli.users import password as password_module
 from groupd.testing import GroupCoordinator
 
 Run = Callable[..., tuple[int, str, str]]

@@ -7,16 +7,16 @@ from typing import Any
 import typer
 
 from groupd.coordinator.cli import health, show_config
-from groupd.coordinator.cli.acls.command import app as acls_app
-from groupd.coordinator.cli.cluster.command import app as cluster_app
-from groupd.coordinator.cli.configs.command import app as configs_app
+from groupd.coordinator.cli.acls import app as acls_app
+from groupd.coordinator.cli.cluster import app as cluster_app
+from groupd.coordinator.cli.configs import app as configs_app
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
 from groupd.coordinator.cli.serve import serve
 from groupd.coordinator.cli.serve_flags import typer_command
-from groupd.coordinator.cli.topics.command import app as topics_app
-from groupd.coordinator.cli.users.command import app as users_app
+from groupd.coordinator.cli.topics import app as topics_app
+from groupd.coordinator.cli.users import app as users_app
 
 # typer has its own copy of click and exports only this subclass of click's usage error.
 TyperUsageError: Any = typer.BadParameter.__base__

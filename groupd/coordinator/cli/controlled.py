@@ -1,4 +1,6 @@
-"""What `groupd serve --control` runs: an embedded broker under test control instead of a daemon."""
+"""What `groupd serve --control` and `--record` run instead of a plain daemon: an embedded broker
+under test control, or a daemon that is recorded.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,12 @@ import structlog
 
 from groupd.coordinator.admin.hosts import is_loopback
 from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.host import Host
+from groupd.coordinator.recording.head import SERVE, Head
+from groupd.coordinator.recording.recorder import Recorder
+from groupd.storage.open import create_reader
 from groupd.testing.control_api import ControlApi
 from groupd.testing.engine import Engine, HarnessOptions
 from groupd.testing.operations import Operations
@@ -25,6 +31,29 @@ from groupd.testing.security import (
 from groupd.testing.security import (
     SECURITY_PROTOCOLS as SECURITY_PROTOCOLS,
 )
+
+
+class RecordedDaemon(Daemon):
+    """A daemon that records every input to `path`. Raises StoreRefused."""
+
+    def __init__(self, options: DaemonOptions, path: Path, bytes_max: int) -> None:
+        head = Head(SERVE, lambda: create_reader(options.store_url, options.data_dir))
+        self._recorder = Recorder(path, head, bytes_max=bytes_max)
+        super().__init__(options, host=self._recorder)
+
+    async def start(self) -> None:
+        try:
+            await super().start()
+        except BaseException:
+            await self._recorder.close()
+            raise
+
+    async def stop(self) -> None:
+        try:
+            await super().stop()
+        finally:
+            await self._recorder.close()
+
 
 log = structlog.get_logger("groupd.control")
 

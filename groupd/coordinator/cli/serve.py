@@ -103,7 +103,7 @@ def _options(flags: ServeFlags) -> DaemonOptions:
     cluster = _cluster(flags, has_listeners=bool(config.listeners))
     listen, admin = host_port(flags.listen, "--listen"), host_port(flags.admin, "--admin")
     if cluster:
-        from groupd.coordinator.cli.cluster.addresses import own_address, port_or_any
+        from groupd.coordinator.cli.siblings import own_address, port_or_any
 
         if flags.listen == DEFAULT_LISTEN and not config.listeners:
             host = own_address(flags.store or "")
@@ -139,11 +139,11 @@ def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
     if flags.control_security != "PLAINTEXT":
         raise UsageError("--control-security: only with --control; see listeners")
     if recording is not None:
-        from groupd.coordinator.cli.recorded import RecordedDaemon
+        from groupd.coordinator.cli.controlled import RecordedDaemon
 
         return RecordedDaemon(options, *recording)
     if flags.workers > 1:
-        from groupd.coordinator.cli.cluster.siblings import SiblingsDaemon
+        from groupd.coordinator.cli.siblings import SiblingsDaemon
 
         return SiblingsDaemon(options, flags)
     return Daemon(options)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from groupd.coordinator.cli.acls.wanted import (
+from groupd.coordinator.cli.acls import (
     Entries,
     Resources,
-    bindings,
+    bindings_of,
     check_new,
     exactly,
-    filters,
-    operation,
+    filters_of,
+    operation_named,
     pattern_type,
 )
 from groupd.coordinator.cli.errors import UsageError
@@ -29,7 +29,7 @@ ALICE = Entries(allowed=("User:alice",))
 
 def made(resources: Resources, entries: Entries = ALICE, **roles: bool) -> list[AclBinding]:
     flags = {"producer": False, "consumer": False, "idempotent": False, **roles}
-    return bindings(resources, entries, **flags)
+    return bindings_of(resources, entries, **flags)
 
 
 def test_every_principal_host_operation_and_resource() -> None:
@@ -102,13 +102,13 @@ def test_mistakes(
 
 @pytest.mark.parametrize("text", ["DescribeConfigs", "describe-configs", "DESCRIBE_CONFIGS"])
 def test_names_of_operations(text: str) -> None:
-    assert operation(text) is Operation.DESCRIBE_CONFIGS
+    assert operation_named(text) is Operation.DESCRIBE_CONFIGS
 
 
 @pytest.mark.parametrize("text", ["any", "unknown", "", "Reed"])
 def test_what_is_no_operation(text: str) -> None:
     with pytest.raises(UsageError, match="must be one of ALL, READ"):
-        operation(text)
+        operation_named(text)
 
 
 def test_patterns() -> None:
@@ -119,17 +119,17 @@ def test_patterns() -> None:
 
 
 def test_filters() -> None:
-    assert filters(Resources()) == [AclFilter()]
-    assert filters(Resources(), ("User:a", "User:b")) == [
+    assert filters_of(Resources()) == [AclFilter()]
+    assert filters_of(Resources(), ("User:a", "User:b")) == [
         AclFilter(principal="User:a"),
         AclFilter(principal="User:b"),
     ]
     only = Resources(topics=("foo",), cluster=True, pattern=PatternType.MATCH)
-    assert filters(only) == [
+    assert filters_of(only) == [
         AclFilter(Resource.TOPIC, "foo", PatternType.MATCH),
         AclFilter(Resource.CLUSTER, CLUSTER_NAME, PatternType.LITERAL),
     ]
-    assert filters(Resources(pattern=PatternType.PREFIXED)) == [
+    assert filters_of(Resources(pattern=PatternType.PREFIXED)) == [
         AclFilter(pattern=PatternType.PREFIXED)
     ]
 
@@ -189,7 +189,7 @@ def test_new_acls_that_apply() -> None:
 
 def test_principals_of_a_list_have_a_type() -> None:
     with pytest.raises(UsageError, match=r"--principal alice: .*User:alice"):
-        filters(Resources(), ("alice",))
+        filters_of(Resources(), ("alice",))
 
 
 def test_an_acl_that_a_broker_has_kept_is_not_told_as_removed() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from groupd.client.connection import UNPROTECTED, ClientSecurity
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.kafka.client_config import TOKEN_URL, client_security
+from groupd.coordinator.cli.kafka.cluster import TOKEN_URL, client_security
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from groupd.coordinator.cli.kafka.calls import FoundGroup, describe_groups, list_groups
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.cli.kafka.group_calls import FoundGroup, describe_groups, list_groups
 from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import (

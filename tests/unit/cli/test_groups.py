@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from groupd.coordinator.cli.groups.show import change_fields, change_line, offset_fields
-from groupd.coordinator.cli.groups.tables import table
+from groupd.coordinator.cli.groups.tables import change_fields, change_line, offset_fields, table
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import KafkaError

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.times import parse_time, show_time
+from groupd.coordinator.cli.parse import parse_time, show_time
 
 NOW = 1_772_366_400_000  # 2026-03-01T12:00:00Z
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from rich.console import Console, Group
 
-from groupd.coordinator.cli.groups.watch_frames import FrameSize, group_frame, groups_frame
+from groupd.coordinator.cli.groups.watch import FrameSize, group_frame, groups_frame
 from groupd.coordinator.cli.main import main
 from tests.support.fake_admin import FakeAdmin, fake_admin, group_row
 from tests.support.process import wait_until

@@ -25,7 +25,7 @@ from groupd.coordinator.cli.kafka.flags import (
     Wide,
     is_json,
 )
-from groupd.coordinator.cli.times import FORMS
+from groupd.coordinator.cli.parse import FORMS
 
 app = typer.Typer(
     help="Groups: what they are doing, what they committed when, and bringing it back.",
@@ -128,16 +128,16 @@ def describe(
 
     Example: groupd groups describe billing --bootstrap kafka:9092
     """
-    from groupd.coordinator.cli.groups import live
+    from groupd.coordinator.cli.groups import listing
 
     check_config(command_config, bootstrap)
     as_json = is_json(output)
     found, offsets = (
-        live.of_daemon(admin_port(admin, admin_token_file, admin_ca_file), group)
+        listing.group_of_daemon(admin_port(admin, admin_token_file, admin_ca_file), group)
         if bootstrap is None
-        else live.of_cluster(bootstrap, command_config, group)
+        else listing.group_of_cluster(bootstrap, command_config, group)
     )
-    live.show_group(found, offsets, as_json=as_json, wide=wide)
+    listing.show_group(found, offsets, as_json=as_json, wide=wide)
 
 
 @app.command()
@@ -157,7 +157,7 @@ def why(
 
     Example: groupd groups why billing --last 1
     """
-    from groupd.coordinator.cli.groups.why import why as show_why
+    from groupd.coordinator.cli.groups.events import why as show_why
 
     port = admin_port(admin, admin_token_file, admin_ca_file)
     show_why(group, last, port, as_json=is_json(output), wide=wide)
@@ -223,7 +223,7 @@ def offsets(
 
     Transactions count from their commit on; what was deleted or had expired by then is not there.
     """
-    from groupd.coordinator.cli.groups.offsets import show_offsets
+    from groupd.coordinator.cli.groups.history import show_offsets
 
     chosen = log_location(data_dir, store, bootstrap, command_config)
     show_offsets(chosen, group, at, at_log_offset, as_json=is_json(output), wide=wide)

@@ -19,7 +19,7 @@ DEFAULT_DATA_DIR = Path("./groupd-data")
 
 class LogLocation(Struct, frozen=True):
     """Where an offsets log is. `bootstrap` None: the log of a store. `command_config`: how to
-    log in to a cluster (`groupd.coordinator.cli.kafka.client_config`)."""
+    log in to a cluster (`groupd.coordinator.cli.kafka.cluster`)."""
 
     data_dir: Path
     store: str | None

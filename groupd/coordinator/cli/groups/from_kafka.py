@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from groupd.coordinator.cli.groups.past import fail, note
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.cluster import KafkaCluster
-from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.cli.kafka.group_calls import (
+from groupd.coordinator.cli.kafka.calls import (
     FoundGroup,
     KafkaGroup,
     KafkaMember,
     describe_groups,
     list_groups,
 )
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.rows import add_lag

@@ -1,4 +1,6 @@
-"""`groupd groups list`: all groups, of a running daemon or of any Kafka cluster."""
+"""`groupd groups list` and `groupd groups describe`: all groups, or one, as a running daemon's
+admin port or any Kafka cluster shows them.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,180 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from groupd.coordinator.admin.http_target import path_of
 from groupd.coordinator.cli.admin_port import AdminPort
-from groupd.coordinator.cli.groups.admin import get_pages, nodes_of
+from groupd.coordinator.cli.groups.admin import get, get_pages, nodes_of
 from groupd.coordinator.cli.groups.flags import GroupsWanted
-from groupd.coordinator.cli.groups.from_kafka import group_rows
+from groupd.coordinator.cli.groups.from_kafka import group_page, group_rows
 from groupd.coordinator.cli.groups.past import asking, now_ms
-from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.tables import ago, judged, or_dash, table_of
-from groupd.coordinator.cli.kafka.client_config import open_cluster
+from groupd.coordinator.cli.groups.tables import (
+    NOT_KNOWN,
+    ago,
+    json_line,
+    judged,
+    or_dash,
+    output_width,
+    table_of,
+    wrapped,
+)
+from groupd.coordinator.cli.kafka.cluster import open_cluster
+from groupd.coordinator.lag.rows import join_members
+from groupd.coordinator.plain_text import span_text
+
+FACTS = (
+    "group_id",
+    "type",
+    "state",
+    "group_epoch",
+    "assignment_epoch",
+    "generation",
+    "protocol_type",
+    "protocol_name",
+    "leader",
+)
+Shown = Mapping[str, Any]
+
+
+def group_of_daemon(admin: AdminPort, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The group with how it is judged, and its offsets; of both, all pages."""
+    path = path_of(("groups", group))
+    found = {**whole_group(admin, path), **judgement_of(admin, path)}
+    return found, _whole_offsets(admin, f"{path}/offsets")
+
+
+def group_of_cluster(
+    bootstrap: str, command_config: Path | None, group: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same, of any Kafka cluster. Raises UsageError."""
+    with asking(), open_cluster(bootstrap, command_config) as cluster:
+        return group_page(cluster, group, now_ms())
+
+
+def show_group(found: Shown, offsets: Shown, *, as_json: bool, wide: bool) -> None:
+    """Print the group's facts, its members, its partitions with their offsets, and what it waits
+    for."""
+    if as_json:
+        json_line({**found, "offsets": offsets})
+        return
+    for name in FACTS:
+        if found.get(name) not in (None, ""):
+            print(f"{name}: {found[name]}")
+    print_judgement(found, wide=wide)
+    for name, value in found.get("config_overrides", {}).items():
+        print(f"config: {name}={value}")
+    lag = {member["member_id"]: member for member in offsets["members"]}
+    at_ms = offsets["now_ms"]
+    _section("members", [member_cells(one, lag, at_ms) for one in found["members"]], wide)
+    _section("partitions", [_partition(row, at_ms) for row in offsets["partitions"]], wide)
+    print_lines("waits for", [wait_text(entry) for entry in found.get("blocked", ())], wide=wide)
+    print_silent(found, wide=wide)
+    if found.get("left_out"):
+        print(f"\ntoo long to be shown whole: {', '.join(found['left_out'])}")
+
+
+def judgement_of(admin: AdminPort, path: str) -> dict[str, Any]:
+    """How the last round over the lag has judged a group, why, and its members that commit
+    nothing."""
+    lag = get(admin, f"{path}/lag")
+    return {name: lag[name] for name in ("judgement", "reason", "silent", "silent_count")}
+
+
+def print_judgement(found: Shown, *, wide: bool) -> None:
+    if "judgement" not in found:
+        return  # Kafka tells none
+    told = found["judgement"] or NOT_KNOWN
+    why = f" ({found['reason']})" if found["reason"] else ""
+    for part in wrapped(f"judgement: {told}{why}", None if wide else output_width()):
+        print(part)
+
+
+def print_silent(found: Shown, *, wide: bool) -> None:
+    """The members that commit nothing."""
+    silent = found.get("silent", ())
+    lines = [f"{one['text']}: does it poll?" for one in silent]
+    more = found.get("silent_count", 0) - len(silent)
+    print_lines("look at", lines + [f"... and {more} more"] * (more > 0), wide=wide)
+
+
+def whole_group(admin: AdminPort, path: str) -> dict[str, Any]:
+    """The group, with the members of all pages; other lists may be cut."""
+    found, *pages = get_pages(admin, path)
+    for page in pages:
+        found["members"] += page["members"]
+    cut = [name for name in found.pop("left_out", ()) if name != "members"]
+    return {**found, **({"left_out": cut} if cut else {})}
+
+
+def _whole_offsets(admin: AdminPort, path: str) -> dict[str, Any]:
+    partitions: list[Shown] = []
+    members: dict[str, dict[str, Any]] = {}
+    for page in get_pages(admin, path):
+        partitions += page["partitions"]
+        join_members(members, page)
+    ordered = [members[member_id] for member_id in sorted(members)]
+    return {**page, "partitions": partitions, "members": ordered}
+
+
+def _section(title: str, rows: list[dict[str, object]], wide: bool) -> None:
+    if rows:
+        print(f"\n{title}:")
+        table_of(rows, wide=wide)
+
+
+def print_lines(title: str, lines: list[str], *, wide: bool) -> None:
+    """Print a title and the lines below it, unless there are none."""
+    if lines:
+        print(f"\n{title}:")
+        for line in lines:
+            for part in wrapped(f"  {line}", None if wide else output_width()):
+                print(part)
+
+
+def member_cells(member: Shown, lag: Mapping[str, Shown], at_ms: int) -> dict[str, object]:
+    """What people see of a member, by column. `lag`: what is known of offsets, by member id."""
+    offsets = lag.get(member["member_id"], {})
+    return {
+        "member": member["member_id"],
+        "instance": or_dash(member["instance_id"]),
+        "client": or_dash(member["client_id"]),
+        "host": or_dash(member["client_host"]),
+        "state": member["state"] if "state" in member else _parked(member),
+        "epoch": or_dash(member.get("member_epoch")),
+        "owns": offsets.get("partitions", 0),
+        "lag": or_dash(offsets.get("lag")),
+        "last commit": ago(offsets.get("last_commit_ms"), at_ms),
+    }
+
+
+def _parked(member: Shown) -> str:
+    """What a member of a classic group waits for."""
+    if member.get("join_parked"):
+        return "in JoinGroup"
+    return "in SyncGroup" if member.get("sync_parked") else "-"
+
+
+def _partition(row: Shown, at_ms: int) -> dict[str, object]:
+    return {
+        "topic": row["topic"],
+        "partition": row["partition"],
+        "committed": or_dash(row["committed_offset"]),
+        "end": or_dash(row["end_offset"]),
+        "lag": or_dash(row["lag"]),
+        **judged(row),
+        "last commit": ago(row["last_commit_ms"], at_ms),
+        "member": or_dash(row["member_id"]),
+        "client": or_dash(row["client_id"]),
+        "host": or_dash(row["client_host"]),
+        "transaction": "open" if row["in_transaction"] else "-",
+    }
+
+
+def wait_text(entry: Shown) -> str:
+    """An entry of `blocked` in words."""
+    who = f"{entry['member_id']}: " if entry["member_id"] else ""
+    left_ms = entry["in_ms"]
+    return f"{who}{entry['why']}" + ("" if left_ms is None else f" ({span_text(left_ms)} left)")
+
 
 BASIC = ("group_id", "type", "state")
 Row = Mapping[str, Any]

@@ -11,16 +11,21 @@ from typing import Any, TypeVar
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.flags import LogLocation
-from groupd.coordinator.cli.groups.past import fail, note, now_ms, past_state, run
-from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.source import cluster_source, open_source
-from groupd.coordinator.cli.groups.tables import or_dash, table, table_of
+from groupd.coordinator.cli.groups.past import (
+    cluster_source,
+    fail,
+    note,
+    now_ms,
+    open_source,
+    past_state,
+    run,
+)
+from groupd.coordinator.cli.groups.tables import json_line, or_dash, table, table_of
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.client_config import open_cluster
-from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.kafka.calls import list_groups
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import KafkaError
-from groupd.coordinator.cli.kafka.group_calls import list_groups
-from groupd.coordinator.cli.times import FORMS, parse_time
+from groupd.coordinator.cli.parse import FORMS, parse_time
 from groupd.coordinator.core.offsets.store import TopicPartition
 from groupd.coordinator.core.slices import Steps, run_through
 from groupd.coordinator.history.changes import CommittedOffset

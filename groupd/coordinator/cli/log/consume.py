@@ -23,7 +23,7 @@ def consume(
     Everything that its brokers still serve, byte by byte; `dump`, `verify` and `import` read it.
     Where the cluster wants TLS or a login, --command-config says how.
     """
-    from groupd.coordinator.cli.kafka.client_config import open_cluster
+    from groupd.coordinator.cli.kafka.cluster import open_cluster
     from groupd.coordinator.cli.kafka.connection import KafkaError
     from groupd.coordinator.cli.log.copying import copy_log
     from groupd.coordinator.logtools.entries import LogToolError

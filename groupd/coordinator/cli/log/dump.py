@@ -21,8 +21,7 @@ from groupd.coordinator.cli.log.options import (
     run,
     where,
 )
-from groupd.coordinator.cli.parse import one_of
-from groupd.coordinator.cli.times import FORMS, parse_time
+from groupd.coordinator.cli.parse import FORMS, one_of, parse_time
 
 
 def dump(

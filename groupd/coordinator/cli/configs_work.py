@@ -13,10 +13,8 @@ from msgspec import Struct
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.past import asking, fail, note
-from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.tables import table
-from groupd.coordinator.cli.kafka.client_config import open_cluster
-from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.groups.tables import json_line, table
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.parse import one_of
 from groupd.coordinator.config.values import (

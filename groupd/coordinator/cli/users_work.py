@@ -1,18 +1,18 @@
-"""What the commands of `groupd users` do."""
+"""What the commands of `groupd users` do. A password comes from a file, a pipe or a prompt."""
 
 from __future__ import annotations
 
+import getpass
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.past import asking, fail, note
-from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.tables import table
+from groupd.coordinator.cli.groups.tables import json_line, table
 from groupd.coordinator.cli.kafka.calls import check
-from groupd.coordinator.cli.kafka.client_config import open_cluster
+from groupd.coordinator.cli.kafka.cluster import open_cluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection
-from groupd.coordinator.cli.users.password import read_password
 from groupd.coordinator.security.scram_credentials import (
     MECHANISM_BY_CODE,
     MECHANISMS,
@@ -30,6 +30,45 @@ from groupd.protocol.messages.users import (
     ScramDeletion,
     ScramUpsertion,
 )
+from groupd.storage.private_files import others_may_read
+
+FLAG = "--password-file"
+
+
+def read_password(file: Path | None, user: str) -> str:
+    """The first line of `file`; without one, of stdin, or what a person types twice if stdin is a
+    terminal. Raises UsageError."""
+    try:
+        if file is not None:
+            password = _of_file(file)
+        elif sys.stdin.isatty():
+            password = _typed(user)
+        else:
+            password = sys.stdin.readline()
+    except UnicodeDecodeError:
+        raise UsageError("the password is not UTF-8") from None
+    password = password.removesuffix("\n").removesuffix("\r")
+    if not password:
+        raise UsageError("the password is empty")
+    return password
+
+
+def _of_file(file: Path) -> str:
+    try:
+        if file.is_file() and others_may_read(file):
+            raise UsageError(f"{FLAG} {file}: every user of this machine may read it: chmod 600 it")
+        with file.open(encoding="utf-8") as lines:
+            return lines.readline()
+    except OSError as error:
+        raise UsageError(f"{FLAG} {file}: {error.strerror}") from None
+
+
+def _typed(user: str) -> str:
+    password = getpass.getpass(f"Password of {user}: ")
+    if getpass.getpass("Once more: ") != password:
+        raise UsageError("the two passwords are not the same")
+    return password
+
 
 COLUMNS = ("user", "mechanism", "iterations")
 

@@ -1,14 +1,12 @@
-"""`groupd serve --workers N`: N nodes of a cluster over PostgreSQL in one machine.
-
-This process is the first of them and starts the others, each a `groupd serve --cluster` of its own
-that nothing goes through this one for. A node that ends is started again. They end with this
-process: the pipe on their stdin does.
+"""`groupd serve --workers N`: N nodes of a cluster over PostgreSQL in one machine. And where a node
+of a cluster listens when the command line does not say so.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +19,42 @@ from groupd.coordinator.cli.parse import host_port
 from groupd.coordinator.cli.serve_flags import ServeFlags, words_of
 from groupd.coordinator.daemon.daemon import CannotStart, Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
+from groupd.storage.postgres_url import parse_url
+
+# The other nodes and their clients must reach it, so it listens on the address by which this
+# machine reaches the database; on the usual ports, or on free ones where another node of the same
+# machine has these.
+
+LOOPBACK = "127.0.0.1"
+_POSTGRES_PORT = 5432
+
+
+def own_address(store_url: str) -> str:
+    """The address of this machine towards the database. Nothing is sent. Raises StoreRefused."""
+    found = parse_url(store_url).host
+    with suppress(OSError):
+        place = socket.getaddrinfo(found, _POSTGRES_PORT, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(*place[:3]) as probe:
+            probe.connect(place[4])
+            return str(probe.getsockname()[0])
+    return LOOPBACK
+
+
+def port_or_any(host: str, port: int) -> int:
+    """The port if it is free, else 0, which takes any free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return 0
+    return port
+
+
+# This process is the first of them and starts the others, each a `groupd serve --cluster` of its
+# own that nothing goes through this one for. A node that ends is started again. They end with this
+# process: the pipe on their stdin does.
 
 log = structlog.get_logger("groupd.cluster")
 

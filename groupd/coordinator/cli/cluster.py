@@ -1,5 +1,6 @@
 """The commands of `groupd cluster`: flags and help. The code that does the work is imported when a
-command runs, so that other commands do not wait for it."""
+command runs, so that other commands do not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +37,10 @@ def describe(
     admin_ca_file: AdminCaFile = None,
 ) -> None:
     """Show the nodes, their leases, and how much each of them serves."""
-    from groupd.coordinator.cli.cluster import work
+    from groupd.coordinator.cli import cluster_work
 
     port = admin_port(admin, admin_token_file, admin_ca_file)
-    work.describe(port, as_json=is_json(output), wide=wide)
+    cluster_work.describe(port, as_json=is_json(output), wide=wide)
 
 
 @app.command()
@@ -51,9 +52,9 @@ def drain(
     admin_ca_file: AdminCaFile = None,
 ) -> None:
     """Hand over what a node serves to the others; it stays in the cluster and gets nothing new."""
-    from groupd.coordinator.cli.cluster import work
+    from groupd.coordinator.cli import cluster_work
 
-    work.drain(admin_port(admin, admin_token_file, admin_ca_file), node, wait=wait)
+    cluster_work.drain(admin_port(admin, admin_token_file, admin_ca_file), node, wait=wait)
 
 
 @app.command()
@@ -64,6 +65,6 @@ def resume(
     admin_ca_file: AdminCaFile = None,
 ) -> None:
     """Let a drained node serve its share again."""
-    from groupd.coordinator.cli.cluster import work
+    from groupd.coordinator.cli import cluster_work
 
-    work.resume(admin_port(admin, admin_token_file, admin_ca_file), node)
+    cluster_work.resume(admin_port(admin, admin_token_file, admin_ca_file), node)

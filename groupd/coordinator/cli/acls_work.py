@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from groupd.coordinator.cli.groups.past import asking, note
-from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.tables import table
+from groupd.coordinator.cli.groups.tables import json_line, table
 from groupd.coordinator.cli.kafka.calls import check
-from groupd.coordinator.cli.kafka.client_config import open_cluster
+from groupd.coordinator.cli.kafka.cluster import open_cluster
 from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
 from groupd.protocol.messages.acls import (

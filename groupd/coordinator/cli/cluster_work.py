@@ -11,8 +11,7 @@ from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.admin import pages
 from groupd.coordinator.cli.groups.past import fail
-from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.tables import table
+from groupd.coordinator.cli.groups.tables import json_line, table
 
 POLL_S = 0.1
 WAIT_S = 60.0

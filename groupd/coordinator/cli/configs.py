@@ -1,5 +1,6 @@
 """The commands of `groupd configs`: flags and help. The code that does the work is imported when a
-command runs, so that other commands do not wait for it."""
+command runs, so that other commands do not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +53,10 @@ def describe(
 
     Example: groupd configs describe --entity topic orders --all
     """
-    from groupd.coordinator.cli.configs import work
+    from groupd.coordinator.cli import configs_work
 
-    place = work.ConfigPlace.parse(entity, name, bootstrap_server, command_config)
-    work.describe(place, every=every, as_json=is_json(output), wide=wide)
+    place = configs_work.ConfigPlace.parse(entity, name, bootstrap_server, command_config)
+    configs_work.describe(place, every=every, as_json=is_json(output), wide=wide)
 
 
 @app.command("set")
@@ -72,11 +73,11 @@ def set_configs(
 
     Example: groupd configs set --entity topic orders retention.ms=86400000
     """
-    from groupd.coordinator.cli.configs import work
+    from groupd.coordinator.cli import configs_work
 
-    place = work.ConfigPlace.parse(entity, name, bootstrap_server, command_config)
+    place = configs_work.ConfigPlace.parse(entity, name, bootstrap_server, command_config)
     wanted = dict(_pair(text) for text in settings)
-    work.change(place, wanted, as_json=is_json(output), wide=wide)
+    configs_work.change(place, wanted, as_json=is_json(output), wide=wide)
 
 
 @app.command()
@@ -94,10 +95,10 @@ def delete(
 
     Example: groupd configs delete --entity group billing consumer.session.timeout.ms
     """
-    from groupd.coordinator.cli.configs import work
+    from groupd.coordinator.cli import configs_work
 
-    place = work.ConfigPlace.parse(entity, name, bootstrap_server, command_config)
-    work.change(place, dict.fromkeys(keys), as_json=is_json(output), wide=wide)
+    place = configs_work.ConfigPlace.parse(entity, name, bootstrap_server, command_config)
+    configs_work.change(place, dict.fromkeys(keys), as_json=is_json(output), wide=wide)
 
 
 def _pair(text: str) -> tuple[str, str | None]:

@@ -8,11 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from groupd.coordinator.cli.groups.past import asking, fail
-from groupd.coordinator.cli.groups.show import json_line
-from groupd.coordinator.cli.groups.tables import or_dash, table
+from groupd.coordinator.cli.groups.tables import json_line, or_dash, table
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import TopicMetadata
-from groupd.coordinator.cli.kafka.client_config import open_cluster
+from groupd.coordinator.cli.kafka.cluster import open_cluster
 from groupd.coordinator.moves.plan import Ranges
 
 OF_LIST = ("topic", "partitions", "replicas", "internal", "topic_id")

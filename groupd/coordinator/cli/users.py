@@ -1,5 +1,6 @@
 """The commands of `groupd users`: flags and help. The code that does the work is imported when a
-command runs, so that other commands do not wait for it."""
+command runs, so that other commands do not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ def list_users(
     wide: Wide = False,
 ) -> None:
     """Show users, with the mechanisms that they can log in with."""
-    from groupd.coordinator.cli.users import work
+    from groupd.coordinator.cli import users_work
 
-    work.list_users(
+    users_work.list_users(
         bootstrap_server, command_config, users or (), as_json=is_json(output), wide=wide
     )
 
@@ -69,9 +70,9 @@ def add(
     ] = None,
 ) -> None:
     """Make a user, or give one a new password. Open connections stay as they are."""
-    from groupd.coordinator.cli.users import work
+    from groupd.coordinator.cli import users_work
 
-    work.add_user(
+    users_work.add_user(
         bootstrap_server,
         command_config,
         user,
@@ -91,6 +92,6 @@ def remove(
     ] = None,
 ) -> None:
     """Remove a user. Open connections stay as they are."""
-    from groupd.coordinator.cli.users import work
+    from groupd.coordinator.cli import users_work
 
-    work.remove_user(bootstrap_server, command_config, user, mechanism or ())
+    users_work.remove_user(bootstrap_server, command_config, user, mechanism or ())

@@ -1,5 +1,6 @@
 """The commands of `groupd topics`: flags and help. The code that does the work is imported when a
-command runs, so that other commands do not wait for it."""
+command runs, so that other commands do not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +34,10 @@ def list_topics(
 
     Example: groupd topics list --filter orders
     """
-    from groupd.coordinator.cli.topics import work
+    from groupd.coordinator.cli import topics_work
 
     as_json = is_json(output)
-    work.list_topics(bootstrap_server, command_config, text, as_json=as_json, wide=wide)
+    topics_work.list_topics(bootstrap_server, command_config, text, as_json=as_json, wide=wide)
 
 
 @app.command()
@@ -54,7 +55,9 @@ def describe(
 
     Example: groupd topics describe orders payments
     """
-    from groupd.coordinator.cli.topics import work
+    from groupd.coordinator.cli import topics_work
 
     as_json = is_json(output)
-    work.describe_topics(bootstrap_server, command_config, topics, as_json=as_json, wide=wide)
+    topics_work.describe_topics(
+        bootstrap_server, command_config, topics, as_json=as_json, wide=wide
+    )

@@ -1,1 +1,0 @@
-"""`groupd acls`: who may do what with a cluster."""

@@ -1,1 +1,0 @@
-"""`groupd configs`: settings of topics, groups and brokers of any Kafka cluster."""

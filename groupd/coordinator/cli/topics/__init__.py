@@ -1,1 +1,0 @@
-"""`groupd topics`: the topics of any Kafka cluster."""

@@ -1,1 +1,0 @@
-"""`groupd users`: who may log in to a cluster with SCRAM."""
