@@ -25,11 +25,11 @@ from groupd.testing.client_settings import (
     CLASSIC,
     DEFAULT_LIBRARY,
     LIBRARIES,
+    ClientRole,
     GroupProtocol,
-    Role,
     client_config,
 )
-from groupd.testing.security import Mechanism
+from groupd.testing.security import MechanismName
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
@@ -176,7 +176,7 @@ class ClientCalls(Hinting):
         library: str | None = None,
         protocol: GroupProtocol = CLASSIC,
         user: str | None = None,
-        mechanism: Mechanism | None = None,
+        mechanism: MechanismName | None = None,
         settings: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:
@@ -214,7 +214,7 @@ class ClientCalls(Hinting):
         *,
         library: str | None = None,
         user: str | None = None,
-        mechanism: Mechanism | None = None,
+        mechanism: MechanismName | None = None,
         settings: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:
@@ -251,9 +251,9 @@ class ClientCalls(Hinting):
         library: str,
         *,
         user: str | None = None,
-        mechanism: Mechanism | None = None,
+        mechanism: MechanismName | None = None,
         protocol: GroupProtocol = CLASSIC,
-        role: Role = "consumer",
+        role: ClientRole = "consumer",
     ) -> dict[str, Any]:
         """Settings for a client in tests, such as the code under test makes. docs/testing.md lists
         the libraries, and their settings with the reasons.

@@ -20,12 +20,12 @@ __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 Value: TypeAlias = str | int | bool | list[str] | dict[str, int]
-Role: TypeAlias = Literal["consumer", "producer"]
+ClientRole: TypeAlias = Literal["consumer", "producer"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
 CLASSIC: GroupProtocol = "classic"
 CONSUMER: GroupProtocol = "consumer"
-ROLES: tuple[Role, ...] = ("consumer", "producer")
+ROLES: tuple[ClientRole, ...] = ("consumer", "producer")
 
 HEARTBEAT = "a member hears of a rebalance with its next heartbeat; the default is 3 s"
 FETCH = "what comes after a Fetch on its connection is answered after it"
@@ -54,7 +54,7 @@ class Setting(Struct, frozen=True):
     name: str
     value: Value
     reason: str
-    role: Role | None = None
+    role: ClientRole | None = None
     protocol: GroupProtocol | None = None
 
 
@@ -165,7 +165,7 @@ def client_config(
     bootstrap_servers: str,
     *,
     protocol: GroupProtocol = CLASSIC,
-    role: Role = "consumer",
+    role: ClientRole = "consumer",
 ) -> dict[str, Any]:
     """The settings that start a client of `library` in tests: the address, the group protocol and
     the settings of `LIBRARIES`. The value type is Any, so that they can be passed on as keyword

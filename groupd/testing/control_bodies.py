@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, defstruct, field
 from msgspec.structs import asdict
 
 from groupd.coordinator.faults.errors import HarnessError
-from groupd.coordinator.faults.spec import Node, Number, Text
+from groupd.coordinator.faults.spec import NodeNumber, Number, Text
 from groupd.testing.records import TestRecord
 from groupd.testing.secure import FORM
 from groupd.testing.topic_operations import Isolation
@@ -37,7 +37,7 @@ BOUNDS: Mapping[str, Any] = {
         float, Meta(ge=0, le=TIMEOUT_MAX_S, description="seconds of real time; 10 by default")
     ],
     "isolation": Isolated,
-    "to": Node,
+    "to": NodeNumber,
     "rules": Annotated[list[Text | dict[str, Text]], Meta(max_length=ACLS_MAX, description=FORM)],
     "config": dict[str, Text],
     "at_most": Annotated[Number, Meta(description="records not yet committed; 0 by default")],

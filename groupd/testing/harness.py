@@ -22,7 +22,7 @@ from groupd.testing.engine import HarnessOptions
 from groupd.testing.handles import FaultHandle, FaultOptions, Faults, HarnessClock, RecipeCalls
 from groupd.testing.operations import Operations
 from groupd.testing.secure import AclRule, parse
-from groupd.testing.security import MECHANISMS, Mechanism, SecurityOptions, SecurityProtocol
+from groupd.testing.security import MECHANISMS, MechanismName, ProtocolName, SecurityOptions
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
@@ -38,9 +38,9 @@ class StartOptions(TypedDict, total=False):
     admin: tuple[str, int] | None
     control: bool
     record: str | PathLike[str] | None
-    security: SecurityProtocol
+    security: ProtocolName
     users: Mapping[str, str] | None
-    mechanisms: Iterable[Mechanism]
+    mechanisms: Iterable[MechanismName]
     acls: Iterable[AclRule] | None
 
 
@@ -139,9 +139,9 @@ class GroupCoordinator(ClientCalls):
         admin: tuple[str, int] | None = None,
         control: bool = False,
         record: str | PathLike[str] | None = None,
-        security: SecurityProtocol = "PLAINTEXT",
+        security: ProtocolName = "PLAINTEXT",
         users: Mapping[str, str] | None = None,
-        mechanisms: Iterable[Mechanism] = MECHANISMS,
+        mechanisms: Iterable[MechanismName] = MECHANISMS,
         acls: Iterable[AclRule] | None = None,
     ) -> GroupCoordinator:
         """Start a broker in memory and wait until it serves.

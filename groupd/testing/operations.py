@@ -20,13 +20,13 @@ from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.client_security import as_properties, plain, security_settings
-from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
+from groupd.testing.client_settings import CLASSIC, ClientRole, GroupProtocol, client_config
 from groupd.testing.engine import Engine
 from groupd.testing.explain import GROUPS_MAX, check_group, no_group
 from groupd.testing.fault_operations import FaultOperations
 from groupd.testing.offset_operations import OffsetOperations
 from groupd.testing.recipes import Recipes
-from groupd.testing.security import Mechanism
+from groupd.testing.security import MechanismName
 from groupd.testing.security_operations import SecurityOperations
 from groupd.testing.topic_operations import TopicOperations
 from groupd.testing.waits import Waits
@@ -159,9 +159,9 @@ class Operations(
         library: str,
         *,
         user: str | None = None,
-        mechanism: Mechanism | None = None,
+        mechanism: MechanismName | None = None,
         protocol: GroupProtocol = CLASSIC,
-        role: Role = "consumer",
+        role: ClientRole = "consumer",
     ) -> dict[str, Any]:
         """See `GroupCoordinator.client_config`. Settings that are objects of the library cannot be
         told: HarnessError."""
@@ -177,9 +177,9 @@ class Operations(
         self,
         *,
         user: str | None = None,
-        mechanism: Mechanism | None = None,
+        mechanism: MechanismName | None = None,
         protocol: GroupProtocol = CLASSIC,
-        role: Role = "consumer",
+        role: ClientRole = "consumer",
     ) -> str:
         """See `GroupCoordinator.client_properties`."""
         return as_properties(

@@ -24,19 +24,19 @@ from groupd.protocol.messages.acls import AclBinding
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
-SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+ProtocolName: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+MechanismName: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
-SECURITY_PROTOCOLS: tuple[SecurityProtocol, ...] = (
+SECURITY_PROTOCOLS: tuple[ProtocolName, ...] = (
     "PLAINTEXT",
     "SSL",
     "SASL_PLAINTEXT",
     "SASL_SSL",
 )
-PLAIN: Mechanism = "PLAIN"
-OAUTHBEARER: Mechanism = "OAUTHBEARER"
-MECHANISMS: tuple[Mechanism, ...] = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
-DEFAULT_MECHANISM: Mechanism = "SCRAM-SHA-512"
+PLAIN: MechanismName = "PLAIN"
+OAUTHBEARER: MechanismName = "OAUTHBEARER"
+MECHANISMS: tuple[MechanismName, ...] = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+DEFAULT_MECHANISM: MechanismName = "SCRAM-SHA-512"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ISSUER, AUDIENCE, KEY_ID = "https://groupd.test", "groupd", "groupd-test"
 TOKEN_LIFETIME_S = 3600
@@ -46,9 +46,9 @@ class SecurityOptions(Struct, frozen=True):
     """How clients log in, and what they may do. `users`: name -> password. If `acls` is None, there
     is no authoriser, and everybody may do everything."""
 
-    protocol: SecurityProtocol = "PLAINTEXT"
+    protocol: ProtocolName = "PLAINTEXT"
     users: Mapping[str, str] = field(default_factory=dict)
-    mechanisms: tuple[Mechanism, ...] = MECHANISMS
+    mechanisms: tuple[MechanismName, ...] = MECHANISMS
     acls: tuple[AclBinding, ...] | None = None
 
 
@@ -58,10 +58,10 @@ class Login(Struct, frozen=True):
     `key_file` hold the client's own certificate, where that says who it is. `token` is for
     OAUTHBEARER."""
 
-    protocol: SecurityProtocol
+    protocol: ProtocolName
     user: str | None = None
     password: str = ""
-    mechanism: Mechanism | None = None
+    mechanism: MechanismName | None = None
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
@@ -139,13 +139,13 @@ class Secured:
         return made
 
     @property
-    def scram_mechanisms(self) -> tuple[Mechanism, ...]:
+    def scram_mechanisms(self) -> tuple[MechanismName, ...]:
         """The mechanisms whose users the broker keeps in its store."""
         return tuple(one for one in self.mechanisms if self.sasl and one.startswith("SCRAM"))
 
     # Clients --------------------------------------------------------------------------------
 
-    def login(self, user: str | None, mechanism: Mechanism | None) -> Login:
+    def login(self, user: str | None, mechanism: MechanismName | None) -> Login:
         """Raises HarnessError for an unknown user, and for a mechanism that is not served."""
         if user is not None and user not in self.users:
             hint = did_you_mean(user, self.users)

@@ -21,7 +21,7 @@ from groupd.testing.secure import (
     parse,
     shown,
 )
-from groupd.testing.security import TOKEN_LIFETIME_S, Login, Mechanism
+from groupd.testing.security import TOKEN_LIFETIME_S, Login, MechanismName
 
 
 class SecurityOperations:
@@ -29,7 +29,7 @@ class SecurityOperations:
 
     _engine: Engine
 
-    async def login(self, user: str | None, mechanism: Mechanism | None = None) -> Login:
+    async def login(self, user: str | None, mechanism: MechanismName | None = None) -> Login:
         """How a client connects in the name of `user`, or, with None, without a login."""
         return self._engine.secured.login(user, mechanism)
 

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError
 
 from groupd.testing import replay
 from groupd.testing.harness import GroupCoordinator
-from groupd.testing.security import Mechanism, SecurityProtocol
+from groupd.testing.security import MechanismName, ProtocolName
 
 PASSWORD = "s3cret-of-billing"
 
@@ -19,7 +19,7 @@ PASSWORD = "s3cret-of-billing"
     [("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", "SCRAM-SHA-256"), ("SSL", None)],
 )
 def test_a_secured_broker_is_replayed(
-    tmp_path: Path, security: SecurityProtocol, mechanism: Mechanism | None
+    tmp_path: Path, security: ProtocolName, mechanism: MechanismName | None
 ) -> None:
     path = tmp_path / "run.jsonl"
     with GroupCoordinator.start(

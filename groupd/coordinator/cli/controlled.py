@@ -26,7 +26,6 @@ from groupd.testing.security import (
     MECHANISMS,
     PLAIN,
     SecurityOptions,
-    SecurityProtocol,
 )
 from groupd.testing.security import (
     SECURITY_PROTOCOLS as SECURITY_PROTOCOLS,
@@ -88,7 +87,7 @@ class ControlledDaemon:
             control=True,
             advertised=options.advertised,
             security=SecurityOptions(
-                cast("SecurityProtocol", security),
+                cast("ProtocolName", security),
                 mechanisms=tuple(one for one in MECHANISMS if one != PLAIN),
             ),
         )

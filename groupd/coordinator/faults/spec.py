@@ -48,7 +48,7 @@ TEXT_MAX = 1024
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Text: TypeAlias = Annotated[str, Meta(max_length=TEXT_MAX)]
 DelayMs: TypeAlias = Annotated[int, Meta(ge=0, le=DELAY_MAX_MS)]
-Node: TypeAlias = Annotated[
+NodeNumber: TypeAlias = Annotated[
     tuple[Annotated[int, Meta(ge=0, le=2**31 - 1)], Text, Annotated[int, Meta(ge=1, le=65535)]],
     Meta(description="[id, host, port]"),
 ]
@@ -86,7 +86,7 @@ class FaultFields(Struct, frozen=True, forbid_unknown_fields=True):
     code: str | int | None = None
     message: Text | None = None
     ms: DelayMs | None = None
-    node: Node | None = None
+    node: NodeNumber | None = None
 
 
 class FaultSpec(FaultFields, frozen=True, dict=True):

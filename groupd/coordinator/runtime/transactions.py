@@ -19,6 +19,7 @@ from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.asking import cut, is_long, joined
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.served_shards import Shard
