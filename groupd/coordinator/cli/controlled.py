@@ -22,14 +22,8 @@ from groupd.storage.open import create_reader
 from groupd.testing.control_api import ControlApi
 from groupd.testing.engine import Engine, HarnessOptions
 from groupd.testing.operations import Operations
-from groupd.testing.security import (
-    MECHANISMS,
-    PLAIN,
-    SecurityOptions,
-)
-from groupd.testing.security import (
-    SECURITY_PROTOCOLS as SECURITY_PROTOCOLS,
-)
+from groupd.testing.security import MECHANISMS, PLAIN, ProtocolName, SecurityOptions
+from groupd.testing.security import SECURITY_PROTOCOLS as SECURITY_PROTOCOLS
 
 
 class RecordedDaemon(Daemon):
@@ -87,7 +81,7 @@ class ControlledDaemon:
             control=True,
             advertised=options.advertised,
             security=SecurityOptions(
-                cast("ProtocolName", security),
+                cast(ProtocolName, security),
                 mechanisms=tuple(one for one in MECHANISMS if one != PLAIN),
             ),
         )
