@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from groupd.coordinator.cli import users_work as password_module
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.main import main
+from groupd.coordinator.cli.parse import UsageError
 from groupd.testing.harness import GroupCoordinator
 
 Run = Callable[..., tuple[int, str, str]]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec
 from groupd.coordinator.core.assignors.order import signed_key
-from groupd.coordinator.core.assignors.range_ import ranked_members
+from groupd.coordinator.core.assignors.simple import ranked_members
 
 TopicPartition = tuple[bytes, int]
 Sets = dict[str, set[TopicPartition]]

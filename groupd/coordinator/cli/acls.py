@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.flags import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -21,6 +20,7 @@ from groupd.coordinator.cli.kafka.flags import (
     Wide,
     is_json,
 )
+from groupd.coordinator.cli.parse import UsageError
 from groupd.coordinator.core.acls import (
     ANYTHING,
     PatternType,
@@ -348,7 +348,7 @@ def remove(
     """Delete ACLs, and print them: the ACLs that `add` makes with the same flags; without
     principals, all ACLs of the resources that are named."""
     from groupd.coordinator.cli import acls_work
-    from groupd.coordinator.cli.errors import UsageError
+    from groupd.coordinator.cli.parse import UsageError
 
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
     entries = _entries(allow_principal, deny_principal, allow_host, deny_host, operation)

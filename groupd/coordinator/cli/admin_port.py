@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from groupd.coordinator.admin.access import VARIABLE
-from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.parse import real_port
+from groupd.coordinator.cli.parse import UsageError, real_port
 
 DEFAULT_ADMIN = "127.0.0.1:9644"
 TIMEOUT_S = 10.0

@@ -8,10 +8,10 @@ from http import HTTPStatus
 from typing import Any
 
 from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.admin import pages
 from groupd.coordinator.cli.groups.past import fail
 from groupd.coordinator.cli.groups.tables import json_line, table
+from groupd.coordinator.cli.parse import UsageError
 
 POLL_S = 0.1
 WAIT_S = 60.0

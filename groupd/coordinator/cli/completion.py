@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import typer
 
 from groupd.coordinator.cli.admin_port import DEFAULT_ADMIN, NoAnswer, admin_port
-from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import UsageError
 
 ANSWER_S = 0.5
 GROUPS_MAX = 200

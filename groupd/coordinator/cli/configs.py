@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from groupd.coordinator.cli.completion import words
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.flags import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -18,6 +17,7 @@ from groupd.coordinator.cli.kafka.flags import (
     Wide,
     is_json,
 )
+from groupd.coordinator.cli.parse import UsageError
 
 ENTITIES = ("topic", "group", "broker")
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.past import asking, fail, note
 from groupd.coordinator.cli.groups.tables import json_line, table
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.cli.parse import one_of
+from groupd.coordinator.cli.parse import UsageError, one_of
 from groupd.coordinator.config.values import (
     SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,

@@ -12,7 +12,7 @@ from typing import cast
 import structlog
 
 from groupd.coordinator.admin.places import is_loopback
-from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import UsageError
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.host import Host

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from groupd.coordinator.cli import stop_signals
-from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import UsageError
 
 EXIT_USAGE = 2
 

@@ -11,11 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.config.coordinator_config import PROFILES, CoordinatorConfig, with_settings
 from groupd.coordinator.config.coordinator_config import secret as is_secret
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.runtime.coordinator_types import is_internal
+
+# Usage errors of the command line: one line on stderr, exit code 2.
+
+
+class UsageError(Exception):
+    """`str()` is one line that says what is wrong and how to correct it."""
+
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 

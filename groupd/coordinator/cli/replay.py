@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.parse import key_value
+from groupd.coordinator.cli.parse import UsageError, key_value
 
 if TYPE_CHECKING:
     from groupd.coordinator.recording.difference import Difference

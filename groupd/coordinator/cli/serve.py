@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from groupd.coordinator.advertised import address_text
 from groupd.coordinator.cli import stop_signals
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import (
+    UsageError,
     build_config,
     host_port,
     one_of,

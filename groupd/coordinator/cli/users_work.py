@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.past import asking, fail, note
 from groupd.coordinator.cli.groups.tables import json_line, table
 from groupd.coordinator.cli.kafka.calls import check
 from groupd.coordinator.cli.kafka.cluster import open_cluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection
+from groupd.coordinator.cli.parse import UsageError
 from groupd.coordinator.security.scram_credentials import (
     MECHANISM_BY_CODE,
     MECHANISMS,

@@ -22,9 +22,8 @@ from groupd.coordinator.cluster.lease import (
     Renewals,
 )
 from groupd.coordinator.cluster.node_id import CannotJoin
-from groupd.coordinator.cluster.plan import plan
 from groupd.coordinator.cluster.units import HeldUnits
-from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView
+from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView, plan
 from groupd.coordinator.runtime.clock import Alarm, Clock, pause
 from groupd.coordinator.runtime.ownership import UnitServer
 from groupd.storage.cluster import (

@@ -25,7 +25,7 @@ from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.topic import Topic
 from groupd.coordinator.transactions.coordinator import VERIFY_WAIT_MS
-from groupd.coordinator.transactions.log_records import by_topic
+from groupd.coordinator.transactions.metadata import by_topic
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.producers import (

@@ -13,17 +13,19 @@ from typing import Any
 from groupd.coordinator.config.admin_settings import AdminSettings, check_otel
 from groupd.coordinator.config.constants import REMOVED, WITHOUT_EFFECT, Constants
 from groupd.coordinator.config.data_settings import DataSettings
-from groupd.coordinator.config.listener_keys import (
-    LISTENER_PREFIX,
-    checked_listener_key,
-    listener_key,
-)
 from groupd.coordinator.config.node_settings import NodeSettings, limits_by_address
 from groupd.coordinator.config.security_settings import SecuritySettings, check_rights
 from groupd.coordinator.config.settings import (
+    LISTENER_PREFIX,
+    checked_listener_key,
+    listener_key,
+    parse_value,
+    setting,
+    setting_text,
+)
+from groupd.coordinator.config.settings import (
     ConfigError as ConfigError,  # users catch it by this name
 )
-from groupd.coordinator.config.settings import parse_value, setting, setting_text
 from groupd.coordinator.suggest import did_you_mean
 
 _INT_MAX = 2**31 - 1

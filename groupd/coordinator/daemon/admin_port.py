@@ -11,9 +11,8 @@ from groupd.coordinator.admin.http_messages import ControlHandler
 from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.offset_pages import OffsetPages
 from groupd.coordinator.admin.places import is_loopback
-from groupd.coordinator.admin.routes import AdminRoutes
+from groupd.coordinator.admin.routes import AdminRoutes, add_telemetry
 from groupd.coordinator.admin.scrapes import Scrapes
-from groupd.coordinator.admin.telemetry import add_telemetry
 from groupd.coordinator.admin.tls import admin_tls
 from groupd.coordinator.advertised import WILDCARDS, address_text
 from groupd.coordinator.console.health import HealthParts

@@ -31,8 +31,7 @@ from groupd.coordinator.lag.judgement import (
     records_behind,
     silent_members,
 )
-from groupd.coordinator.lag.lookups import AgeLookups
-from groupd.coordinator.lag.positions import GroupPositions
+from groupd.coordinator.lag.positions import AgeLookups, GroupPositions
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns, pause
 from groupd.coordinator.runtime.long_work import LongWork

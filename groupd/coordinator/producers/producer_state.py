@@ -17,15 +17,164 @@ the least recently seen ones beyond `PRODUCERS_MAX` of a log.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import OrderedDict, deque
 
 from msgspec import Struct, field
 
-from groupd.coordinator.producers.transaction_index import TransactionIndex
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.producers.verification import Verification, Verifications
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import BatchHeader, decode_marker, iter_records
+
+# Transactions of one log: which are open, which were aborted, and up to where all is decided.
+#
+# Rules are Kafka's. The last stable offset is the first offset of the oldest transaction that is
+# open, or whose marker is not durable yet; else the high watermark. A reader of committed data gets
+# the batches below it and a list of the aborted transactions that overlap what it was given: it
+# leaves out the batches of such a producer from the transaction's first offset up to its ABORT.
+#
+# An aborted transaction costs 32 bytes until its records are deleted or compacted away.
+
+
+class TransactionIndex:
+    """Rebuilt from the log. Its methods are called in the order of the offsets."""
+
+    __slots__ = ("_ended", "_firsts", "_lasts", "_open", "_producers", "_stable")
+
+    def __init__(self) -> None:
+        # Transactions begin in the order of their first offsets.
+        self._open: OrderedDict[int, int] = OrderedDict()
+        self._ended: deque[tuple[int, int]] = deque()
+        # The aborted ones, by the offset of their marker. `_stable`: the last stable offset after
+        # each: no later one of them begins below it.
+        self._producers, self._firsts = array("q"), array("q")
+        self._lasts, self._stable = array("q"), array("q")
+
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
+    @property
+    def aborted_count(self) -> int:
+        return len(self._lasts)
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        self._open[first_offset] = producer_id
+
+    def end(
+        self, producer_id: int, first_offset: int, marker_offset: int, *, committed: bool
+    ) -> None:
+        """End a transaction: its marker stands at `marker_offset`."""
+        del self._open[first_offset]
+        self._ended.append((first_offset, marker_offset))
+        if committed:
+            return
+        self._producers.append(producer_id)
+        self._firsts.append(first_offset)
+        self._lasts.append(marker_offset)
+        self._stable.append(next(iter(self._open), marker_offset + 1))
+
+    def durable(self, high_watermark: int) -> None:
+        """Everything below `high_watermark` is in the store, so the markers there have decided."""
+        while self._ended and self._ended[0][1] < high_watermark:
+            self._ended.popleft()
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The last stable offset, which is not above `high_watermark`."""
+        if not (self._open or self._ended):
+            return high_watermark
+        unstable = min((first for first, _ in self._ended), default=high_watermark)
+        return min(high_watermark, unstable, next(iter(self._open), high_watermark))
+
+    def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """The aborted transactions that have a batch or their marker in [from, end), as (producer
+        id, first offset), in the order of their markers."""
+        found = []
+        for at in range(bisect_left(self._lasts, from_offset), len(self._lasts)):
+            if self._firsts[at] < end_offset:
+                found.append((self._producers[at], self._firsts[at]))
+            if self._stable[at] >= end_offset:
+                break
+        return tuple(found)
+
+    def forget_below(self, offset: int) -> None:
+        """Forget transactions that were aborted below `offset`: none of their records can be read
+        any more."""
+        gone = bisect_left(self._lasts, offset)
+        for column in (self._producers, self._firsts, self._lasts, self._stable):
+            del column[:gone]
+
+
+# In between a marker may end the transaction, and then the answer does not count any more
+# (KIP-890). So each question has an object; any append for the producer removes it, and the append
+# that asked must show that its object is still there. The object also remembers the lowest sequence
+# that waits for an answer, so that a later batch does not overtake one that has to be sent again.
+
+
+class Verification:
+    """The question whether one producer's transaction is open. `bumps_epoch`: transaction version
+    2, where every transaction has an epoch of its own, and so its own sequences."""
+
+    __slots__ = ("bumps_epoch", "epoch", "lowest_sequence")
+
+    def __init__(self, epoch: int, lowest_sequence: int, bumps_epoch: bool) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = lowest_sequence
+        self.bumps_epoch = bumps_epoch
+
+
+class Verifications:
+    """The verifications under way, by producer id. Beyond `limit` the oldest are forgotten; their
+    producers try again."""
+
+    __slots__ = ("_by_producer", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._by_producer: OrderedDict[int, Verification] = OrderedDict()
+        self._limit = limit
+
+    def start(self, producer_id: int, epoch: int, sequence: int, bumps_epoch: bool) -> Verification:
+        """The verification of a producer; several batches of one producer share it."""
+        entry = self._by_producer.get(producer_id)
+        if entry is None:
+            entry = self._by_producer[producer_id] = Verification(epoch, sequence, bumps_epoch)
+            if len(self._by_producer) > self._limit:
+                self._by_producer.popitem(last=False)
+        elif epoch > entry.epoch:
+            entry.epoch, entry.lowest_sequence = epoch, sequence
+        elif epoch == entry.epoch:
+            entry.lowest_sequence = min(entry.lowest_sequence, sequence)
+        return entry
+
+    def holds(self, producer_id: int, verification: Verification | None) -> bool:
+        return verification is not None and self._by_producer.get(producer_id) is verification
+
+    def check_sequence(self, header: BatchHeader, *, has_batches: bool) -> None:
+        """Raises ApiError OUT_OF_ORDER_SEQUENCE_NUMBER while an earlier batch is missing."""
+        entry = self._by_producer.get(header.producer_id)
+        if entry is None:
+            return
+        lowest = entry.lowest_sequence
+        if entry.bumps_epoch and not has_batches:
+            lowest = 0
+        if header.base_sequence > lowest:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {header.producer_id}: "
+                f"{header.base_sequence} (incoming), {lowest} (earliest seen)",
+            )
+
+    def clear(self, producer_id: int) -> None:
+        self._by_producer.pop(producer_id, None)
+
+    def ended(self, producer_id: int, epoch: int) -> None:
+        """A marker with `epoch` was written. Under version 2 that is the epoch of the next
+        transaction, which may be asking already; then its verification stays."""
+        entry = self._by_producer.get(producer_id)
+        if entry is not None and not (entry.bumps_epoch and entry.epoch == epoch):
+            del self._by_producer[producer_id]
+
 
 BATCHES_REMEMBERED = 5
 PRODUCERS_MAX = 10000

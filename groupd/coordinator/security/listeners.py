@@ -11,8 +11,7 @@ from ipaddress import ip_address
 from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
-from groupd.coordinator.config.listener_keys import listener_key
-from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.config.settings import ConfigError, listener_key
 
 ListenerAddress = tuple[str, int]
 """(host, port)."""

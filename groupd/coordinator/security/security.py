@@ -10,17 +10,37 @@ from collections.abc import Callable, Mapping
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.slices import Turn
-from groupd.coordinator.core.types import Access, DataHandler
+from groupd.coordinator.core.types import Access, DataHandler, RequestContext
 from groupd.coordinator.security.acl_requests import AclRequests
 from groupd.coordinator.security.audit import Audit
 from groupd.coordinator.security.authorizer import Authorizer
 from groupd.coordinator.security.delegation_tokens import delegation_token_handlers
 from groupd.coordinator.security.quota_requests import QuotaRequests
 from groupd.coordinator.security.quotas import Quotas
-from groupd.coordinator.security.sasl_requests import SASL_HANDLERS
 from groupd.coordinator.security.user_requests import UserRequests
 from groupd.coordinator.security.users import Users
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from groupd.storage.log import Catalogue
+
+# SaslHandshake (17) and SaslAuthenticate (36) on a connection that knows who its client is.
+#
+# While a client still has to say who it is, they go to the authenticator of its connection instead.
+
+
+async def no_login_here(context: RequestContext, request: object) -> None:
+    """Refuses a login: the client is known already, or the listener has no SASL, so that nobody
+    logs in there (`docs/spec/security.md#2.2`). Raises ApiError."""
+    raise ApiError(
+        ErrorCode.ILLEGAL_SASL_STATE,
+        "No authentication is under way here: the client is known, or the listener has no SASL.",
+    )
+
+
+SASL_HANDLERS: Mapping[type, DataHandler] = {
+    SaslHandshakeRequest: no_login_here,
+    SaslAuthenticateRequest: no_login_here,
+}
 
 
 class Security:

@@ -15,8 +15,7 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.config.listener_keys import LISTENER_PREFIX
-from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.config.settings import LISTENER_PREFIX, ConfigError
 from groupd.coordinator.security.certificates import (
     Certificate,
     PrincipalRules,

@@ -13,8 +13,7 @@ from groupd.coordinator.server.byte_budget import Account
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.outgoing import Outgoing
-from groupd.coordinator.server.receiving import READ_BYTES, Receiver
-from groupd.coordinator.server.turns import SHORT_BYTES, Fairness
+from groupd.coordinator.server.turns import READ_BYTES, SHORT_BYTES, Fairness, Receiver
 from groupd.protocol.wire.framing import FrameSplitter
 
 log = structlog.get_logger("groupd.connection")

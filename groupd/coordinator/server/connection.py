@@ -33,14 +33,12 @@ from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL
 from groupd.coordinator.server.client_session import PLAINTEXT, ClientSession, KafkaEndpoint
 from groupd.coordinator.server.client_socket import ClientSocket
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.decoding import AT_ONCE, Decoded
-from groupd.coordinator.server.lanes import lane_of
+from groupd.coordinator.server.decoding import AT_ONCE, Decoded, lane_of
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.receiving import READ_BYTES
 from groupd.coordinator.server.sasl_gate import SaslGate
 from groupd.coordinator.server.slot import Requests, Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
-from groupd.coordinator.server.turns import Fairness
+from groupd.coordinator.server.turns import READ_BYTES, Fairness
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.framing import FrameError

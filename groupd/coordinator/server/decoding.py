@@ -1,9 +1,5 @@
-"""Decodes requests: short ones at once, long ones in a thread.
-
-Most of the time of decoding goes to the items of arrays. A request with more than `AT_ONCE` of them
-is decoded again in a thread of its own, where Python gives the event loop its turn every few
-milliseconds. There is one such thread, so only one request at a time takes the memory of being
-decoded. Beyond `request_max_items` a request is refused like a frame that is too large.
+"""Decodes requests: short ones at once, long ones in a thread. And decides which requests of one
+connection may be under way together: those of the same lane (ADR 30).
 """
 
 from __future__ import annotations
@@ -14,8 +10,42 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
 
-from groupd.protocol.wire.header import RequestHeader
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.header import RequestHeader, parse_request_header
 from groupd.protocol.wire.registry import Api, LongRequest, MalformedRequest
+
+# Kafka works on one request of a connection at a time, and clients rely on that: a client that
+# sends Produce and then ListOffsets, without waiting in between, would otherwise get an offset from
+# before its own records. So a request starts when every request before it has been answered.
+# Exceptions are requests whose effects happen in order anyway, and which together can share an
+# fsync. Each API says so in its row (`Api.lane`); one that says nothing runs alone on its
+# connection.
+
+_LANES = {api.key.to_bytes(2, "big"): api.lane for api in API_BY_KEY.values()}
+_NAMED = {key: lane for key, lane in _LANES.items() if isinstance(lane, str)}
+_READ = {key: lane for key, lane in _LANES.items() if callable(lane)}
+"""By the first bytes of a frame: lanes that have one name, and those that are read in the frame."""
+
+
+def lane_of(frame: bytes) -> str | None:
+    """The lane of a request; None if it must be the only one under way. `frame`: the request
+    without its length field. It may be malformed."""
+    key = frame[:2]
+    if (name := _NAMED.get(key)) is not None:
+        return name
+    if (lane := _READ.get(key)) is None:
+        return None
+    try:
+        header = parse_request_header(frame, API_BY_KEY)
+        return lane(frame, header.body_offset, header.api_version)
+    except MalformedRequest:
+        return None
+
+
+# Most of the time of decoding goes to the items of arrays. A request with more than `AT_ONCE` of
+# them is decoded again in a thread of its own, where Python gives the event loop its turn every few
+# milliseconds. There is one such thread, so only one request at a time takes the memory of being
+# decoded. Beyond `request_max_items` a request is refused like a frame that is too large.
 
 AT_ONCE = 4000
 """Items of a request that are decoded at once: they take about two milliseconds."""

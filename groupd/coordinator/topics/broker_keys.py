@@ -12,12 +12,13 @@ from msgspec import Struct
 from groupd.coordinator.advertised import address_text
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config.keys import ConfigKey, ConfigTable
-from groupd.coordinator.config.listener_keys import (
+from groupd.coordinator.config.settings import (
     LISTENER_PREFIX,
+    described,
     listener_key,
     may_be_of_listener,
+    setting_text,
 )
-from groupd.coordinator.config.settings import described, setting_text
 from groupd.coordinator.config.values import (
     BOOLEAN,
     INT,

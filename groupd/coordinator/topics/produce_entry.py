@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from groupd.coordinator.core.slices import Steps
-from groupd.coordinator.producers.verification import Verification
+from groupd.coordinator.producers.producer_state import Verification
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.unpacking import TakesLong, Unpacking, unpacked_at_once
 from groupd.coordinator.topics.batch_checks import TURN_RECORDS, BadRecords, BatchCheck, refusal

@@ -24,8 +24,7 @@ from groupd.coordinator.producers.transactions import TransactionalWrite
 from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR, is_internal
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
-from groupd.coordinator.transactions.log_records import by_topic
-from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, PREPARED, STATES_BY_NAME
+from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, PREPARED, STATES_BY_NAME, by_topic
 from groupd.coordinator.transactions.table import TransactionEntry, TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicPartition

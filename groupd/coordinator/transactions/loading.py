@@ -16,8 +16,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
 from groupd.coordinator.runtime.loader import LoadFailed, check_batches
-from groupd.coordinator.transactions.log_records import from_value
-from groupd.coordinator.transactions.metadata import TransactionMetadata
+from groupd.coordinator.transactions.metadata import TransactionMetadata, from_value
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.records.batch import CorruptBatch, iter_batches, iter_records
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType

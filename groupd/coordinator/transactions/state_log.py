@@ -29,13 +29,13 @@ from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
 from groupd.coordinator.transactions.loading import LegacyLog, load_table
-from groupd.coordinator.transactions.log_records import to_record
 from groupd.coordinator.transactions.machine import TransactionMachine, TransactionRecord
 from groupd.coordinator.transactions.metadata import (
     TransactionAnswer,
     TransactionChange,
     TransactionMetadata,
     TransactionState,
+    to_record,
 )
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode

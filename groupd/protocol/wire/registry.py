@@ -104,7 +104,7 @@ class Api(Struct, frozen=True):
     client's side. The latter raises MalformedReply. Fields that the version lacks are not written,
     and have their defaults when they are read; the throttle time is not kept.
     `lane`: requests of one connection that are in the same lane may be under way together. None: a
-    request starts when all before it are answered (`groupd.coordinator.server.lanes`).
+    request starts when all before it are answered (`groupd.coordinator.server.decoding`).
     `hide(frame, offset, version)`, for APIs whose requests hold secrets, gives the frame with zeros
     in their places, or without a body if the body cannot be read.
     """

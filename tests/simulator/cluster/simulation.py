@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from groupd.coordinator.cluster.plan import plan
+from groupd.coordinator.cluster.view import plan
 from groupd.storage.units import (
     Unit,
 )

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from groupd.coordinator.core.assignors.api import MemberSpec, SubscriptionType
-from groupd.coordinator.core.assignors.range_ import RangeAssignor
+from groupd.coordinator.core.assignors.simple import RangeAssignor
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage

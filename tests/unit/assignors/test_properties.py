@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
 from groupd.coordinator.core.assignors.loader import BUILT_IN
 from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, signed_key
-from groupd.coordinator.core.assignors.range_ import ranked_members
+from groupd.coordinator.core.assignors.simple import ranked_members
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
-from groupd.coordinator.core.assignors.range_ import RangeAssignor
+from groupd.coordinator.core.assignors.simple import RangeAssignor
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.protocol.messages import TopicId

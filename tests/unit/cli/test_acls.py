@@ -15,7 +15,7 @@ from groupd.coordinator.cli.acls import (
     operation_named,
     pattern_type,
 )
-from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import UsageError
 from groupd.coordinator.core.acls import PatternType, Permission, matches
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
 from groupd.protocol.messages.acls import AclBinding, AclFilter, DeleteAclsRequest

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from groupd.client.connection import UNPROTECTED, ClientSecurity
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.cluster import TOKEN_URL, client_security
+from groupd.coordinator.cli.parse import UsageError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

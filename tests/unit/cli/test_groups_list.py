@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.flags import GroupsWanted
 from groupd.coordinator.cli.groups.listing import group_cells
 from groupd.coordinator.cli.main import main
+from groupd.coordinator.cli.parse import UsageError
 from tests.support.fake_admin import FakeAdmin, fake_admin, group_row
 
 JOINED = {"timestamp_ms": 0, "cause": "member c3 joined"}

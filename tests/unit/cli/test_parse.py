@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import (
+    UsageError,
     build_config,
     config_file,
     directory,

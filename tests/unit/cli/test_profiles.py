@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.parse import build_config
+from groupd.coordinator.cli.parse import UsageError, build_config
 from groupd.coordinator.config.coordinator_config import PROFILES, settings_of
 
 INTERVAL = "group.consumer.heartbeat.interval.ms"

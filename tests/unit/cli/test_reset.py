@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.cli.configs_work import ConfigPlace
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.moving import Topics, parse_to, parse_topics
 from groupd.coordinator.cli.main import main
+from groupd.coordinator.cli.parse import UsageError
 from groupd.coordinator.moves.plan import ResetTarget, WantedReset
 
 NOW_MS = 1_772_366_400_000

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.parse import parse_time, show_time
+from groupd.coordinator.cli.parse import UsageError, parse_time, show_time
 
 NOW = 1_772_366_400_000  # 2026-03-01T12:00:00Z
 

@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.cluster.plan import plan
+from groupd.coordinator.cluster.view import plan
 from groupd.storage.cluster import (
     NodeFacts,
     NodeState,

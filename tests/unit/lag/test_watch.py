@@ -17,7 +17,7 @@ from groupd.coordinator.core.slices import WORK_ITEMS, Steps
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.lag.growth import Bounds, Found, Wanted
 from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.lookups import FAILURES_MAX
+from groupd.coordinator.lag.positions import FAILURES_MAX
 from groupd.coordinator.lag.watch import LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.outside_calls import OutsideCalls

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from groupd.coordinator.producers import producer_state
-from groupd.coordinator.producers.producer_state import ProducerStates
-from groupd.coordinator.producers.transaction_index import TransactionIndex
+from groupd.coordinator.producers.producer_state import (
+    ProducerStates,
+    TransactionIndex,
+    Verifications,
+)
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.producers.verification import Verifications
 
 
 def test_without_transactions_all_is_stable() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupd.coordinator.server.byte_budget import FREE_BYTES
-from groupd.coordinator.server.receiving import LARGE_READ_BYTES, READ_BYTES
+from groupd.coordinator.server.turns import LARGE_READ_BYTES, READ_BYTES
 from groupd.protocol.wire.framing import LARGE
 from tests.support.raw import api_versions, frame
 from tests.unit.server.harness import Client, heartbeat

@@ -13,9 +13,8 @@ import trustme
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.handshakes import Handshakes
-from groupd.coordinator.server.receiving import READ_BYTES
 from groupd.coordinator.server.tls_connection import SLICE, ClientRefused, TlsConnection
-from groupd.coordinator.server.turns import RequestTurns
+from groupd.coordinator.server.turns import READ_BYTES, RequestTurns
 from groupd.testing.clock import ManualClock
 from tests.support.certificates import client_context
 from tests.unit.server.harness import a_fairness

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.server.tls_connection import SILENT_MAX
-from groupd.coordinator.server.tls_records import RECORD_MAX, Records
+from groupd.coordinator.server.tls_connection import RECORD_MAX, SILENT_MAX, Records
 from tests.support.certificates import client_context
 from tests.support.tls_keys import CIPHER, DATA, ClientKeys
 from tests.unit.server.test_tls_connection import CA, Peer, Setting

@@ -7,8 +7,13 @@ import asyncio
 import pytest
 
 from groupd.coordinator.runtime.loop_stalls import INTERVAL_S, LoopStalls
-from groupd.coordinator.server.receiving import READ_BYTES
-from groupd.coordinator.server.turns import BUDGET_NS, SHARE_NS, SHORT_BYTES, RequestTurns
+from groupd.coordinator.server.turns import (
+    BUDGET_NS,
+    READ_BYTES,
+    SHARE_NS,
+    SHORT_BYTES,
+    RequestTurns,
+)
 from groupd.protocol.wire.framing import FrameSplitter
 from tests.support.raw import api_versions, frame
 from tests.unit.server.harness import Client, heartbeat

@@ -13,8 +13,11 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.coordinator_types import transactions_log_name
 from groupd.coordinator.transactions.loading import LEGACY_EPOCHS, LEGACY_TRANSACTIONS_LOG
-from groupd.coordinator.transactions.log_records import to_record
-from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
+from groupd.coordinator.transactions.metadata import (
+    TransactionMetadata,
+    TransactionState,
+    to_record,
+)
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.log import Append, LogUnavailable

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.transactions.log_records import from_value, to_record
 from groupd.coordinator.transactions.metadata import (
     AT_REST,
     EPOCH_MAX,
@@ -23,6 +22,8 @@ from groupd.coordinator.transactions.metadata import (
     TransactionChange,
     TransactionMetadata,
     TransactionStep,
+    from_value,
+    to_record,
 )
 from groupd.coordinator.transactions.metadata import TransactionState as S
 from groupd.coordinator.transactions.table import TransactionTable

@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.parse import one_of
+from groupd.coordinator.cli.parse import UsageError, one_of
 
 SORTS = ("name", "lag", "members")
 Row = Mapping[str, Any]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.flags import LogLocation
 from groupd.coordinator.cli.groups.past import (
     extent_at,
@@ -23,7 +22,7 @@ from groupd.coordinator.cli.groups.tables import (
     offset_fields,
     table,
 )
-from groupd.coordinator.cli.parse import show_time
+from groupd.coordinator.cli.parse import UsageError, show_time
 from groupd.coordinator.history.changes import Change, ChangeKind, LoggedGroupEvent
 from groupd.coordinator.history.replay import GroupLog, GroupState, changes
 

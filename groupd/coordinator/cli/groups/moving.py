@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.flags import LogLocation
 from groupd.coordinator.cli.groups.past import (
     cluster_source,
@@ -25,7 +24,7 @@ from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import list_groups
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import KafkaError
-from groupd.coordinator.cli.parse import FORMS, parse_time
+from groupd.coordinator.cli.parse import FORMS, UsageError, parse_time
 from groupd.coordinator.core.slices import Steps, run_through
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.moves.mover import (

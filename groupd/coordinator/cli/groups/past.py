@@ -14,12 +14,11 @@ from typing import Any, NoReturn, TypeVar
 
 import typer
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.flags import LogLocation
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.cli.parse import parse_time, show_time
+from groupd.coordinator.cli.parse import UsageError, parse_time, show_time
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name, partition_for
 from groupd.coordinator.history.replay import (
     BeforeHistory,

@@ -19,11 +19,10 @@ from groupd.client.sasl import (
     bearer_login,
     password_login,
 )
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import TopicMetadata
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, ClientLoop, KafkaError
-from groupd.coordinator.cli.parse import properties_file, servers
+from groupd.coordinator.cli.parse import UsageError, properties_file, servers
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.security.sasl.jaas import parse_jaas
 from groupd.protocol.messages import TopicPartition

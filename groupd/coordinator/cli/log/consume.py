@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.kafka.flags import BOOTSTRAP, BROKERS, CommandConfig
+from groupd.coordinator.cli.parse import UsageError
 
 
 def consume(

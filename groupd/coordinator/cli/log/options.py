@@ -12,8 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.parse import directory
+from groupd.coordinator.cli.parse import UsageError, directory
 
 T = TypeVar("T")
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.assignors.api import PartitionAssignor
-from groupd.coordinator.core.assignors.range_ import RangeAssignor
-from groupd.coordinator.core.assignors.roundrobin import RoundRobinAssignor
+from groupd.coordinator.core.assignors.simple import RangeAssignor, RoundRobinAssignor
 from groupd.coordinator.core.assignors.sticky import StickyAssignor
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from groupd.coordinator.core.offsets.admission import owner_of
+from groupd.coordinator.core.offsets.commit import owner_of
 from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Outcome, RequestContext

@@ -9,8 +9,7 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.config.listener_keys import MECHANISMS
-from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.config.settings import MECHANISMS, ConfigError
 from groupd.coordinator.security.listeners import Listener, listener_config
 from groupd.coordinator.security.sasl import jaas
 from groupd.coordinator.security.sasl.authenticator import Enabled

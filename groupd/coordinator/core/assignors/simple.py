@@ -1,6 +1,8 @@
-"""`range`: consecutive partitions of each topic, and the same ones of topics of equal size
-(docs/spec/assignors.md#3). The prior assignment plays no part. Static members come first, by
-instance id, so that a replacement gets the partitions of the member that it replaces.
+"""The assignors `range` and `roundrobin`.
+
+`range` (docs/spec/assignors.md#3): consecutive partitions of each topic, and the same ones of
+topics of equal size. `roundrobin` (docs/spec/assignors.md#6): deals one partition after the other
+around the circle of members.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from groupd.coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from groupd.coordinator.core.assignors.order import sorted_utf16
-from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, subscribers_of
+from groupd.coordinator.core.assignors.spec import (
+    partition_counts,
+    prior_if_equal,
+    subscribers_of,
+    with_added,
+)
 from groupd.coordinator.core.slices import Steps, run_through, spans
 from groupd.protocol.messages import TopicId
 
@@ -83,3 +90,34 @@ def _ranges(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
     if quota:
         ranges += [numbers[start : start + quota] for start in range(longer, partitions, quota)]
     return ranges
+
+
+class RoundRobinAssignor:
+    """Cost O(P * M) in the worst case, O(P + M) where all subscribe alike."""
+
+    __slots__ = ()
+
+    name = "roundrobin"
+
+    def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Mapping[str, Assignment]:
+        members = spec.members
+        ranked = ranked_members(members)
+        dealt: list[dict[TopicId, list[int]]] = [{} for _ in ranked]
+        subscriptions = [members[key].topic_ids for key in ranked]
+        position = 0
+        for topic_id in _laid_out(set().union(*subscriptions), topics):
+            for partition in range(topics.num_partitions(topic_id)):
+                while topic_id not in subscriptions[position]:
+                    position = (position + 1) % len(ranked)
+                dealt[position].setdefault(topic_id, []).append(partition)
+                position = (position + 1) % len(ranked)
+        built = dict(zip(ranked, dealt, strict=True))
+        return {
+            key: prior_if_equal(member.assigned, with_added({}, built[key]))
+            for key, member in members.items()
+        }
+
+
+def _laid_out(topic_ids: set[TopicId], topics: TopicDescriber) -> list[TopicId]:
+    """Ascending by name; a topic without a name counts by the text of its id."""
+    return sorted(topic_ids, key=lambda topic: (topics.name(topic) or topic.hex(), topic))
