@@ -100,7 +100,7 @@ def _check_entries(where: str, value: Mapping[Any, Any], kinds: tuple[Any, ...])
 
 
 def _is(value: Any, wanted: Any) -> bool:
-    """Whether the value has the type `wanted`; the items of a container are not looked at."""
+    """Whether `value` has the type `wanted`. Does not check the items of a container."""
     origin = get_origin(wanted) or wanted
     if origin is Any or origin is object or origin is Literal:
         return True

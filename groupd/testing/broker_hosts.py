@@ -1,7 +1,7 @@
 """Where a broker under test runs: on a thread of this process (`LoopThread`), or in a process of
-its own (`ChildProcess`). Both take the same calls.
+its own (`ChildProcess`). Both have the same methods.
 
-The child process takes calls over its standard streams and ends when they are closed.
+The child process receives calls over its standard streams and ends when they are closed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 class Frames:
-    """Pickled objects over a pipe for each direction: a length of four bytes, then the pickle. Both
-    ends are the same program, and we start the other one. Any thread may call `send`; only one
-    thread may call `receive`."""
+    """Sends pickled objects over two pipes, one for each direction: a length of four bytes, then
+    the pickle. Pickle is safe here, because both ends are the same program and we start the other
+    one. Any thread may call `send`; only one thread may call `receive`."""
 
     def __init__(self, reader: BinaryIO, writer: BinaryIO) -> None:
         self._reader = reader
@@ -53,7 +53,7 @@ class Frames:
             self._writer.flush()
 
     def receive(self) -> Any:
-        """The next object. Raises EOFError when the other end has closed the pipe."""
+        """The next object. Raises EOFError if the other end has closed the pipe."""
         head = self._reader.read(_LENGTH.size)
         if len(head) < _LENGTH.size:
             raise EOFError
@@ -69,8 +69,8 @@ class Frames:
 
 
 class LoopThread:
-    """A broker on a thread. `start` comes first, then any number of `call`s from any thread, then
-    `close`."""
+    """A broker on a thread. Call `start` first, then `call` any number of times from any thread,
+    then `close`."""
 
     def __init__(self, options: HarnessOptions) -> None:
         log_through_stdlib()
@@ -85,13 +85,13 @@ class LoopThread:
         self._closed = False
 
     def start(self) -> Future[Any]:
-        """Begin to start the broker. The future's result is None, or it has the error (CannotStart,
-        ...)."""
+        """Begin to start the broker. The future has the result None, or the error (such as
+        CannotStart)."""
         self._thread.start()
         return asyncio.run_coroutine_threadsafe(self._engine.start(), self._loop)
 
     def call(self, name: str, *args: Any, **options: Any) -> Future[Any]:
-        """Call one of `Operations` by name."""
+        """Call the method `name` of `Operations`. Raises HarnessError if the broker is closed."""
         if self._closed:
             raise HarnessError("the broker is closed")
         coroutine = getattr(self._operations, name)(*args, **options)
@@ -114,7 +114,7 @@ class LoopThread:
         try:
             self._loop.run_forever()
             left = asyncio.all_tasks(self._loop)
-            for task in left:  # waits whose callers have gone away
+            for task in left:  # calls that still wait, although their callers are gone
                 task.cancel()
             if left:
                 self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
@@ -123,7 +123,7 @@ class LoopThread:
 
 
 def main() -> None:
-    """What the child process runs."""
+    """The main function of the child process."""
     # What the broker prints must not mix with the frames on stdout.
     frames = Frames(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
@@ -200,7 +200,8 @@ class ChildProcess:
     def close(self) -> None:
         """Stop the broker and end the process. A second call does nothing."""
         if self._process.stdin is not None and not self._process.stdin.closed:
-            # A call that the dead process did not take is still in the buffer: closing writes it.
+            # If the process died, the buffer may still have a call that it did not read. Closing
+            # then tries to write that call.
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
         try:

@@ -1,4 +1,4 @@
-"""Calls of `Operations` from other threads and other event loops."""
+"""Calls the methods of `Operations` from other threads and other event loops."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class BrokerRunner(Protocol):
 
 
 def result_of(future: Future[Any]) -> Any:
-    """The result of the call. An expected error is raised without the frames of the broker's
-    thread, as its text says everything; a bug keeps its frames."""
+    """The result of the call. Raises an expected error without the frames of the broker's thread,
+    because its text says everything. Any other error is a bug, and keeps its frames."""
     try:
         return future.result()
     except EXPECTED as error:
@@ -40,7 +40,8 @@ def result_of(future: Future[Any]) -> Any:
 
 
 class Hinting:
-    """What users get in their hands: a misspelt member is answered with the one that was meant."""
+    """Base of the objects that tests use. The error for a misspelt attribute suggests the right
+    one."""
 
     if not TYPE_CHECKING:  # type checkers must go on to refuse unknown members
 
@@ -52,13 +53,13 @@ class Hinting:
 
 
 Call = Callable[..., Any]
-"""Calls one of `Operations` by name: call(name, *args, **options)."""
+"""Calls a method of `Operations` by name: call(name, *args, **options)."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Calling(Protocol):
-    """What has methods that are made by `blocking`."""
+    """An object with methods that `blocking` has made."""
 
     @property
     def _call(self) -> Call: ...
@@ -67,8 +68,9 @@ class Calling(Protocol):
 def blocking(
     operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Calling, P], R]:
-    """One of `Operations` as a plain method, which returns when the broker has done it. A wait is
-    refused on an event loop, as it would block the clients that it waits for."""
+    """Makes a plain method from a coroutine method of `Operations`. The plain method returns when
+    the broker has done the work. A wait method raises HarnessError on an event loop, because it
+    would block the clients that it waits for."""
     name = operation.__name__
 
     @wraps(operation)
@@ -86,8 +88,8 @@ def blocking(
 def call_checked(
     host: BrokerRunner, name: str, args: Any, options: Mapping[str, Any]
 ) -> Future[Any]:
-    """Check the arguments of a call, and send it to the broker. Iterators go as lists, as they may
-    go to another process."""
+    """Check the arguments of a call, and send it to the broker. Iterables are sent as lists,
+    because the broker may be in another process."""
     check_arguments(getattr(Operations, name), args, options)
     given = {key: _listed(value) for key, value in options.items()}
     return host.call(name, *map(_listed, args), **given)

@@ -2,7 +2,7 @@
 confluent-kafka and aiokafka, which are closed with the broker or before; `client_config` gives
 settings for others.
 
-No library is imported before a client is asked for.
+A library is imported only when a test asks for a client.
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ __tracebackhide__ = True
 
 AIOKAFKA = "aiokafka"
 MODULES = {"confluent-kafka": "confluent_kafka", AIOKAFKA: "aiokafka"}
-"""The libraries that clients are made of, and their modules. The first that is installed is used
-unless a test names one."""
+"""The client libraries and their modules. The first one that is installed is used, unless a test
+names one."""
 
 CLOSE_S = 10.0
 """How many seconds the end of a test waits for a client to close."""
 _POLLS, _POLL_S = 5, 0.02
-"""How many times a consumer is asked, and for how long each, until it has left its group. There is
-an end to it, because a consumer that got its partitions by `assign` keeps them."""
+"""How many times `poll` is called at most, and for how long each time, until a consumer has left
+its group. The number is limited, because a consumer that got its partitions by `assign` keeps
+them."""
 
 
 def library_for(wanted: str | None) -> str:
-    """The library to use. Raises HarnessError when it, or every one, is missing."""
+    """The library to use: `wanted`, or the first that is installed. Raises HarnessError for an
+    unknown library, and if none is installed."""
     if wanted is not None and wanted not in MODULES:
         hint = did_you_mean(wanted, MODULES)
         raise HarnessError(f"library {wanted!r}{hint}: must be {' or '.join(MODULES)}")
@@ -59,8 +61,8 @@ def library_for(wanted: str | None) -> str:
 
 
 def spelled(library: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that were given as keywords, as the library spells them: confluent-kafka has dots
-    where Python has underscores, but not in the names of functions (`error_cb`) and of `logger`."""
+    """The settings with the names that the library uses. The names of confluent-kafka have dots
+    where keywords have underscores, except those of callbacks (`error_cb`) and `logger`."""
     if library == AIOKAFKA:
         return dict(settings)
     return {
@@ -108,7 +110,8 @@ class OwnClients:
 
     def close(self) -> None:
         """Close the clients that need no event loop, all at the same time. A client that does not
-        close in `CLOSE_S` is left behind. One that the test has closed already is no mistake."""
+        close within `CLOSE_S` is left behind. A client that the test has already closed is
+        ignored."""
         threads = [Thread(target=_quietly, args=(one,), daemon=True) for one in self._closing]
         self._closing.clear()
         for thread in threads:
@@ -117,25 +120,24 @@ class OwnClients:
             thread.join(CLOSE_S)
 
     def close_on_loops(self) -> None:
-        """Stop the clients whose event loop is there and does not run, as after a coroutine
-        test."""
+        """Stop the clients whose event loop is open but does not run, as after a coroutine test."""
         for loop, client in self._loops:
             if not loop.is_closed() and not loop.is_running():
                 loop.run_until_complete(_stopped(client))
         self._loops.clear()
 
     async def close_here(self) -> None:
-        """Stop the clients of the running event loop."""
+        """Stop the clients that were made on the running event loop."""
         here = asyncio.get_running_loop()
         await asyncio.gather(*[_stopped(client) for loop, client in self._loops if loop is here])
         self._loops = [(loop, client) for loop, client in self._loops if loop is not here]
 
 
 def leave_and_close(consumer: Any) -> None:
-    """Make a consumer of confluent-kafka leave its group, and close it then. If an assignment comes
-    while it closes, librdkafka 2.16.1 may wait for ever and keep Python's lock, and the whole
-    process stands still (docs/clients.md). Partitions are paused first, because a record
-    that `poll` returns counts as read."""
+    """Make a consumer of confluent-kafka leave its group, then close it. If an assignment arrives
+    while it closes, librdkafka 2.16.1 may wait for ever and hold Python's global lock. Then the
+    whole process stands still (docs/clients.md). Partitions are paused first, because a record that
+    `poll` returns counts as read."""
     try:
         consumer.pause(consumer.assignment())
         consumer.unsubscribe()
@@ -149,18 +151,19 @@ def leave_and_close(consumer: Any) -> None:
 
 
 def _quietly(close: Callable[[], object]) -> None:
-    with suppress(Exception):  # closed already, or beyond help: the test has ended
+    with suppress(Exception):  # already closed, or it cannot be closed: the test has ended
         close()
 
 
 async def _stopped(client: Any) -> None:
-    with suppress(Exception):  # as above
+    with suppress(Exception):  # as in `_quietly`
         async with asyncio.timeout(CLOSE_S):
             await client.stop()
 
 
 class ClientCalls(Hinting):
-    """They raise HarnessError for unknown users and libraries."""
+    """Calls that make clients, or settings for clients. They raise HarnessError for unknown users
+    and libraries."""
 
     _own_clients: OwnClients
     _call: Call
@@ -219,7 +222,7 @@ class ClientCalls(Hinting):
         **more: Any,
     ) -> Any:
         """A producer that is flushed and closed at the end of the test; the arguments are those of
-        `consumer`. To seed a topic, `produce` needs no client.
+        `consumer`. To put records into a topic without a client, use `produce`.
 
         >>> producer = groupd.producer(linger_ms=0)
         >>> producer.produce("orders", b"coffee")
@@ -233,7 +236,7 @@ class ClientCalls(Hinting):
 
     def close_clients(self) -> None:
         """Close the clients of `consumer` and `producer` now, not at the end of the test. Faults
-        are removed first: a client that waits for an answer does not close.
+        are removed first, because a client that waits for an answer does not close.
 
         >>> consumer = groupd.consumer("billing", "orders")
         >>> groupd.close_clients()
@@ -255,11 +258,11 @@ class ClientCalls(Hinting):
         protocol: GroupProtocol = CLASSIC,
         role: ClientRole = "consumer",
     ) -> dict[str, Any]:
-        """Settings for a client in tests, such as the code under test makes. docs/testing.md lists
-        the libraries, and their settings with the reasons.
+        """Settings for a client that the code under test makes. docs/testing.md lists the
+        libraries, and their settings with the reasons.
 
-        `user`, `mechanism`: how the client logs in. In place of a library the first argument may
-        be a user, `client_config("billing")`; the library is confluent-kafka then.
+        `user`, `mechanism`: how the client logs in. The first argument may also be a user, as in
+        `client_config("billing")`: then the library is confluent-kafka.
 
         >>> consumer = Consumer(groupd.client_config("confluent-kafka") | {"group.id": "billing"})
         >>> groupd.client_config("aiokafka", role="producer")

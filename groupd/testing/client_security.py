@@ -1,4 +1,4 @@
-"""Writes a login as the settings of each client library."""
+"""Turns a login into the settings of each client library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 Token = Callable[[], str]
-"""A new token for the user."""
+"""Makes a new token for the user, or a file with one."""
 
 _MODULES = "org.apache.kafka.common.security"
 
@@ -61,8 +61,8 @@ def _kafka_python(login: Login, token: Token, token_file: Token) -> dict[str, An
 
 
 def _python_login(login: Login, tokens: Callable[[], Any]) -> dict[str, Any]:
-    """The login as kafka-python and aiokafka take it. `tokens()`: the library's object that gives
-    tokens."""
+    """The login as kafka-python and aiokafka take it. `tokens()` makes the library's object that
+    gives tokens."""
     if login.mechanism is None:
         return {}
     made: dict[str, Any] = {"sasl_mechanism": login.mechanism}
@@ -159,7 +159,8 @@ def _node(name: str, login: Login) -> dict[str, Any]:
 
 
 def _franz_go(login: Login, token: Token, token_file: Token) -> dict[str, Any]:
-    """Names of options and what they are made from; the values are for the program to use."""
+    """The names of franz-go's options, each with the file or the value that the program makes it
+    from."""
     made: dict[str, Any] = _if_set({"DialTLSConfig.RootCAs": login.ca_file})
     made |= _if_set({"DialTLSConfig.Certificates": login.cert_file})
     made |= _if_set({"DialTLSConfig.PrivateKey": login.key_file})
@@ -176,7 +177,7 @@ def _if_set(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_expiry(token: str) -> tuple[str, float]:
-    """The token, and when it ends, in seconds since 1970."""
+    """The token, and when it expires, in seconds since 1970."""
     import jwt
 
     return token, float(jwt.decode(token, options={"verify_signature": False})["exp"])
@@ -194,7 +195,7 @@ _MAKERS: Mapping[str, Callable[[Login, Token, Token], dict[str, Any]]] = {
 
 
 def plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings, if they can be sent as JSON. Raises HarnessError."""
+    """The same settings. Raises HarnessError if one of them cannot be sent as JSON."""
     for name, value in settings.items():
         if not isinstance(value, str | int | dict | list):
             raise HarnessError(
@@ -205,7 +206,7 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_properties(settings: Mapping[str, Any]) -> str:
-    """The settings as a Java `.properties` file: one line a setting, with what the format needs
+    """The settings as a Java `.properties` file: one line for each setting, with special characters
     escaped."""
     return "".join(f"{key}={_escaped(str(value))}\n" for key, value in settings.items())
 
@@ -216,6 +217,7 @@ def _escaped(value: str) -> str:
 
 
 def _units(character: str) -> str:
-    """A character as Java writes it: one beyond U+FFFF is two, in UTF-16."""
+    """The character as Java escapes it, in UTF-16: a character beyond U+FFFF becomes two
+    escapes."""
     units = character.encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -48,8 +48,8 @@ METADATA = "it looks topics up again soon after an error"
 
 
 class Setting(Struct, frozen=True):
-    """One setting of a library. `role`, `protocol`: the setting applies to that one only; None = to
-    all."""
+    """One setting of a library. `role`, `protocol`: the setting applies to that role or protocol
+    only; None = to all."""
 
     name: str
     value: Value

@@ -1,7 +1,8 @@
-"""Which clients have spoken to the broker, which groups they named, and what they asked last.
+"""Notes which clients have sent requests to the broker, which groups they named, and which request
+each client sent last.
 
-This is the outermost layer between the connections and the broker, so it also sees the requests
-that a fault holds back.
+This is the outermost layer between the connections and the broker, so it also sees requests that a
+fault holds back.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class _Seen(Struct):
-    """One connection. `asked`: its last request; `at_ms`: when that came, in monotonic time."""
+    """One connection. `asked`: the API of its last request; `at_ms`: when that came, in monotonic
+    time."""
 
     client_id: str
     asked: str
@@ -44,8 +46,9 @@ class _Seen(Struct):
 class Clients:
     """The connections and their last requests. At most `CONNECTIONS_MAX` are kept; the connection
     that has been quiet for longest is forgotten first. `groups`: the groups that requests have
-    named, at most `GROUPS_MAX`, the latest last; `topics`: so the topics that clients have looked
-    for. `now`: real time. `asked(client_id, request)` is called for every request."""
+    named, at most `GROUPS_MAX`, the latest last; `topics`: likewise the topics that Metadata
+    requests have named, at most `TOPICS_MAX`. `now`: real time. `asked(client_id, request)` is
+    called for every request."""
 
     def __init__(self, now: Callable[[], Instant], asked: Callable[[str, Any], None]) -> None:
         self._now = now
@@ -58,7 +61,7 @@ class Clients:
         return _Layer(inner, self)
 
     def forget(self) -> None:
-        """Forget all connections: a new broker has started, and nobody is connected to it."""
+        """Forget all connections: a new broker starts, and no client is connected to it yet."""
         self._seen.clear()
 
     def note(self, slot: Slot, api: Api, request: Any) -> None:
@@ -81,8 +84,8 @@ class Clients:
             _keep(self.topics, (name for name, _ in request.topics if name), TOPICS_MAX)
 
     def text(self) -> str:
-        """A text with the open connections, the most recently active first, and the number of
-        closed ones."""
+        """The open connections as text, the most recently active first. If none is open, the text
+        says how many were closed."""
         now_ms = self._now().monotonic_ms
         lines = [
             f"  {seen.client_id or '(no client id)'}"
@@ -127,8 +130,8 @@ class _Layer:
 
 
 class Denials:
-    """What the ACLs have refused to clients: how often each of the last `DENIALS_MAX` different
-    denials was seen, the latest last."""
+    """Counts what the ACLs have refused to clients: how many times each of the last `DENIALS_MAX`
+    different denials occurred, the latest last."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()
@@ -141,7 +144,7 @@ class Denials:
             self._seen.popitem(last=False)
 
     def lines(self) -> list[str]:
-        """The latest denials; none if there were none."""
+        """The latest denials as lines of text, under a heading; empty if there were none."""
         latest = list(reversed(self._seen.items()))[:DENIALS_SHOWN]
         shown = [f"  {api}: {right} ({count} times)" for (right, api), count in latest]
         return ["refused by the ACLs:", *shown] if shown else []

@@ -27,11 +27,11 @@ FROZEN = 0.0
 REAL = 1.0
 NS_PER_MS = 1_000_000
 Settle = Callable[[], Awaitable[None]]
-"""Returns when all work that was started is durable and answered."""
+"""Waits until all work that was started is durable and answered."""
 
 
 class ManualTimer:
-    """Handle of one `call_at`."""
+    """A timer that `call_at` has set."""
 
     __slots__ = ("callback", "cancelled")
 
@@ -44,7 +44,7 @@ class ManualTimer:
 
 
 class _Timers:
-    """Timers by time; those for the same time in the order in which they were set."""
+    """Timers sorted by time. Timers for the same time stay in the order in which they were set."""
 
     def __init__(self) -> None:
         self._order = count()
@@ -56,13 +56,13 @@ class _Timers:
         return timer
 
     def next_ms(self) -> int | None:
-        """The time of the first one that was not cancelled; None when there is none."""
+        """The time of the first timer that was not cancelled; None if there is none."""
         while self._heap and self._heap[0][2].cancelled:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def pop(self) -> ManualTimer:
-        """Take out what `next_ms` has found."""
+        """Remove and return the timer that `next_ms` has found."""
         return heapq.heappop(self._heap)[2]
 
     def clear(self) -> None:
@@ -235,8 +235,8 @@ class ControlledClock:
         return self._timers.pop()
 
     def _arm(self) -> None:
-        """Ask the event loop to wake us for the earliest timer. In frozen time only a timer that is
-        already due is armed, such as one with a delay of 0."""
+        """Let the event loop call `_ring` when the earliest timer is due. In frozen time this is
+        done only for a timer that is already due, such as one with a delay of 0."""
         at_ms = self._timers.next_ms()
         if at_ms is None or self._pinned_ms is not None:
             return
@@ -248,7 +248,7 @@ class ControlledClock:
         self._disarm()
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-        # A millisecond late rather than early, as the real clock.
+        # Like the real clock, rather a millisecond late than early.
         delay_s = max(0.0, (left_ms + 1) / self._factor / 1000) if self._factor else 0.0
         self._wake_ms = at_ms
         self._wake = self._loop.call_later(delay_s, self._ring)

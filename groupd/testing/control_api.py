@@ -1,6 +1,6 @@
 """`/control` on the admin port: the harness for any programming language.
 
-Whoever can reach it can do anything with this broker, so it is off by default, and it keeps
+Any client that can reach it can do anything with this broker. So it is off by default, and it keeps
 browsers out: a request with an `Origin` header is refused, and a request that changes something
 must declare a JSON body, which a web page cannot do without permission. Bad input gets a 4xx status
 and one JSON error.
@@ -84,8 +84,8 @@ class ControlApi:
 
 
 def _match(route: Endpoint, path: tuple[str, ...]) -> tuple[dict[str, Any]] | None:
-    """The path's parameters in a tuple of one, or None if the path does not match. The tuple tells
-    a match without parameters from no match."""
+    """The path's parameters as the only item of a tuple; None if the path does not match. The tuple
+    is needed because a match without parameters would be false, as an empty dictionary is."""
     parts = route.path.strip("/").split("/")
     if len(parts) != len(path):
         return None
@@ -105,8 +105,8 @@ def _match(route: Endpoint, path: tuple[str, ...]) -> tuple[dict[str, Any]] | No
 
 
 def _given(route: Endpoint, request: HttpRequest) -> Any:
-    """The body or the query, as the route takes it; None if it takes neither. Raises
-    HarnessError."""
+    """The decoded body or query of the request; None if the route takes neither. Raises
+    HarnessError if it does not fit the route."""
     if route.query is None and request.query:
         raise HarnessError(f"no parameter {min(request.query)}")
     kind, where = route.body, "body"
@@ -167,7 +167,7 @@ def document() -> dict[str, Any]:
 
 
 def _operation(route: Endpoint, query: dict[str, Any]) -> dict[str, Any]:
-    """`query`: the schema of the query."""
+    """The route as an operation of the OpenAPI document. `query`: the schema of its query."""
     parameters = [
         {
             "name": name,

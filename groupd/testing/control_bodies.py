@@ -1,7 +1,7 @@
-"""What the routes of the control API take, and the records that they give, as JSON.
+"""The bodies and queries of the control API's routes, and records as JSON.
 
-A route takes what the operation takes that it calls (`fields_of`); here are the bounds that HTTP
-adds, and the few bodies that look different in JSON.
+A route takes the arguments of the operation that it calls (`fields_of`). This file adds the bounds
+that HTTP needs, and the few bodies that look different in JSON.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ BOUNDS: Mapping[str, Any] = {
     "config": dict[str, Text],
     "at_most": Annotated[Number, Meta(description="records not yet committed; 0 by default")],
 }
-"""The types of arguments with bounds of their own; other texts are a `Text`, numbers a `Number`."""
+"""The types of arguments that have their own bounds. Any other text is a `Text`, any other whole
+number a `Number`."""
 
 
 class Fields(Struct, forbid_unknown_fields=True):
-    """What a route takes. A field that is None counts as not given."""
+    """The body or the query of a route. A field that is None counts as not given."""
 
     def given(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -55,8 +56,9 @@ class Fields(Struct, forbid_unknown_fields=True):
 def fields_of(
     operation: Callable[..., Any], without: Iterable[str] = (), until: str | None = None
 ) -> type[Fields]:
-    """The arguments of an operation as fields, but for those that the path has. `until`: the field
-    of that name has this value, by which one of several waits is chosen."""
+    """The arguments of `operation` as fields, except those in `without`, which are in the path.
+    `until`: the value that the field `until` must have, for a route that chooses between several
+    waits."""
     hints = get_type_hints(operation)
     required: list[Any] = []
     optional: list[Any] = []

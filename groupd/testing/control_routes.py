@@ -32,9 +32,9 @@ PARAMETER = re.compile(r"\{(\w+)\}")
 """A parameter of a path."""
 
 Path = dict[str, Any]
-"""The parameters of the path."""
+"""The values of the path's parameters, by name."""
 Run = Callable[[Operations, Path, Any], Awaitable[Any]]
-"""Gets the body or the query, too."""
+"""Carries out a request. The last argument is the body or the query; None if there is neither."""
 
 
 class Endpoint(Struct, frozen=True):
@@ -116,9 +116,9 @@ async def _check(ops: Operations, _: Path, __: None) -> Any:
 
 
 def _call(method: str, path: str, summary: str, name: str, key: str | None = None) -> Endpoint:
-    """A route that calls one of `Operations` by name, with the arguments by name: those of the
-    path, and the others in the body, or with GET in the query. The answer is what it returns, or an
-    object with that under `key`."""
+    """A route that calls the method `name` of `Operations`. Some arguments are in the path, the
+    others are in the body, or in the query for GET. The answer is what the method returns, or an
+    object that has it under `key`."""
 
     async def run(ops: Operations, path: Path, given: Fields | None) -> Any:
         found = await getattr(ops, name)(**path, **(given.given() if given is not None else {}))
@@ -202,6 +202,6 @@ ROUTES: tuple[Endpoint, ...] = (
 
 
 def _numbers(name: str, found: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
-    """A number for each partition: an array of objects with the topic, the partition and the number
-    under `name`."""
+    """The numbers of partitions as an array of objects, each with the topic, the partition and the
+    number under `name`."""
     return [{"topic": topic, "partition": at, name: n} for (topic, at), n in found.items()]

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from groupd.coordinator.admin.http_messages import ControlHandler
 
 SETTLE_TURNS = 3
-"""How many turns of the loop `settle` waits: in these, data that has arrived on sockets is read,
-and callbacks that were put off run."""
+"""For how many idle turns of the event loop `settle` waits. In these turns data that has arrived on
+sockets is read, and scheduled callbacks run."""
 
 
 class HarnessOptions(Struct, frozen=True):
@@ -87,7 +87,8 @@ class Engine:
         """The users, certificates and tokens of the clients."""
         self.config = config or make_config(options)
         self._heard = HeardClock()
-        """The clock of the sockets. It goes on when the clock of the groups is stopped or moved."""
+        """The clock of the sockets. It runs in real time, also when the clock of the groups is
+        stopped or moved."""
         self.clock = ControlledClock(options.clock, self._heard.monotonic_ms)
         self.clock.before_timer = self._before_timer
         self.store = WatchedStore()
@@ -117,10 +118,10 @@ class Engine:
         self._daemon: Daemon | None = None
         self._traffic: Traffic | None = None
         self._unsecured = True
-        """The users and ACLs of the start have still to be made."""
+        """Whether the next start has to create the users and ACLs of the options."""
         self._attach_store()
 
-    # Life
+    # Start, stop and restart
 
     async def start(self) -> None:
         """Start the broker. Raises coordinator.daemon.daemon.CannotStart."""
@@ -204,7 +205,7 @@ class Engine:
     def _attach_store(self) -> None:
         self.store.listeners += (self._note_offsets, self.invariants.on_records)
 
-    # What is there
+    # The state of the broker
 
     @property
     def running(self) -> bool:
@@ -237,7 +238,7 @@ class Engine:
         return cast("GroupDescription | None", found)
 
     def rests(self, group_id: str) -> bool:
-        """Whether everything that is known of the group is durable."""
+        """Whether everything that the coordinator knows of the group is durable."""
         shard = self.broker.own_shard_of(group_id)
         return shard.rests(group_id)
 
@@ -254,7 +255,7 @@ class Engine:
         return any(partition in member["owned"].get(topic, ()) for member in members)
 
     async def ask(self, request: Any, api_version: int) -> Any:
-        """Send a request the way clients' requests go, and return the reply. Raises
+        """Send a request to the broker as a client would, and return the reply. Raises
         RequestRefused."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -274,8 +275,8 @@ class Engine:
         return reply
 
     async def settle(self) -> None:
-        """Wait until everything that has come in is durable and answered. Requests that a fault
-        holds back are not waited for."""
+        """Wait until everything that has come in is durable and answered. Does not wait for
+        requests that a fault holds back, nor for appends that are held."""
         turns = 0
         while turns < SETTLE_TURNS:
             await asyncio.sleep(0)
@@ -286,8 +287,8 @@ class Engine:
                 turns = 0
 
     async def end_transactions(self) -> None:
-        """Wait until every transaction has all its markers whose producer was told that it has
-        ended."""
+        """Wait for the markers of every transaction whose producer already has the reply that it
+        has ended."""
         while self.daemon.ending_transactions and not self.store.held_appends:
             await asyncio.sleep(0)
 
@@ -300,8 +301,8 @@ class Engine:
         return fired
 
     async def _settle_effects(self) -> None:
-        """Settle, but only if there is something to wait for: days of retention are thousands of
-        timers, and most of them find nothing to do."""
+        """Settle, but only if there is something to wait for: advancing by days of retention fires
+        thousands of timers, and most of them do nothing."""
         if self.broker.writer.busy or self.daemon.topic_cleaner.busy:
             await self.settle()
 
@@ -315,7 +316,7 @@ class Engine:
             partition=partition,
         )
 
-    # Trouble
+    # Faults and failing appends
 
     def add_fault(self, spec: FaultSpec) -> int:
         """Add a fault and return its number."""
@@ -330,7 +331,8 @@ class Engine:
         self.host.call("remove-fault", lambda: self.faults.remove(number), fault=number)
 
     def silence(self, group_id: str, member_id: str) -> None:
-        """From now on the member's heartbeats do not get through."""
+        """Count the member as silent until its next heartbeat gets through: `advance` does not
+        renew its session."""
         key = (group_id, member_id)
         self.host.call("silence", lambda: self.liveness.silence(key), member=key)
 

@@ -1,5 +1,5 @@
-"""What tests are told: the text of a wait that ran out of time, groups as text, and the errors for
-names that do not exist, which list those that do.
+"""The texts that tests show: why a wait timed out, groups as text, and errors for names that do not
+exist, which list the existing names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOKED_FOR_SHOWN = 10
 
 
 def find_topic(engine: Engine, name: str) -> Topic:
-    """The topic of that name. Raises NotFound."""
+    """The topic called `name`. Raises NotFound."""
     found = engine.daemon.data_plane.catalogue.topic(name)
     if found is None:
         known = topic_names(engine)
@@ -31,7 +31,7 @@ def find_topic(engine: Engine, name: str) -> Topic:
 
 
 def topic_names(engine: Engine) -> list[str]:
-    """The names of all topics but internal ones."""
+    """The names of all topics except internal ones."""
     topics = engine.daemon.data_plane.catalogue.topics()
     return [topic.name for topic in topics if not topic.internal]
 
@@ -68,8 +68,9 @@ def group_meant(engine: Engine, name: str) -> str:
 
 
 def group_text(group: GroupDescription, topics: Collection[str]) -> str:
-    """The state, the members, what they subscribe to, and which member waits for which: the view of
-    `/groups/{id}` in a few lines. `topics`: those that there are."""
+    """The group as `/groups/{id}` shows it, in a few lines of text: its state, its members, what
+    they subscribe to, and which member waits for which. `topics`: the names of the topics that
+    exist."""
     if group is None:
         return "there is no such group"
     epoch = group.get("group_epoch", group.get("generation"))
@@ -108,8 +109,8 @@ def _places(owned: Mapping[str, Sequence[int]]) -> str:
 
 
 def explain_group(engine: Engine, group: str, wanted: str, members: int | None = None) -> str:
-    """The state of the group as text. `wanted`: what was waited for; `members`: the number of
-    members that was waited for, if any."""
+    """Why a wait for the group timed out: the state of the group and its last events. `wanted`:
+    what the test waited for; `members`: the number of members that it waited for, if any."""
     if engine.broker.served.loading:
         return f"group {group} {wanted}; the broker is still loading"
     shown = engine.describe(group)

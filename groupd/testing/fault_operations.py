@@ -1,5 +1,5 @@
-"""Faults as calls: adding, watching and ending them, a log whose appends fail, a coordinator that
-moves."""
+"""Operations on faults: add, watch and end them, let appends to the log fail, let the coordinator
+move."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class FaultOperations:
         return [fault.shown() for fault in self._engine.faults.faults.values()]
 
     async def release_fault(self, number: int) -> int:
-        """End the fault and let go the requests that it holds; returns how many those were."""
+        """End the fault and release the requests that it holds. Returns the number of these
+        requests."""
         return self._engine.release_fault(number)
 
     async def remove_fault(self, number: int) -> None:
@@ -87,7 +88,7 @@ class FaultOperations:
 
     async def fail_appends(self, count: int = 1, *, applied: bool = False) -> None:
         """Let the next `count` transactions of the store fail. With `applied` they are written all
-        the same, and the coordinator has to find that out by reading its log again.
+        the same, and the coordinator has to read its log again to find that out.
 
         >>> groupd.faults.fail_appends()
         >>> groupd.commit("billing", {("orders", 0): 5})
@@ -100,7 +101,8 @@ class FaultOperations:
             self._engine.fail_append(applied=applied)
 
     async def hold_appends(self) -> None:
-        """Block the log: nothing becomes durable, nobody is answered, until `release_appends`.
+        """Block the log until `release_appends`: nothing becomes durable, and requests that wait
+        for the log get no answer.
 
         >>> groupd.faults.hold_appends()
         >>> groupd.faults.release_appends()
@@ -108,7 +110,8 @@ class FaultOperations:
         self._engine.hold_appends()
 
     async def release_appends(self) -> None:
-        """End `hold_appends`: what waits becomes durable and is answered.
+        """End `hold_appends`: the appends that wait become durable, and their requests are
+        answered.
 
         >>> groupd.faults.release_appends()
         """

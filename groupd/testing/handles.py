@@ -1,5 +1,5 @@
-"""Handles for the clock, for faults and for recipes, as tests use them; each makes plain calls of
-`Operations`.
+"""Handles for the clock, for faults and for recipes, as tests use them. They call the plain methods
+of `Operations`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HarnessClock(Hinting):
         return int(self._call("advance", ms, keep_connected=keep_connected))
 
     def freeze(self) -> None:
-        """Time stands still; only `advance` moves it.
+        """Stop the time; only `advance` moves it.
 
         >>> groupd.clock.freeze()
         >>> groupd.clock.now_ms == groupd.clock.now_ms
@@ -99,7 +99,7 @@ class Removable(Hinting, ABC):
 
 
 class FaultHandle(Removable):
-    """One fault, `number` of its broker. It is removed at the end of a `with` block.
+    """The fault with this number in its broker. It is removed at the end of a `with` block.
 
     >>> groupd.fault("drop", api="OffsetCommit", group="billing")
     <Fault 1 drop api=OffsetCommit group=billing applied=True: 0 hits>
@@ -130,7 +130,7 @@ class FaultHandle(Removable):
 
     @property
     def held(self) -> int:
-        """How many requests the fault keeps back now.
+        """How many requests the fault holds back now.
 
         >>> groupd.fault("hold", api="member", group="billing").held
         0
@@ -149,7 +149,8 @@ class FaultHandle(Removable):
         return int(self._call("wait_fault", self.number, hits, timeout))
 
     def release(self) -> int:
-        """End the fault and let go the requests that it holds; returns how many those were.
+        """End the fault and release the requests that it holds. Returns the number of these
+        requests.
 
         >>> groupd.fault("hold", api="heartbeat").release()
         0
@@ -220,7 +221,7 @@ class Faults(Hinting):
         return FaultHandle(self._call, self._call("add_fault", action, **given))
 
     def clear(self) -> None:
-        """Remove all faults, and let go the requests that they hold.
+        """Remove all faults, and release the requests that they hold.
 
         >>> fault = groupd.fault("drop", api="OffsetCommit")
         >>> groupd.faults.clear()
@@ -289,7 +290,8 @@ class Incident(Removable):
         return sum(fault.hits for fault in self.faults)
 
     def release(self) -> int:
-        """End the faults and let go the requests that they hold; returns how many those were.
+        """End the faults and release the requests that they hold. Returns the number of these
+        requests.
 
         >>> groupd.recipes.slow_rebalance("billing").release()
         0
@@ -311,7 +313,7 @@ class Incident(Removable):
 def _incident(
     recipe: Callable[Concatenate[Any, P], Coroutine[Any, Any, RecipeResult]],
 ) -> Callable[Concatenate[Calling, P], Incident]:
-    """A recipe as a plain method."""
+    """Makes a plain method from a recipe. The plain method returns an `Incident`."""
     run = blocking(recipe)
 
     @wraps(recipe)
@@ -347,8 +349,8 @@ class RecipeCalls(Hinting):
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:
-    """ "error api=OffsetCommit count=2 code=NOT_COORDINATOR: 1 hit", of a fault as its operation
-    shows it."""
+    """A fault as text, for example "error api=OffsetCommit count=2 code=NOT_COORDINATOR: 1 hit".
+    `fault`: the result of the operation `fault`."""
     shown = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in fault.items()}
     state = ("action", "id", "hits", "held", "over")
     options = [f" {name}={value}" for name, value in shown.items() if name not in state]

@@ -75,7 +75,7 @@ class GroupCoordinator(ClientCalls):
         where = "closed" if self._closed else self.bootstrap_servers
         return f"<GroupCoordinator {where}>"
 
-    # What it does: `Operations` describes it
+    # The operations. Their docstrings are in `Operations`
 
     create_topic = blocking(Operations.create_topic)
     create_topics = blocking(Operations.create_topics)
@@ -116,7 +116,8 @@ class GroupCoordinator(ClientCalls):
     restart = blocking(Operations.restart)
 
     def fault(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
-        """The same as `faults.add`, for a `with` block, at whose end the fault is removed.
+        """Add a fault, as `faults.add` does. If it is used in a `with` block, the fault is removed
+        at the end.
 
         >>> with groupd.fault("drop", api="OffsetCommit", group="billing", count=2) as fault:
         ...     fault.hits
@@ -124,7 +125,7 @@ class GroupCoordinator(ClientCalls):
         """
         return self.faults.add(action, **given)
 
-    # Life
+    # Start and close
 
     @classmethod
     def start(
@@ -146,15 +147,15 @@ class GroupCoordinator(ClientCalls):
     ) -> GroupCoordinator:
         """Start a broker in memory and wait until it serves.
 
-        `topics`: name -> number of partitions. `config`: settings by Kafka's keys, over the profile
-        (`groupd config` lists them). `clock`: "real", "frozen" or a factor. `process`: run in a
-        process of its own. `admin`: the address of the admin port; None = no admin port. `control`:
-        offer the control API on the admin port, on a free port if `admin` names none. `record`: a
-        new file for the recording.
+        `topics`: name -> number of partitions. `config`: settings by Kafka's keys, which override
+        the profile (`groupd config` lists them). `clock`: "real", "frozen" or a factor. `process`:
+        run in a process of its own. `admin`: the address of the admin port; None = no admin port.
+        `control`: offer the control API on the admin port, on a free port if `admin` names none.
+        `record`: a new file for the recording.
 
         `security`: the security protocol of the listener; certificates are made on the fly.
         `users`: name -> password; with SSL each has a certificate instead. `mechanisms`: those of
-        SASL. `acls`: rules such as "billing may READ topic orders-*"; None = everybody may do
+        SASL. `acls`: rules such as "billing may READ topic orders-*"; None = every client may do
         everything. Raises coordinator.daemon.daemon.CannotStart,
         coordinator.config.coordinator_config.ConfigError.
 
@@ -258,7 +259,7 @@ class GroupCoordinator(ClientCalls):
         finally:
             self.close()
 
-    # Where it is
+    # Addresses
 
     @property
     def bootstrap_servers(self) -> str:

@@ -2,9 +2,10 @@
 events, and what clients did (the offsets that they committed and fetched, where they read, which
 faults hit them).
 
-The history is bounded: events of each kind in a group (so that commits do not push out rebalances),
-all events of a group, groups, and events of all groups. The group that has been quiet for longest
-is forgotten first. The history outlives restarts of the broker.
+The history is bounded: the coordinator's events of a group, what clients did in a group (counted
+apart, so that commits do not push out rebalances), the number of groups, and the events of all
+groups. The group that has been quiet for longest is forgotten first. The history outlives restarts
+of the broker.
 """
 
 from __future__ import annotations
@@ -59,8 +60,7 @@ class History:
         return group in self._groups
 
     def latest(self, count: int) -> list[str]:
-        """The groups that were active last; of these, the one that has been quiet for longest comes
-        first."""
+        """The `count` groups that were active last, the most recently active one last."""
         return list(self._groups)[-count:]
 
     def of(self, group: str) -> list[GroupEvent]:
@@ -77,8 +77,8 @@ class History:
         return 0 if found is None else found.rebalances
 
     def add(self, event: Event, wall_ms: int) -> None:
-        """Add an event of the coordinator. Commits are left out, as their events do not name the
-        offsets; `note` adds them."""
+        """Add an event of the coordinator. Commits are left out, because their events do not name
+        the offsets; `note` adds them."""
         group = self._touch(event.group_id)
         if event.kind in REBALANCES:
             group.rebalances += 1
@@ -131,8 +131,8 @@ class History:
 
 
 class ClientObserver:
-    """Watches requests and replies. `owns(group, topic, partition)`: whether a member of the group
-    owns the partition."""
+    """Watches requests and replies, and notes in the history what clients do. `owns(group, topic,
+    partition)`: whether a member of the group owns the partition."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class ClientObserver:
         self._clients: OrderedDict[str, _Client] = OrderedDict()
 
     def asked(self, client_id: str, request: Any) -> None:
-        """A request of any kind has come in."""
+        """Take note of any request that has come in."""
         if isinstance(request, FetchRequest):
             client = self._clients.get(client_id)
             if client is not None:
@@ -158,14 +158,14 @@ class ClientObserver:
             self._client(client_id).add(group)
 
     def replied(self, request: Any, reply: Any) -> None:
-        """The broker has answered one of the requests in `OBSERVED`."""
+        """Take note of the reply to a request of one of the types in `OBSERVED`."""
         if isinstance(request, OffsetFetchRequest):
             self._note_fetched(request, reply)
         else:
             self._note_commit(request, reply)
 
     def faulted(self, request: Any, fault: int, spec: FaultSpec, api: str) -> None:
-        """A fault has hit a request."""
+        """Take note of a request that a fault has hit."""
         members = list(members_of(request))
         facts: dict[str, object] = {"action": spec.action}
         if spec.action == ERROR:
@@ -225,9 +225,9 @@ class ClientObserver:
 
     def _note_positions(self, client_id: str, client: _Client, request: FetchRequest) -> None:
         """Note the partitions where the client now reads from another offset. A consumer fetches
-        from its position, so it has got the records before that. A Fetch names no group: the
-        client's own group is meant, and if the client has several, the one that owns the
-        partition."""
+        from its position, so it has received the records before that. A Fetch names no group. So it
+        counts for the client's group, and if the client has several, for those with a member that
+        owns the partition."""
         moved: dict[str, dict[str, object]] = {}
         for topic in request.topics:
             name = self._name(topic.topic_id, topic.name)
@@ -262,7 +262,7 @@ class ClientObserver:
 
 
 class _Client:
-    """What is known of one client id: the groups that it has named, and its position in each
+    """What is known about one client id: the groups that it has named, and its position in each
     partition."""
 
     PLACES_MAX = 10_000

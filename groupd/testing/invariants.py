@@ -1,12 +1,13 @@
-"""Checks all the time that certain things never happen, in the records when they become durable and
-in the live groups after every event.
+"""Checks all the time that the coordinator keeps certain rules: in records when they become
+durable, and in live groups after every event.
 
-    owners    no partition is with two members (owned or being revoked)
+    owners    no two members hold the same partition (owned or being revoked)
     epochs    group epochs, target epochs, generations and member epochs do not go back
-    commits   no offset is moved by a member that is not in the group or names another epoch
+    commits   no offset is moved by a member that is not in the group or names a wrong epoch
 
-The rules are stated here a second time on purpose: none of the coordinator's own checks is used. A
-violation is kept and not raised, so that it does not disturb the code that runs the broker.
+A wrong epoch is one above the member's own; in a classic group, any but the generation. This module
+states the rules a second time on purpose, and uses none of the coordinator's own checks. It keeps
+violations and does not raise them, so that they do not disturb the code that runs the broker.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Invariants:
         self.violations: list[str] = []
 
     def reset(self) -> None:
-        """Start anew: the logs are empty again."""
+        """Forget what the logs held: they are empty again."""
         self._epochs.clear()
         self._held.clear()
 
@@ -81,7 +82,7 @@ class Invariants:
     def _note_epoch(self, key: tuple[str, ...], group: str, name: str, value: Any) -> None:
         epoch = _epoch_of(value)
         before = self._epochs.get(key, 0)
-        # A static member that left (epoch -2), or a new member (epoch 0), starts anew.
+        # A static member that left (epoch -2) and a new member (epoch 0) begin again.
         if epoch is None or epoch <= 0:
             self._epochs.pop(key, None)
             return
@@ -122,7 +123,7 @@ class Invariants:
     def _check_commit(self, event: Event, group: Group | None) -> None:
         if event.epoch < 0 and not event.member_id:
             # A commit from outside the group is only allowed while the group is empty, or in a
-            # transaction, as its producer is responsible for that one.
+            # transaction, where the producer is responsible.
             if event.details.get("transactional"):
                 return
             if isinstance(group, ConsumerGroup | ClassicGroup) and not group.is_empty():

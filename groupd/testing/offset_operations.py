@@ -1,4 +1,4 @@
-"""Calls for the committed offsets of groups, and for the lag of groups."""
+"""Operations on the committed offsets of groups and on their lag."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OffsetOperations:
     _engine: Engine
 
     async def commit(self, group: str, offsets: OffsetsByPartition) -> None:
-        """Set offsets from outside the group: {("orders", 0): 5} or {"orders": {0: 5}}. Raises
+        """Commit offsets from outside the group: {("orders", 0): 5} or {"orders": {0: 5}}. Raises
         RequestRefused while the group has members, as Kafka refuses its tools.
 
         >>> groupd.commit("billing", {("orders", 0): 5})
@@ -51,9 +51,10 @@ class OffsetOperations:
         return self._committed(group)
 
     async def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """How many records are not committed, by (topic, partition), for all partitions of the
-        topics that the group has committed to or subscribes to. It counts the records that a
-        read_committed consumer would still get. Raises HarnessError for a group without topics.
+        """How many records the group has not committed yet, by (topic, partition), for all
+        partitions of the topics that the group has committed to or subscribes to. It counts the
+        records that a read_committed consumer would still get. Raises HarnessError for a group
+        without topics.
 
         >>> _ = groupd.produce("orders", ["coffee", "tea"])
         >>> groupd.commit("billing", {("orders", 0): 1})
@@ -73,8 +74,8 @@ class OffsetOperations:
     async def wait_lag(
         self, group: str, at_most: int = 0, timeout: float = TIMEOUT_S
     ) -> dict[tuple[str, int], int]:
-        """Wait until at most `at_most` records of all the group's partitions together are not
-        committed. Returns its lag, as `lag` does.
+        """Wait until the lag of all the group's partitions together is at most `at_most` records.
+        Returns the lag by partition, as `lag` does.
 
         >>> _ = groupd.produce("orders", ["coffee"])
         >>> consumer = groupd.consumer("billing", "orders", auto_commit_interval_ms=50)

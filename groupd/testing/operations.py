@@ -43,7 +43,7 @@ class Operations(
     # Groups
 
     async def groups(self) -> list[GroupSummary]:
-        """`group_id`, `type` and `state` of every group, by id.
+        """`group_id`, `type` and `state` of every group, sorted by id.
 
         >>> groupd.commit("billing", {("orders", 0): 5})
         >>> groupd.groups()
@@ -58,8 +58,8 @@ class Operations(
         return cast("list[GroupSummary]", sorted(found, key=itemgetter("group_id")))
 
     async def describe(self, group: str) -> GroupDescription:
-        """A group as `/groups/{id}` of the admin port shows it: state, members, what each owns, who
-        waits for whom. Raises NotFound also for a group that was deleted.
+        """A group as `/groups/{id}` of the admin port shows it: its state, its members, what each
+        owns, and which member waits for which. Raises NotFound, also for a group that was deleted.
 
         >>> groupd.commit("billing", {("orders", 0): 5})
         >>> groupd.describe("billing")["state"]
@@ -71,8 +71,8 @@ class Operations(
         return shown
 
     async def events(self, group: str) -> list[GroupEvent]:
-        """What happened in a group and what its clients did, oldest first; also of a group that is
-        gone. docs/testing.md#events lists them.
+        """What happened in a group and what its clients did, oldest first. Also works for a group
+        that is gone. docs/testing.md#events lists the events.
 
         >>> groupd.commit("billing", {("orders", 0): 5})
         >>> [event["event"] for event in groupd.events("billing")]
@@ -110,7 +110,7 @@ class Operations(
 
     async def check(self) -> None:
         """Raises InvariantViolation if the coordinator has broken one of its promises so far. The
-        fixture does it at the end of each test.
+        fixture calls it at the end of each test.
 
         >>> groupd.check()
         """
@@ -145,8 +145,8 @@ class Operations(
         await self._engine.settle()
 
     async def restart(self, *, lose_memory: bool = False) -> None:
-        """Stop properly and start again on the same port, with the same logs; with `lose_memory`
-        with empty logs and no topics.
+        """Stop the broker in good order and start it again on the same port, with the same logs.
+        With `lose_memory` it starts with empty logs and no topics.
 
         >>> groupd.restart(lose_memory=True)
         >>> groupd.topics()
@@ -163,8 +163,8 @@ class Operations(
         protocol: GroupProtocol = CLASSIC,
         role: ClientRole = "consumer",
     ) -> dict[str, Any]:
-        """See `GroupCoordinator.client_config`. Settings that are objects of the library cannot be
-        told: HarnessError."""
+        """See `GroupCoordinator.client_config`. Raises HarnessError also for a setting that is an
+        object of the library, because such an object cannot be sent as data."""
         host, port = self._engine.kafka
         made = client_config(library, f"{host}:{port}", protocol=protocol, role=role)
         secured = self._engine.secured

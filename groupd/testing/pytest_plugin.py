@@ -40,8 +40,8 @@ _RECORDINGS = pytest.StashKey["Recordings"]()
 class AsInstalled:
     """Finds the modules of groupd before pytest's import hook does.
 
-    pytest rewrites the `assert`s of all packages of a distribution that has a plugin: it would
-    parse and compile each module of groupd, in every run where it may not keep the result.
+    pytest rewrites the `assert`s of all packages of a distribution that has a plugin. So it would
+    parse and compile each module of groupd in every run in which it cannot store the result.
     """
 
     @staticmethod
@@ -52,7 +52,7 @@ class AsInstalled:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    sys.meta_path.insert(0, AsInstalled)  # the first hook: before conftests are imported
+    sys.meta_path.insert(0, AsInstalled)  # this hook is the first: conftests are not imported yet
     parser.getgroup("groupd").addoption(
         "--groupd-record",
         metavar="DIR",
@@ -95,7 +95,7 @@ def groupd(
         return groupd_factory(**_options(request.node))
     except (*EXPECTED, ValueError) as error:
         reason = f"the broker of {request.node.nodeid}: {error}"
-    pytest.fail(reason, pytrace=False)  # the line to correct is that of the marker
+    pytest.fail(reason, pytrace=False)  # no traceback: the line to correct is that of the marker
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +110,7 @@ def groupd_session(request: pytest.FixtureRequest) -> Iterator[GroupCoordinator]
 # Not `wrapper=True`: pytest before 8 may run with a pluggy that has only the older form.
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, None]:
-    """Closes the test's clients while their event loops are still there."""
+    """Closes the test's clients while their event loops still exist."""
     for broker in _used_by(item):
         broker.close_clients()
     yield
@@ -152,7 +152,7 @@ def _options(node: pytest.Item) -> dict[str, Any]:
 
 
 class Recordings:
-    """The recordings of one test's brokers; `directory` None: nothing is recorded."""
+    """The recordings of one test's brokers. If `directory` is None, nothing is recorded."""
 
     def __init__(self, directory: Path | None, name: str) -> None:
         self._directory = directory
@@ -169,7 +169,7 @@ class Recordings:
         return item.stash.setdefault(_RECORDINGS, made)
 
     def next(self) -> Path | None:
-        """The file for the next broker; None when nothing is recorded."""
+        """The path of the recording of the next broker; None if nothing is recorded."""
         if self._directory is None:
             return None
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,8 @@ def _used_by(item: pytest.Item) -> list[GroupCoordinator]:
 
 
 def _history(broker: GroupCoordinator, said: str) -> str:
-    """The events of the broker's groups, without the lines that the failure itself has `said`."""
+    """The events of the broker's groups as text, without the lines that the error message (`said`)
+    already has."""
     if broker.closed:
         return ""
     shown = set(said.splitlines())

@@ -46,8 +46,8 @@ RECIPES = (
 
 
 class Recipes:
-    """The recipes of one engine. The examples are of `groupd.recipes`, which makes an `Incident` of
-    what they return."""
+    """The recipes of one engine. The examples use `groupd.recipes`, which turns what a recipe
+    returns into an `Incident`."""
 
     _engine: Engine
 
@@ -138,8 +138,8 @@ class Recipes:
         """A second process with the same group.instance.id takes the member's place; the first one
         gets FENCED_INSTANCE_ID. `result["members"]`: the fenced member and the new one.
 
-        It is as after a copied configuration. The second process never speaks again, and its
-        session ends after its timeout.
+        This is what happens when a configuration is copied. The second process sends nothing more,
+        so its session ends after its timeout.
 
         >>> consumer = groupd.consumer("billing", "orders", group_instance_id="one")
         >>> _ = groupd.wait_stable("billing", members=1)
@@ -164,16 +164,17 @@ class Recipes:
     async def fatal_heartbeat_error(
         self, group: str, code: str | None = None, member: str | None = None
     ) -> RecipeResult:
-        """A heartbeat of the group (or of `member`) is refused with an error that clients do not
-        recover from: `code`, once, or without it what is fatal to the members who are there, which
-        `result["code"]` names. docs/testing.md#recipes says which.
+        """A heartbeat of the group (or of `member`) is refused with an error from which clients do
+        not recover. With `code`, one heartbeat gets that error. Without it, the error is one that
+        is fatal to the present members, and `result["code"]` names it. docs/testing.md#recipes says
+        which.
 
         - the consumer protocol: GROUP_AUTHORIZATION_FAILED to the next heartbeat;
         - a classic member with a group.instance.id: FENCED_INSTANCE_ID to everything that it sends;
         - other classic members: GROUP_AUTHORIZATION_FAILED to everything that they send, as from a
           broker that has withdrawn their permission. A single refused Heartbeat does not stop
-          librdkafka: it joins again when its own session.timeout.ms is over, and reports the
-          missing permission only then.
+          librdkafka: it joins again when its own session.timeout.ms is over, and only then reports
+          the missing permission.
 
         >>> groupd.recipes.fatal_heartbeat_error("billing").result["code"]
         'GROUP_AUTHORIZATION_FAILED'
@@ -216,7 +217,7 @@ class Recipes:
         await asyncio.gather(*(self._forget(live, member_id) for member_id in members))
         return {"faults": [], "members": members}
 
-    # Parts
+    # Helpers of the recipes
 
     def _add(self, action: str, given: dict[str, Any]) -> int:
         return self._engine.add_fault(make_spec(action, given))
@@ -239,8 +240,9 @@ class Recipes:
         return members[0]
 
     def _spoken(self, group: str, wanted: str | None) -> tuple[bool, str | None]:
-        """Whether the member, or the first one if none is given, speaks the classic protocol (also
-        in a consumer group), and its id if it is static. (False, None) if there is no member."""
+        """Returns whether the member `wanted` (None = the first member) speaks the classic
+        protocol, which it may also do in a consumer group; and its id if it is static, else None.
+        Returns (False, None) if the group has no member."""
         live = self._live(group)
         if live is None or not live.members:
             return False, None

@@ -44,7 +44,7 @@ class TestRecord(Struct, frozen=True):
         return f"<TestRecord {place}{key}{self.value!r:.60}{headers}>"
 
     def at(self, offset: int) -> TestRecord:
-        """The same record, with the place that the log has given it."""
+        """The same record, with the offset that the log has given it."""
         return replace(self, offset=offset)
 
 
@@ -54,7 +54,7 @@ _FIELDS = frozenset(entry.name for entry in fields(TestRecord)) - {"offset"}
 
 
 def as_record(given: RecordLike) -> TestRecord:
-    """The value as a record. Raises HarnessError for a value that cannot be one."""
+    """The value as a record. Raises HarnessError for a value that cannot be a record."""
     if isinstance(given, TestRecord):
         return given
     if not isinstance(given, Mapping):

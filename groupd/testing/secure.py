@@ -44,7 +44,7 @@ _FIELDS = ("principal", "operation", "resource_type", *_DEFAULTS)
 ACLS_VERSION = 3
 USERS_VERSION = 0
 Ask = Callable[[Any, int], Awaitable[Any]]
-"""(request, version) -> reply. Raises RequestRefused."""
+"""Sends a request: (request, version) -> reply. Raises RequestRefused."""
 
 
 def parse(rules: Iterable[AclRule]) -> list[AclBinding]:
@@ -147,8 +147,8 @@ def _code(codes: Any, text: str, what: str, rule: str) -> IntEnum:
 def upsertions(
     users: Mapping[str, str], mechanisms: Iterable[str]
 ) -> list[AlterUserScramCredentialsRequest]:
-    """The requests that make `users` (name -> password): one for each mechanism, as a request may
-    name a user only once. Hashing takes long, so never call this on an event loop."""
+    """The requests that make `users` (name -> password): one for each mechanism, because a request
+    may name a user only once. Hashing takes long, so never call this on an event loop."""
     return [
         AlterUserScramCredentialsRequest(
             (), tuple(_upsertion(user, password, mechanism) for user, password in users.items())
@@ -179,7 +179,7 @@ async def secure(ask: Ask, secured: Secured) -> None:
 
 
 async def add_scram_users(ask: Ask, users: Mapping[str, str], mechanisms: Iterable[str]) -> None:
-    """`users`: name -> password. Raises RequestRefused."""
+    """Add users, or change their passwords. `users`: name -> password. Raises RequestRefused."""
     for request in await asyncio.to_thread(upsertions, users, mechanisms):
         await alter_users(ask, request)
 

@@ -44,7 +44,7 @@ TOKEN_LIFETIME_S = 3600
 
 class SecurityOptions(Struct, frozen=True):
     """How clients log in, and what they may do. `users`: name -> password. If `acls` is None, there
-    is no authoriser, and everybody may do everything."""
+    is no authoriser, and every client may do everything."""
 
     protocol: ProtocolName = "PLAINTEXT"
     users: Mapping[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class SecurityOptions(Struct, frozen=True):
 class Login(Struct, frozen=True):
     """How one user connects. `user` is None for a client that does not log in. `ca_file` is a PEM
     file with the certificate that the client has to trust; None without TLS. `cert_file` and
-    `key_file` hold the client's own certificate, where that says who it is. `token` is for
+    `key_file` hold the client's own certificate, if that identifies the user. `token` is for
     OAUTHBEARER."""
 
     protocol: ProtocolName
@@ -98,7 +98,7 @@ class Secured:
 
     @cached_property
     def folder(self) -> Path:
-        """Where certificates and keys lie; only its owner may read them."""
+        """The directory of the certificates and keys. Only its owner may read it."""
         return Path(tempfile.mkdtemp(prefix="groupd-security-"))
 
     def close(self) -> None:
@@ -146,7 +146,8 @@ class Secured:
     # Clients --------------------------------------------------------------------------------
 
     def login(self, user: str | None, mechanism: MechanismName | None) -> Login:
-        """Raises HarnessError for an unknown user, and for a mechanism that is not served."""
+        """The login of `user`; None = without a login. `mechanism`: None = a default. Raises
+        HarnessError for an unknown user, and for a mechanism that is not served."""
         if user is not None and user not in self.users:
             hint = did_you_mean(user, self.users)
             raise HarnessError(f"no user {user!r}{hint}; users: {', '.join(self.users) or 'none'}")
@@ -243,7 +244,7 @@ class Secured:
         return jwt.encode(claims, self._signing_key, "RS256", {"kid": KEY_ID})
 
     def token_file(self, user: str) -> str:
-        """A file with a token of `user`, for clients that read it from there."""
+        """The path of a file with a token of `user`, for clients that read tokens from files."""
         path = self.folder / f"token-{list(self.users).index(user)}.jwt"
         path.touch(0o600)
         path.write_text(self.token(user))

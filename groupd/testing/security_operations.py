@@ -1,4 +1,4 @@
-"""Calls for users and ACLs, and for how clients log in."""
+"""Operations on users and ACLs, and the logins of clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SecurityOperations:
     _engine: Engine
 
     async def login(self, user: str | None, mechanism: MechanismName | None = None) -> Login:
-        """How a client connects in the name of `user`, or, with None, without a login."""
+        """How a client connects as `user`; None = without a login."""
         return self._engine.secured.login(user, mechanism)
 
     async def token(self, user: str, lifetime_s: int = TOKEN_LIFETIME_S) -> str:
@@ -57,7 +57,7 @@ class SecurityOperations:
 
     async def add_user(self, name: str, password: str) -> None:
         """Add a user, or change its password. It can log in by SCRAM and OAUTHBEARER, and with a
-        certificate of its own; users of PLAIN are those of the start.
+        certificate of its own. It can log in by PLAIN only after a restart of the broker.
 
         >>> secured.add_user("audit", "secret")
         >>> consumer = secured.consumer("audit", "orders", user="audit")
@@ -99,7 +99,7 @@ class SecurityOperations:
         await add_acls(self._engine.ask, parse(rules))
 
     async def remove_acls(self, rules: Iterable[AclRule]) -> None:
-        """Remove ACLs, each written as it was added. One that is not there is no mistake.
+        """Remove ACLs, each written as it was added. An ACL that does not exist is ignored.
 
         >>> secured.remove_acls(["billing may READ topic orders"])
         """

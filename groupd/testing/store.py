@@ -14,7 +14,7 @@ OFFSETS_LOG = "__consumer_offsets-"
 
 RecordListener = Callable[[Sequence[Record]], None]
 """A listener. It gets the coordinator's records of one batch, in order, when the batch is in the
-store. Records of a transaction come all at once, when the transaction is committed."""
+store. It gets the records of a transaction all at once, when the transaction is committed."""
 
 
 class WatchedStore(MemoryStore):

@@ -1,5 +1,5 @@
-"""Calls for topics and their records. These are read as a consumer of the chosen isolation level
-would get them.
+"""Operations on topics and their records. Records are read as a consumer with the chosen isolation
+level would get them.
 
 `read_committed` gives no records of aborted transactions, and nothing from the first open
 transaction on (KIP-98); `read_uncommitted` gives everything that is durable. Transaction markers do
@@ -61,7 +61,7 @@ class PartitionReader:
 
     @property
     def place(self) -> tuple[str, int]:
-        """The topic and the partition as text."""
+        """The name of the topic and the number of the partition."""
         return self._topic.name, self._partition
 
     async def records(self) -> list[TestRecord]:
@@ -89,7 +89,7 @@ class PartitionReader:
         self._log = None
 
     async def _batches(self) -> AsyncIterator[tuple[int, Batch]]:
-        """Each batch that has visible records, with the first offset in it that counts."""
+        """Each batch that has visible records, with the offset from which its records count."""
         log = await self._open()
         end = log.last_stable_offset if self._committed else log.high_watermark
         while self._offset < end:
@@ -119,8 +119,8 @@ class PartitionReader:
 
 
 def partitions_of(topic: Topic, partition: int | None) -> Sequence[int]:
-    """The partition that is wanted, or all of them. Raises HarnessError for one that does not
-    exist."""
+    """The numbers of the wanted partitions: only `partition`, or all if it is None. Raises
+    HarnessError if the topic has no such partition."""
     if partition is None:
         return range(topic.partitions)
     if not 0 <= partition < topic.partitions:
@@ -224,9 +224,9 @@ class TopicOperations:
     async def records(
         self, topic: str, partition: int | None = None, *, isolation: Isolation = READ_COMMITTED
     ) -> list[TestRecord]:
-        """The records of a topic, or of one partition, in the order of partition and offset,
-        whoever has produced them. `isolation` "read_committed" leaves out what a consumer with that
-        isolation level does not get: aborted and open transactions.
+        """The records of a topic, or of one partition, from any producer, in the order of partition
+        and offset. `isolation` "read_committed" leaves out what a consumer with that isolation
+        level does not get: aborted and open transactions.
 
         >>> _ = groupd.produce("orders", ["coffee", "tea"])
         >>> [record.value for record in groupd.records("orders")]
@@ -249,7 +249,7 @@ class TopicOperations:
         timeout: float = TIMEOUT_S,
     ) -> list[TestRecord]:
         """Wait until the topic (or the partition) has at least `count` records, as `records` reads
-        them, and return all that it has then. A topic that does not exist yet is waited for.
+        them. Returns all records that it has then. A topic that does not exist yet is waited for.
         `timeout` is in seconds. Raises WaitTimeout.
 
         >>> producer = groupd.producer()
@@ -278,8 +278,8 @@ class TopicOperations:
 
 
 class _Waiting:
-    """The records of a topic, read further whenever there are new ones. A topic that was deleted
-    and created again is read from its start."""
+    """Reads the records of a topic, and goes on reading when there are new ones. A topic that was
+    deleted and created again is read from its start."""
 
     def __init__(
         self, engine: Engine, name: str, partition: int | None, isolation: Isolation
@@ -314,7 +314,7 @@ class _Waiting:
 
     @property
     def described(self) -> str:
-        """The place and what was found there, as text."""
+        """The topic or partition, and the records found in it, as text."""
         name = self._name if self._partition is None else f"{self._name}-{self._partition}"
         if self._topic is None:
             return f"{name}; there is no such topic{did_you_mean(name, topic_names(self._engine))}"

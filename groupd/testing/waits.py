@@ -1,8 +1,8 @@
-"""Waits for a state of a group. Nothing polls: a condition is looked at whenever the broker has
+"""Waits for a state of a group. No wait polls: its condition is checked whenever the broker has
 done something.
 
 All waits look at durable state only. A timeout is a failed assertion (WaitTimeout) that says what
-was waited for, how the group stands, which members are missing and what blocks the group.
+the test waited for, the state of the group, which members are missing and what blocks the group.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Waits:
         )
 
     async def wait_members(self, group: str, count: int, timeout: float = TIMEOUT_S) -> list[str]:
-        """Wait until the group has exactly `count` members; returns their ids. 0 is also reached
-        when the group is gone; NotFound if it never existed.
+        """Wait until the group has exactly `count` members; returns their ids. A group that is gone
+        has 0 members. Raises NotFound for a group that never existed.
 
         >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
         >>> len(groupd.wait_members("billing", 1))
@@ -99,10 +99,10 @@ class Waits:
         member: str | None = None,
         timeout: float = TIMEOUT_S,
     ) -> str | None:
-        """Wait until `member` (default: the one that holds it now) does not hold the partition any
-        more; one that is still revoking holds it. Returns the new holder, None = there is none.
-        In a classic group it is held until a new generation gives it to another member. Raises
-        NotFound for a group that never existed, and for a topic that does not exist.
+        """Wait until `member` (default: the present holder) does not hold the partition any more. A
+        member that is still revoking the partition holds it. In a classic group a member holds it
+        until a new generation gives it to another member. Returns the new holder; None = there is
+        none. Raises NotFound for a group that never existed, and for a topic that does not exist.
 
         >>> _ = groupd.produce("orders", ["coffee"])
         >>> consumer = groupd.consumer("billing", "orders", protocol="consumer")
@@ -197,7 +197,7 @@ class Waits:
     # Conditions and their explanations
 
     def _settled(self, group: str) -> GroupDescription | None:
-        """The group, if everything known of it is durable, else None."""
+        """The group, if everything that the coordinator knows of it is durable, else None."""
         return self._engine.describe(group) if self._engine.rests(group) else None
 
     def _holder(self, group: str, topic: str, partition: int) -> str | None:

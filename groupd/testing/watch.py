@@ -1,6 +1,6 @@
-"""Waiting for a condition without polling: conditions are looked at when something happens.
+"""Waits for conditions without polling: they are checked whenever something happens.
 
-They are evaluated at once, inside the notification, so that a wait does not miss a state that lasts
+They are checked at once, inside the notification, so that a wait does not miss a state that lasts
 only until the next request.
 """
 
@@ -47,8 +47,8 @@ class Watch:
         self._events: set[asyncio.Event] = set()
 
     def changed(self, *_: object) -> None:
-        """Something has happened: look at every condition. It takes any arguments, so it can serve
-        as any listener."""
+        """Check every condition, because something has happened. Takes any arguments, so that it
+        can be used as any listener."""
         for waiter in list(self._waiters):
             waiter.look()
         for event in self._events:
@@ -57,8 +57,8 @@ class Watch:
     async def until(
         self, ready: Callable[[], T | None], timeout_s: float, explain: Callable[[], str]
     ) -> T:
-        """The first result of `ready` that is not None. Raises WaitTimeout, with the text of
-        `explain`, after `timeout_s` seconds of real time."""
+        """Wait for the first result of `ready` that is not None, and return it. Raises WaitTimeout,
+        with the text of `explain`, after `timeout_s` seconds of real time."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         waiter = _Waiter(ready, future)
         waiter.look()
@@ -77,9 +77,9 @@ class Watch:
         timeout_s: float,
         explain: Callable[[], str],
     ) -> T:
-        """The same as `until`, for a condition that has to read logs: it is looked at after
-        something has happened, not within the notification. `look` gets an event, which others may
-        set, too."""
+        """The same as `until`, for a condition that has to read logs. It is checked after the
+        notification, not inside it. `look` gets the event that starts the next check; other code
+        may set it too."""
         changed = asyncio.Event()
         self._events.add(changed)
         try:
