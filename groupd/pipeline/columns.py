@@ -107,7 +107,7 @@ class EntryColumns:
         self._sequences[row] = sequence
 
     def tell(self, row: int, name: str, value: Any) -> None:
-        """Sets what a row has in a sparse column."""
+        """Sets the value of a row in the sparse column `name`."""
         if value != SPARSE[name]:
             self._sparse[name][row] = value
 

@@ -1,6 +1,6 @@
 """Carries out a `groupd-pipeline` command line once its options are parsed.
 
-Meanwhile one line of the terminal shows the stages and tasks of Spark.
+While a job runs, one line of the terminal shows the stages and tasks of Spark.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def shown(spark: SparkSession, console: Console, what: str) -> Iterator[None]:
 
 
 _REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
-"""Text in Spark's message when the data source itself refused."""
+"""Finds the error of the data source itself in a message of Spark."""
 
 
 class JobRequest(Struct, frozen=True):
@@ -109,7 +109,7 @@ class JobRequest(Struct, frozen=True):
     conf: tuple[str, ...] = ()
 
     def origin(self) -> Origin:
-        """Where the log is, as the options say. Raises PipelineError."""
+        """The place of the log that the options give. Raises PipelineError."""
         wanted = RowFilter(
             groups=frozenset(self.groups) if self.groups else None,
             from_us=None if self.from_time is None else parse_time(self.from_time),

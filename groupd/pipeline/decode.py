@@ -226,7 +226,8 @@ class EntryRows:
         columns.run((partition, *source[:4]))
 
     def _new_place(self, key: bytes | None) -> int | None:
-        """Stores the place that a commit's key names. None if it is no key of a commit."""
+        """Stores the place that the key of a commit names, and returns its number. None if it is
+        not the key of a commit."""
         if key is None or key[:2] != _COMMIT_KEY:
             return None
         try:
@@ -237,8 +238,8 @@ class EntryRows:
         return self._columns.place((*decoded, key), keep=True)
 
     def _add_commit(self, value: bytes) -> bool:
-        """Adds a commit that has metadata or names a topic not seen before. False if its format is
-        not today's or a column cannot hold it."""
+        """Adds a commit that has metadata or names a topic not seen before. Returns False if its
+        format is not today's or a column cannot hold it."""
         if value[:2] != _COMMIT_VERSION:
             return False
         try:
@@ -319,7 +320,7 @@ class EntryRows:
         )
 
     def _entry(self, raw: BatchRecord) -> LogEntry | None:
-        """The decoded entry; None if it is not wanted, which the key mostly tells."""
+        """The decoded entry; None if it is not wanted. Mostly the key alone decides that."""
         wanted = self._wanted
         if not self._all and raw.key is not None and len(raw.key) >= 2:
             name = type_name(int.from_bytes(raw.key[:2], "big", signed=True))

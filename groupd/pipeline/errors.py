@@ -1,4 +1,4 @@
-"""What the person at the terminal can correct, and lengths of time as they type them."""
+"""Errors that the user can correct, and lengths of time as the user types them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PART = re.compile(r"(\d+)(ms|[smhd])", re.ASCII)
 
 
 def length(value: Any) -> timedelta:
-    """The length that text such as `90s`, `5m` or `1h30m` means. Raises PipelineError."""
+    """The length of time that text such as `90s`, `5m` or `1h30m` means. Raises PipelineError."""
     word = str(value).strip()
     total = sum(
         (timedelta(**{_UNITS[unit]: int(count)}) for count, unit in _PART.findall(word)),

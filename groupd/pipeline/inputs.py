@@ -27,7 +27,10 @@ from groupd.pipeline.store import StoreLogs
 from groupd.pipeline.values import topic_id_text
 from groupd.pipeline.wanted import RowFilter
 
-# A job goes on without them and reports how many there were.
+# Quarantine ---------------------------------------------------------------------------------
+
+# Rows that could not be decoded go to quarantine. A job goes on without them, and reports how many
+# there were.
 
 QUARANTINE = "quarantine"
 QUARANTINE_COLUMNS = (
@@ -49,6 +52,8 @@ def split_quarantine(entries: DataFrame) -> tuple[DataFrame, DataFrame]:
     good = entries.where(F.col("error").isNull())
     return good, entries.where(F.col("error").isNotNull()).select(*QUARANTINE_COLUMNS)
 
+
+# Inputs -------------------------------------------------------------------------------------
 
 # The log comes from one of: a store, Kafka's own `__consumer_offsets`, segment files, or a lake
 # (the output of the job `entries`). All of them give the same rows. Names of topics and end offsets

@@ -1,4 +1,4 @@
-"""The same rows from Kafka itself: Spark's own Kafka source, and the same decoder.
+"""Reads the same rows from Kafka itself, with Spark's own Kafka source and the same decoder.
 
 Spark gives key, value, partition, offset and timestamp of a record, but neither producers nor
 control records. So the broker resolves transactions (`read_committed`): it sends no records of
@@ -45,7 +45,7 @@ def kafka_entries(
     streaming: bool = False,
 ) -> DataFrame:
     """Rows of `schema.ENTRIES`. `options`: those of Spark's Kafka source, also `kafka.*` for TLS
-    and SASL. Raises PipelineError when that source is not there."""
+    and SASL. Raises PipelineError if that source is not installed."""
     with KafkaSource(spark, bootstrap, options) as cluster:
         partitions = cluster.partitions(topic)
     # Spark leaves internal topics out unless it asks a consumer instead of the admin client.
@@ -109,8 +109,8 @@ def _decoder(
 
 
 class KafkaSource:
-    """What the cluster itself says of its topics, through the client that the source brings along;
-    context manager. Raises PipelineError when it does not answer."""
+    """Asks the cluster about its topics, with the Kafka client of Spark's source. A context
+    manager. Raises PipelineError if the source is not installed or the cluster does not answer."""
 
     def __init__(
         self, spark: SparkSession, bootstrap: str, options: Mapping[str, str] | None = None

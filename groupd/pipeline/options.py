@@ -16,7 +16,7 @@ from groupd.pipeline.store import store_url
 from groupd.pipeline.wanted import RowFilter
 
 ROWS_PER_PARTITION = 250_000
-"""Offsets that one task reads: some seconds of work."""
+"""How many offsets one task reads: some seconds of work."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

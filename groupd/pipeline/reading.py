@@ -23,9 +23,9 @@ from groupd.pipeline.wanted import RowFilter
 from groupd.protocol.records.batch import CorruptBatch
 from groupd.storage.log import LogCorrupt, LogState
 
-# Offsets are counted as rows. Above the clean offset that is right, since nearly every offset has a
-# record. Below it the cleaner has left gaps, so the ranges there follow the store's own rows, each
-# of which holds many records.
+# A range counts one row for each offset. Above the clean offset that is right, because nearly every
+# offset has a record. Below it the cleaner has left gaps, so the ranges there follow the rows of
+# the store, each of which holds many records.
 
 _RECORDS_PER_CLEANED_ROW = 1000
 
@@ -173,7 +173,7 @@ def _read_log(
 
 def data_loss(partition: int, state: LogState, position: int, cleaned: int) -> str | None:
     """One line that says which records from `position` on are gone from the log; None if none are.
-    `cleaned`: how far cleaning is known to have done no harm."""
+    `cleaned`: how far the log had been cleaned at a time when no unread record was missing."""
     if state.next_offset < position:
         return (
             f"{state.name} ends at offset {state.next_offset}, before {position}: "

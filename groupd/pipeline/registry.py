@@ -15,7 +15,6 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def all_jobs() -> dict[str, Job]:
-    """All jobs by name."""
     found: dict[str, Job] = {}
     for module in pkgutil.iter_modules(jobs.__path__):
         job = getattr(import_module(f"{jobs.__name__}.{module.name}"), "JOB", None)

@@ -25,7 +25,7 @@ from groupd.pipeline.sink import check_format, span_of, write_table
 
 _SOURCES = ("DataSourceV2ScanRelation", "DataSourceV2Relation", "MapInArrow")
 _OPAQUE = ("InMemoryRelation", "LogicalRDD")
-"""Plan nodes of cached results, which do not show what they were made from."""
+"""Plan nodes of cached results. They do not show from which columns the results were made."""
 
 
 def used_columns(frames: Iterable[DataFrame]) -> tuple[str, ...]:

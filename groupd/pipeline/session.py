@@ -1,6 +1,7 @@
 """Makes a Spark session with the settings that the pipeline needs, and finds its Java.
 
-A small log gets settings of its own: Spark would spend most of its time on preparation.
+A small log gets settings of its own, because Spark would otherwise spend most of its time on
+preparation.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def java_version(java: str | None = None) -> int:
 
 
 def submitted() -> bool:
-    """Whether `spark-submit` started this process and a session can be had."""
+    """Whether `spark-submit` started this process and a session is available."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -148,9 +149,11 @@ def let_workers_import() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([here, *paths])
 
 
-# Spark generates and compiles Java code for every query, and the virtual machine then compiles that
-# twice, the second time thoroughly, which pays off only when it runs for minutes. A small log is
-# done before that. So its queries are compiled once, quickly, and one thread collects garbage.
+# Small logs ---------------------------------------------------------------------------------
+
+# Spark generates Java code for every query. The virtual machine compiles that code twice; the
+# second, thorough time pays off only if the code runs for minutes. A small log takes less. So its
+# queries are compiled once, quickly, and one thread collects garbage.
 
 SMALL_BYTES = 256 * 1024 * 1024
 """The largest log that counts as small. As segments that is some two million records."""
@@ -160,7 +163,7 @@ SMALL_LOG_SETTINGS: Mapping[str, str] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     "-XX:ReservedCodeCacheSize=240m"
 }
-"""What Spark gets for a small log."""
+"""Settings of Spark for a small log."""
 
 
 def small_log_settings(origin: Origin) -> dict[str, str]:

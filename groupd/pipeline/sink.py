@@ -132,7 +132,7 @@ def _write_days(
         if len(after) == len(covered) and not keep_empty:
             delete(spark, path)
         elif len(after) == len(covered):
-            # Without a file nobody could tell the columns of the table.
+            # Without any file, a reader could not find out the columns of the table.
             frame.limit(0).drop(DAY).coalesce(1).write.parquet(f"{path}/{DAY}={_NO_DAY}")
         return lambda: 0
     paths = [f"{path}/{day}" for day in new]

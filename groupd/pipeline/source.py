@@ -107,9 +107,10 @@ def _range(one: Filter, field: str, value: int) -> dict[str, int] | None:
 FORMAT = "groupd"
 
 _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The program of the workers in which Spark pushes filters down. A worker has no session that could
-be asked for `spark.sql.python.filterPushdown.enabled`; where that is off, as it is unless somebody
-sets it, Spark refuses every reader with `pushFilters` and starts no such worker."""
+"""The module that runs in a worker when Spark pushes filters down. It tells whether Spark does so,
+because a worker has no session with the setting `spark.sql.python.filterPushdown.enabled`. If that
+is off, which is the default, Spark starts no such worker and refuses every reader with
+`pushFilters`."""
 
 
 class GroupdDataSource(DataSource):
@@ -167,7 +168,7 @@ class GroupdReader(DataSourceReader):
 
 
 class FilteringReader(GroupdReader):
-    """The same with filters that Spark pushes down, where it does."""
+    """A `GroupdReader` for sessions in which Spark pushes filters down."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self.wanted, left = push(self.wanted, filters)

@@ -25,14 +25,15 @@ from groupd.storage.reader import LogPage, StoredRow
 
 PAGE_BYTES = 1024 * 1024
 _PARTITIONS = "offsets.topic.num.partitions"
-"""The config under which a daemon keeps its number of shards in the store."""
+"""The key under which a daemon keeps its number of shards in the store."""
 
 T = TypeVar("T")
 
 
 def store_url(text: str) -> str:
-    """Accepts what the daemon's `--store` takes, or the path of the database file or data
-    directory. Relative paths become absolute, because tasks may run in another directory."""
+    """The URL of a store. `text`: what the daemon's `--store` takes, or the path of the database
+    file or data directory. Relative paths become absolute, because tasks may run in another
+    directory."""
     if "://" in text:
         scheme, _, path = text.partition(":///")
         if scheme.startswith("sqlite") and path:

@@ -1,7 +1,8 @@
-"""The data source `groupd` as a stream: micro-batches of what has been committed since.
+"""The data source `groupd` as a stream: each micro-batch has the records that were committed since
+the one before.
 
 An offset of the stream holds, for each log partition, the next offset to read and how far the log
-had been cleaned when that was known to do no harm:
+had been cleaned at a time when no unread record was missing:
 
     {"0": {"offset": 1200, "cleaned": 0}, "1": ...}
 

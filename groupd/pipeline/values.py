@@ -30,7 +30,7 @@ _NO_TIME_MS = -1
 
 
 class NotHeld(ValueError):
-    """A record is well formed, but a column cannot hold what it says."""
+    """A record is well formed, but a column cannot hold one of its values."""
 
 
 def micros(time_ms: int, absent: int = _NO_TIME_MS) -> int | None:
@@ -78,7 +78,8 @@ _ABSENT_TIMES = {ConsumerGroupTargetMetadataValue: 0}
 
 @cache
 def _columns(kind: type[Any]) -> tuple[tuple[str, str, int | None], ...]:
-    """(field, its column, what stands for no time) of a class of values; None: it is no time."""
+    """For each field of a class of values: the field, its column, and the number that stands for no
+    time (None if the field is not a time)."""
     absent_ms = _ABSENT_TIMES.get(kind, _NO_TIME_MS)
     return tuple(
         (

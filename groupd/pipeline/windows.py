@@ -1,4 +1,4 @@
-"""Committed offsets in windows of time, and how far they are behind the end offsets then."""
+"""Committed offsets by window of time, and their lag behind the end offsets at that time."""
 
 from __future__ import annotations
 
@@ -99,6 +99,8 @@ def _micros(column: str) -> Column:
     return f.unix_micros(f.col(column))
 
 
+# Windows ------------------------------------------------------------------------------------
+
 # Each partition with a committed offset has a row in every window from its first commit until the
 # offset is removed or the input ends. Windows in which nothing happened have a row too, because
 # they show what stood still.
@@ -107,8 +109,8 @@ PLACE = ("log_partition", "group", "topic", "partition")
 
 
 def moves_by_window(commits: DataFrame, window: timedelta) -> DataFrame:
-    """One row for each partition and window in which something counted. `commits`: the table of
-    that job."""
+    """One row for each partition and each window in which a commit or a tombstone took effect.
+    `commits`: the table of the job `commits`."""
     jump, kind, order = f.col("jump"), f.col("kind"), f.col("effective_offset")
     rewind = f.struct(
         "effective_time",

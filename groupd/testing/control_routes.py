@@ -29,7 +29,6 @@ from groupd.testing.operations import Operations
 from groupd.testing.recipes import RECIPES
 
 PARAMETER = re.compile(r"\{(\w+)\}")
-"""A parameter of a path."""
 
 Path = dict[str, Any]
 """The values of the path's parameters, by name."""

@@ -30,7 +30,8 @@ NamedPlace = tuple[str, int]
 
 
 class Committed(Struct):
-    """`moved_ms`: when the offset last changed. `commit_ms`: when it was last committed."""
+    """A committed offset. `moved_ms`: when the offset last changed. `commit_ms`: when it was last
+    committed. `expire_ms`: when it expires, None if the record does not say."""
 
     offset: int
     commit_ms: int
@@ -191,7 +192,7 @@ def _empty_with_lag(
     now_ms: int,
 ) -> Iterator[FactRow]:
     if group is None or not group.protocol_type:
-        return  # it only stores offsets: its consumers are not known
+        return  # the group only stores offsets: its consumers are not known
     lags: dict[str, int] = {}
     for (topic, partition), committed in offsets.of(group_id):
         lag = ends.get((topic, partition), 0) - committed.offset
@@ -268,7 +269,8 @@ def _expires_ms(group: FoldedGroup | None, committed: Committed, limits: Thresho
 
 
 def _subscribed(group: FoldedGroup) -> frozenset[str] | None:
-    """Topics that somebody subscribes to; None if that is not known (a client's own format)."""
+    """The topics that at least one member subscribes to. None if that is not known, because the
+    subscriptions are in a client's own format."""
     if group.protocol == CLASSIC and group.protocol_type != "consumer":
         return None
     return frozenset().union(*(group.subscription_of(one) for one in group.members.values()))

@@ -123,7 +123,7 @@ def _describe(life: Life, value: Mapping[str, Any], change: _Change) -> None:
 def _assignments(
     tracker: Tracker, group: FoldedGroup, now: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Sets the new target, and notes the former owners of the places that changed."""
+    """Sets the new target, and notes the former owner of each partition that changes its owner."""
     before, group.target, group.target_of = group.target, {}, {}
     for member_id in sorted(now):
         places = _places(group, now[member_id])
@@ -154,7 +154,8 @@ def _rebalanced(
     before: int,
     had_members: bool,
 ) -> None:
-    """Opens a rebalance, if this generation is not the one before."""
+    """Opens a rebalance if the record shows a new generation. Otherwise the target is a
+    baseline."""
     first_unknown = before == -1 and not group.complete
     idle = not group.members and not had_members
     converting = before == -1 and group.converted_ms is not None
@@ -181,7 +182,7 @@ def _rebalanced(
 
 
 def _causes(group: FoldedGroup, change: _Change) -> list[tuple[str, str]]:
-    """Triggers, each with a member or ""."""
+    """The triggers of the rebalance, each with a member id or ""."""
     causes = [(cause.trigger, cause.member_id) for cause in group.causes]
     if group.converted_ms is not None:
         group.converted_ms = None
@@ -198,8 +199,8 @@ def _causes(group: FoldedGroup, change: _Change) -> list[tuple[str, str]]:
 
 
 def _hold(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
-    """Gives everybody what the generation assigns. A partition that goes straight from one member
-    to another was given up at a time that is not in the log."""
+    """Gives each member the partitions that the generation assigns to it. If a partition goes
+    straight from one member to another, the log does not tell when the former owner gave it up."""
     for member_id in sorted(group.members):
         life = group.members[member_id]
         keeps = group.target_of.get(member_id, set())

@@ -35,8 +35,8 @@ from groupd.pipeline.fold.state import (
 from groupd.pipeline.fold.tracker import Tracker
 
 _FIRST_EPOCH = 2
-"""The highest first epoch of a new group: it bumps from 1, in the first versions of Kafka from
-0."""
+"""The highest epoch with which the log of a new group begins. The group raises its epoch from 1; in
+the first versions of Kafka it raised it from 0."""
 
 _LEAVE_STATIC_EPOCH = -2
 _STATES = {0: STABLE, 1: REVOKING, 2: WAITING}
@@ -75,7 +75,7 @@ def _group_epoch(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None
     converting = group.converted_ms is not None
     if before == -1 and converting:
         group.complete = True
-        return  # this is the classic group's state under its generation; the bump is still to come
+        return  # the epoch is still the classic generation; a later record raises it
     group.converted_ms = None
     if before == -1:
         group.complete = group.complete or (epoch <= _FIRST_EPOCH and len(group.members) < 2)
@@ -86,7 +86,7 @@ def _group_epoch(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None
     if converting:
         told.append(("conversion", ""))
     if not told:
-        # Brokers before Kafka 4.1 write no hash; there hardly any other cause is possible.
+        # Brokers before Kafka 4.1 write no hash; with them, hardly any other cause is possible.
         changed = not group.metadata_hash or old_hash not in (None, group.metadata_hash)
         told.append(("metadata-change" if changed else "unknown", ""))
     rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, told)
@@ -95,8 +95,8 @@ def _group_epoch(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None
 
 
 def _note_joined(group: FoldedGroup, causes: Iterable[Cause]) -> None:
-    """Notes that members have joined of which it was not clear yet whether they joined or were
-    there before."""
+    """Settles for members with an unknown beginning whether they have joined now. They may also
+    have been in the group before the log begins."""
     joined = {cause.member_id for cause in causes if cause.trigger == "join"}
     for member_id, life in group.members.items():
         if life.began_by is None and (group.complete or member_id in joined):

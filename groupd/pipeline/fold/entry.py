@@ -73,10 +73,10 @@ class FoldObserver:
     not change it."""
 
     def life_ended(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending) -> None:
-        """`life` is not among the members any more."""
+        """The member of `life` is gone."""
 
     def baseline(self, group: FoldedGroup) -> None:
-        """There is a target without a known rebalance: the history begins with it."""
+        """A target without a known rebalance: the history of the group begins with it."""
 
     def rebalance_opened(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         """A rebalance begins; its triggers and members are known."""
@@ -89,7 +89,8 @@ class FoldObserver:
         """The row of the rebalance is written."""
 
     def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
-        """An offset record of any kind; `holder`: whose partition it is, by the log."""
+        """An offset record of any kind. `holder`: the member that holds the partition according to
+        the log."""
 
     def transaction_ended(self, entry: FoldEntry) -> None:
         """The marker of a transaction."""

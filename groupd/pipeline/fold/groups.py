@@ -101,7 +101,7 @@ class GroupsFold:
         _note_emptiness(group, entry.at_ms)
 
     def _deleted(self, group: FoldedGroup, entry: FoldEntry) -> None:
-        """A tombstone: the end of the group, or the first half of a conversion."""
+        """Handles a tombstone of the group: its end, or the first half of a conversion."""
         group.last_ms = entry.at_ms
         for member_id in sorted(group.members):
             self._tracker.depart(group, member_id, entry.at_ms)
@@ -115,7 +115,8 @@ class GroupsFold:
                 observer.group_deleted(group.group_id)
 
     def _converted(self, group: FoldedGroup, entry: FoldEntry, protocol: str) -> FoldedGroup:
-        """The group goes on in the other protocol, with the members that come along."""
+        """Handles a conversion. Returns the group that goes on in the other protocol, with the
+        members that come along."""
         for member_id in sorted(group.members):
             self._tracker.depart(group, member_id, entry.at_ms)
         rebalances.close(self._tracker, group)
@@ -135,8 +136,8 @@ class GroupsFold:
 def place_of(
     protocol: str, topics: TopicNames, entry: FoldEntry, topic_id: str | None
 ) -> OwnedPartition | None:
-    """The partition of an offset, named as the group's records name it; None if that is not
-    known."""
+    """The partition of an offset record, with the topic named as in the group's other records: by
+    id in a consumer group, by name in a classic group. None if the topic id is not known."""
     if protocol == CLASSIC:
         return (entry.topic, entry.partition)
     topic_id = topic_id or topics.id_of(entry.topic)

@@ -75,14 +75,15 @@ class HealthFold(FoldObserver):
             return
         watch = self._watch(group)
         episode = watch.zombies.setdefault((entry.topic, entry.partition), Episode())
-        # All such commits up to the end of the log are one episode, with whatever gaps.
+        # All such commits up to the end of the log are one episode, however far apart they are.
         episode.recent = episode.recent[:1]
         episode.note(entry.at_ms, entry.at_ms + 1, found[1], found[0])
 
     def _zombie_kind(
         self, group: FoldedGroup, place: OwnedPartition, at_ms: int
     ) -> tuple[str, str] | None:
-        """What is wrong with a commit for a place that nobody holds, and who held it before."""
+        """What is wrong with a commit for a partition that no member holds, and the id of the
+        member that held it before. None if nothing is wrong."""
         grace_ms = self._limits.zombie_grace_ms
         if not group.members:
             since_ms = group.empty_since_ms

@@ -127,8 +127,8 @@ def _flapping(tracker: Tracker, group: FoldedGroup, at_ms: int) -> tuple[str, ..
 
 
 def install(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None:
-    """The new target is complete: take down what it moves. `group.changed` has the owners
-    before. Without an open rebalance (the beginning of a history, a conversion) it is a
+    """Handles a complete new target: notes the moves to it. `group.changed` has the owners before.
+    Without an open rebalance (at the beginning of a history, in a conversion) the target is a
     baseline."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.target_ms is not None:
@@ -173,7 +173,8 @@ def _could_keep(
 
 
 def _await(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Move) -> None:
-    """Waits for the new owner: from now on `Tracker.hold` notes when it gets the partition."""
+    """Waits for the new owner: from now on `Tracker.hold` notes when it gets the partition. A move
+    that waited for the same partition before is over."""
     earlier = group.awaiting.pop(move.place, None)
     if earlier is not None:
         _taken(tracker, group, earlier[0])
@@ -181,13 +182,13 @@ def _await(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Mov
         return
     holding = group.holders.get(move.place)
     if holding is not None and holding.owner.key == move.after.key:
-        return  # the new owner never gave it up
+        return  # the new owner never gave up the partition
     group.awaiting[move.place] = (rebalance, move)
     rebalance.untaken += 1
 
 
 def taken(tracker: Tracker, group: FoldedGroup, places: set[OwnedPartition]) -> None:
-    """Members have got these places: moves that waited for it are done."""
+    """Completes the moves that waited until their new owners got these partitions."""
     for place in places:
         found = group.awaiting.get(place)
         if found is not None and found[1].taken_ms is not None:
@@ -247,8 +248,8 @@ def _moves_of_uniform(
 
 
 def complete_if_stable(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None:
-    """Completes the rebalance if everybody who is there is at the group epoch, with nothing to give
-    up or to wait for."""
+    """Completes the rebalance if every member that has not left for a while is at the group epoch,
+    with nothing to give up or to wait for."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.target_ms is None:
         return
@@ -259,15 +260,16 @@ def complete_if_stable(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None
 
 
 def _is_late(group: FoldedGroup, life: Life, rebalance: Rebalance) -> bool:
-    """Whether the member has not heard of the rebalance yet, or is giving partitions up."""
+    """Whether the rebalance waits for the member: it has not reached the epoch, or is giving up
+    partitions."""
     if life.state == AWAY or life.member_id in group.joined_since:
         return False
     return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
 
 
 def over(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, status: str) -> None:
-    """Ends a rebalance. The row of a superseded one waits until its partitions have been taken, or
-    moved on."""
+    """Ends a rebalance. The row of a superseded rebalance is written when its partitions have been
+    taken, or were moved again."""
     rebalance.status = status
     if group.rebalance is rebalance:
         group.rebalance = None

@@ -20,12 +20,15 @@ from groupd.coordinator.core.assignors.api import (
 from groupd.coordinator.core.assignors.spec import AssignmentSpec
 from groupd.pipeline.fold.state import CLASSIC, FoldedGroup, Life, OwnedPartition, TopicNames
 
+# Fewest moves -------------------------------------------------------------------------------
+
 # The minimum is exact where all members have the same subscription. Of P partitions on N members
 # each member gets P // N, and P % N members get one more. A member that owned c of the still
 # existing partitions can keep min(c, P // N), and as many members as there are extra partitions can
 # keep one more. Every partition that had an owner and that no member can keep must move. No
-# balanced assignment moves fewer, and one that moves no more exists. For mixed subscriptions there
-# is no such formula; there the minimum is what the `uniform` assignor moves from the same start.
+# balanced assignment moves fewer, and there is one that moves exactly as many. For mixed
+# subscriptions there is no such formula; there the minimum is what the `uniform` assignor moves
+# from the same start.
 
 
 def minimal_moves(loads_before: Sequence[int], owned_before: int, partitions: int) -> int:
@@ -41,16 +44,18 @@ def minimal_moves(loads_before: Sequence[int], owned_before: int, partitions: in
 
 
 def deviation(loads: Sequence[int]) -> float:
-    """The standard deviation of the population; 0 without members."""
+    """The standard deviation of the numbers of partitions over all members; 0 without members."""
     if not loads:
         return 0.0
     mean = sum(loads) / len(loads)
     return sqrt(sum((load - mean) ** 2 for load in loads) / len(loads))
 
 
-# The partitions of a run are those of the recorded target. As long as there are members, that
-# target has every partition of every subscribed topic. So a run follows the growth of topics
-# without knowing their sizes.
+# Runs of an assignor ------------------------------------------------------------------------
+
+# A run assigns the partitions of the recorded target. As long as there are members, that target has
+# every partition of every subscribed topic. So a run follows the growth of topics without knowing
+# their numbers of partitions.
 
 
 class Universe(Struct, frozen=True):
@@ -81,8 +86,9 @@ def universe_of(places: Iterable[OwnedPartition], protocol: str, topics: TopicNa
 
 
 def subscriptions(group: FoldedGroup, universe: Universe) -> dict[str, frozenset[bytes]]:
-    """Topic ids by member. A topic whose name is not known counts as subscribed by everybody if
-    all subscriptions are the same, else by those that the target gives some of it."""
+    """Topic ids by member. If a topic's name is not known, every member counts as its subscriber if
+    all subscriptions are the same; else the members do to which the target gives partitions of
+    it."""
     homogeneous = group.is_homogeneous()
     everything = frozenset(universe.counts)
     found: dict[str, frozenset[bytes]] = {}
@@ -107,8 +113,8 @@ def assign(
     prior: Mapping[str, Iterable[OwnedPartition]],
     universe: Universe,
 ) -> dict[str, set[OwnedPartition]]:
-    """Places by member id. `prior`: what each member has. Raises AssignorError, also for an
-    assignor that fails or assigns what it must not."""
+    """Runs the assignor; returns partitions by member id. `prior`: the partitions that each member
+    has. Raises AssignorError, also if the assignor fails or assigns what it must not."""
     subscribed = subscriptions(group, universe)
     homogeneous = len(set(subscribed.values())) < 2 and group.is_homogeneous()
     specs = {
@@ -121,7 +127,7 @@ def assign(
         return _checked(given, specs, universe, group.protocol)
     except AssignorError:
         raise
-    except Exception as error:  # a plug-in may raise anything; its row shows the error
+    except Exception as error:  # a plug-in may raise anything; the result row shows it
         raise AssignorError(f"{type(error).__name__}: {error}") from error
 
 

@@ -20,9 +20,9 @@ CONSUMER, CLASSIC = "consumer", "classic"
 
 
 class Settings(Struct, frozen=True):
-    """Settings that the log does not tell. `session_timeout_ms`: the session timeout of consumer
-    groups (group.consumer.session.timeout.ms). A member flaps if it goes within `flap_life_ms` of
-    joining and its client does that `flap_count` times in `flap_window_ms`."""
+    """Settings that are not in the log. `session_timeout_ms`: the session timeout of consumer
+    groups (group.consumer.session.timeout.ms). A member flaps if it is gone within `flap_life_ms`
+    of joining, and its client does that `flap_count` times in `flap_window_ms`."""
 
     session_timeout_ms: int = 45_000
     flap_life_ms: int = 30_000
@@ -169,7 +169,7 @@ class Rebalance(Struct):
         return None if self.minimal is None else max(self.count("moved") - self.minimal, 0)
 
     def unowned(self) -> list[int]:
-        """For how long each moved partition had no owner, in milliseconds, where that is known."""
+        """For how many milliseconds each moved partition had no owner, where that is known."""
         return [m.unowned_ms for m in self.moves if m.kind == "moved" and m.unowned_ms is not None]
 
 
@@ -185,10 +185,12 @@ class FoldedGroup(Struct):
     - `complete`: the history is known from the group's creation, or from a time when it was empty.
     - `settled`: members at the group epoch with nothing to revoke or to wait for.
     - `away`: static members that left for a while.
-    - `target`, `target_of`: the target assignment by place and by member (classic: the assignment).
-    - `changed`: places whose target changed since the last target epoch, with the former owner.
+    - `target`, `target_of`: the target assignment, by partition and by member (classic: the
+      assignment).
+    - `changed`: the partitions whose target changed since the last target epoch, with the former
+      owner.
     - `departing`: members removed by the operation that is being read; its other records say why.
-    - `released`: places that no member holds, since when, and who held them last.
+    - `released`: the partitions that no member holds, since when, and which member held each last.
     """
 
     group_id: str
@@ -221,14 +223,16 @@ class FoldedGroup(Struct):
     last_ms: int = 0
 
     def subscription_of(self, life: Life) -> frozenset[str]:
-        """The topic names that a member subscribes to, those of its resolved expression
-        included."""
+        """The names of the topics that a member subscribes to, including those that match its
+        regular expression."""
         return frozenset(life.topics) | frozenset(self.regexes.get(life.regex, ()))
 
     def is_homogeneous(self) -> bool:
         kinds = {(life.topics, life.regex) for life in self.members.values()}
         return len(kinds) < 2 and not any(topics and regex for topics, regex in kinds)
 
+
+# Why a member is gone -----------------------------------------------------------------------
 
 # The evidence, in this order:
 #
@@ -250,7 +254,7 @@ TRIGGERS = {
     REPLACED: "static-replacement",
     CONVERTED: "conversion",
 }
-"""The trigger of a rebalance that each ending causes."""
+"""For each way in which a membership ends, the trigger of the rebalance that it causes."""
 
 _SLACK_MS = 1000
 """How late the record of an expired timer may be."""
@@ -259,7 +263,7 @@ _HEARTBEAT_MS = 5000
 """The longest time between two heartbeats (group.consumer.heartbeat.interval.ms by default)."""
 
 _REGULAR = 3
-"""This many commits count as a habit."""
+"""With at least this many commits a member counts as committing regularly."""
 
 
 class Ending(Struct, frozen=True):

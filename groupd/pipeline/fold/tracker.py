@@ -61,7 +61,8 @@ class Tracker:
     def enter(
         self, group: FoldedGroup, life: Life, entry: FoldEntry, epoch: int, state: str
     ) -> None:
-        """A record shows the member with this epoch and state, which may be the same as before."""
+        """Handles a record that shows the member with this epoch and state, which may be the same
+        as before."""
         if (life.epoch, life.state) == (epoch, state):
             return
         if life.epoch is not None:
@@ -89,7 +90,7 @@ class Tracker:
         group.departing.clear()
 
     def end(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending | None) -> None:
-        """Ends a life. `ending` None: it is found out here."""
+        """Ends a life. If `ending` is None, the reason is found out here."""
         ending = ending or ending_of(life, at_ms, self.settings)
         by = "removed" if ending.successor is None else ending.by
         for place in sorted(life.held()):
@@ -131,7 +132,7 @@ class Tracker:
     def hold(self, group: FoldedGroup, place: OwnedPartition, life: Life, entry: FoldEntry) -> None:
         before = group.holders.get(place)
         if before is not None:
-            # Only a client-side assignor gives a partition to two members: the later one counts.
+            # Only a client-side assignor gives a partition to two members. The later member counts.
             loser = group.members.get(before.owner.member_id)
             self._ownership_row(group, place, before, loser, entry.at_ms, "revoked")
         group.holders[place] = OwnedInterval(life.owner, entry.at_ms, entry.offset, life.epoch)

@@ -26,7 +26,7 @@ OK = "ok"
 
 
 class _GroupReplay(Struct):
-    """The replay of one group. `owners`: by place, the key of the owner."""
+    """The replay of one group. `owners`: for each partition the key of its owner."""
 
     owners: dict[OwnedPartition, str] = field(default_factory=dict)
     waiting: dict[int, FactRow] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class WhatIf(FoldObserver):
                 for place in places
             }
         except AssignorError as error:
-            # The members keep what they had, as in a group whose assignor fails.
+            # The members keep the partitions that they had, as in a group whose assignor fails.
             row["status"] = f"failed: {error}"
         replay.waiting[id(rebalance)] = row
 

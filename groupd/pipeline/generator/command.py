@@ -93,8 +93,8 @@ async def generate(
     LogError."""
     used = max((plan.producer_id for plan in plans), default=-1) + PRODUCERS_A_GROUP
     await sink.begin(world.partitions, world.topics, max(used, 1))
-    # Groups come out a little short or long, and the next group makes up for it. The last one is
-    # exact, which needs members until the end: `plan_groups` sees to that.
+    # A group has a few records more or less than planned, and the next group makes up for it. The
+    # last group is exact. For that it needs members until the end, which `plan_groups` gives it.
     last = plans[-1]
     by_partition: dict[int, list[GroupPlan]] = {}
     for plan in plans:
@@ -202,7 +202,7 @@ given."""
 
 
 def place_of(store: str | None, data_dir: Path | None, segments: Path | None) -> LogTarget:
-    """Raises GeneratorError unless exactly one is given."""
+    """The one place that is given. Raises GeneratorError unless there is exactly one."""
     if sum(value is not None for value in (store, data_dir, segments)) != 1:
         raise GeneratorError("say where the log goes: one of --store, --data-dir and --segments")
     return store, data_dir, segments

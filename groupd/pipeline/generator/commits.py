@@ -101,7 +101,7 @@ class Commits:
             if at_ms < step.at_ms:
                 at_ms = step.at_ms + self._interval_ms * self._rng.random() / 2
             while at_ms < until_ms and owned and left > 0:
-                # In even steps over the whole time in which some member reads.
+                # The ticks are spread evenly over all the time in which at least one member reads.
                 ahead = yields[number] * (until_ms - at_ms) + later[number]
                 self._interval_ms = max(1.0, ahead / left)
                 made = self._tick(int(at_ms), owned, owners, left)
@@ -118,14 +118,14 @@ class Commits:
         owned = sum(owner >= 0 for owner in owners)
         if self._plan.producer_id < 0 or not owned:
             return owned
-        return owned / len(set(owners) - {-1}) + 1  # one member at a time, and its marker
+        return owned / len(set(owners) - {-1}) + 1  # one member a tick, and its marker
 
     @staticmethod
     def _later(
         steps: Sequence[ScriptStep], ends: Sequence[int], yields: Sequence[float]
     ) -> list[float]:
-        """For each step, how many records the rest of the log after it would have with a tick in
-        every millisecond."""
+        """For each step, how many records the log after it would have with a tick in every
+        millisecond."""
         found = [0.0]
         for step, end_ms, records in zip(steps[:0:-1], ends[:0:-1], yields[:0:-1], strict=True):
             found.append(found[-1] + records * (end_ms - step.at_ms))

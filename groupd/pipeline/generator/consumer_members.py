@@ -62,7 +62,7 @@ class _ConsumerClient:
 
 
 class ConsumerMembers:
-    """See `members.Members`."""
+    """The members of a consumer group. See `members.Members`."""
 
     def __init__(self, plan: GroupPlan, world: GeneratedWorld, rng: Random) -> None:
         self._plan = plan
@@ -177,7 +177,7 @@ class ConsumerMembers:
         return self._done(outcome, at_ms)[0]
 
     def _done(self, outcome: Outcome, at_ms: int) -> tuple[ScriptStep, list[Any]]:
-        """All that an outcome leads to at its own time, and the replies."""
+        """Everything that an outcome leads to at the same time, as one step, and the replies."""
         records: list[EncodedRecord] = []
         replies: list[Any] = []
         tasks: list[Task] = []
@@ -190,8 +190,8 @@ class ConsumerMembers:
         return ScriptStep(at_ms, tuple(records), self._owners()), replies
 
     def _next(self, tasks: list[Task], at_ms: int) -> Outcome | None:
-        """What the first of `tasks` leads to, or a target that is due: without a linger it is due
-        at once. None: nothing is left to do."""
+        """The outcome of the first of `tasks`, or else of a deadline for a target or an answer,
+        which is due at once because nothing lingers here. None if nothing is left to do."""
         if tasks:
             task = tasks.pop(0)
             return self._shard.task_done(task, run_through(task.steps()), _at(at_ms))

@@ -33,7 +33,8 @@ from groupd.protocol.records.schema import (
 )
 from groupd.protocol.writer import Writer
 
-# A generation is one record. The coordinator writes it when the leader has sent the assignments.
+# A generation of a classic group is one record. The coordinator writes it when the leader has sent
+# the assignments.
 
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
@@ -49,7 +50,7 @@ class _ClassicClient(Struct, frozen=True):
 
 
 class ClassicMembers:
-    """See `members.Members`."""
+    """The members of a classic group. See `Members`."""
 
     def __init__(self, plan: GroupPlan, world: GeneratedWorld, rng: Random) -> None:
         self._plan = plan
@@ -81,8 +82,8 @@ class ClassicMembers:
             return
         else:
             del self._clients[op.member]
-        # Members learn of it at their next heartbeat and join again; the slowest one decides the
-        # time.
+        # Members learn of the rebalance at their next heartbeat and join again. The slowest member
+        # decides how long that takes.
         self._done_ms = op.at_ms + 300 + self._rng.randrange(200, 900) * (1 + len(self._clients))
         self._assigned = (-1,) * len(self._plan.places)
         yield ScriptStep(op.at_ms, (), self._assigned)
@@ -157,8 +158,8 @@ def _subscription(topics: list[str]) -> bytes:
 
 
 def _range(plan: GroupPlan, names: dict[int, str], members: list[int]) -> tuple[int, ...]:
-    """The member that the range assignor gives each place, in the order of the places: each member
-    gets a stretch of each topic."""
+    """For each partition in the order of the plan, the member to which the range assignor gives it.
+    Each member gets neighbouring partitions of each topic."""
     if not members:
         return (-1,) * len(plan.places)
     counts = {topic: sum(place.topic == topic for place in plan.places) for topic in names}
@@ -179,12 +180,12 @@ class Members(Protocol):
     """The members of one group."""
 
     def apply(self, op: Op) -> Iterator[ScriptStep]:
-        """What the coordinator writes at once for an act of a member, or for the deletion of the
-        group."""
+        """Gives what the coordinator writes at once for an act of a member, or for the deletion of
+        the group."""
         ...
 
     def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:
-        """What follows from the acts between `from_ms` and `until_ms`."""
+        """Gives what follows from the acts between `from_ms` and `until_ms`."""
         ...
 
     def close(self) -> None:
@@ -193,13 +194,13 @@ class Members(Protocol):
 
 
 class _Nobody:
-    """A group without members: whoever commits has all partitions. See `Members`."""
+    """A group without members: the client that commits has all partitions. See `Members`."""
 
     def __init__(self, plan: GroupPlan) -> None:
         self._owners = (0,) * len(plan.places)
 
     def apply(self, op: Op) -> Iterator[ScriptStep]:
-        """The deletion writes nothing here: such a group has offsets in the log, but no record of
+        """Writes nothing for the deletion: such a group has offsets in the log, but no record of
         its own."""
         yield ScriptStep(op.at_ms, (), (-1,) * len(self._owners))
 
@@ -231,7 +232,7 @@ def steps_of(plan: GroupPlan, world: GeneratedWorld, rng: Random) -> list[Script
             steps += members.apply(op)
         else:
             if op.act is Act.DELETE:
-                # Offsets first: in the log, the group's own records are its end.
+                # The offsets are deleted first: the group's own tombstones come last in the log.
                 steps.append(ScriptStep(op.at_ms, (), nobody_owns, op._replace(act=Act.FORGET)))
                 steps += members.apply(op)
                 continue

@@ -131,9 +131,9 @@ def _forget(slot: IncidentSlot) -> Iterator[Op]:
 
 
 class Profile(Struct, frozen=True):
-    """A kind of group. `share`: its part of all groups. `incidents`: what may happen, with weights.
-    `a_day`: the number of incidents. `members`: possible numbers of members. `retires`: the group
-    is deleted in the last quarter of its time."""
+    """A kind of group. `share`: the fraction of all groups that are of this kind. `incidents`: what
+    may happen, with weights. `a_day`: the number of incidents a day. `members`: possible numbers of
+    members. `retires`: the group is deleted in the last quarter of its time."""
 
     name: str
     share: float

@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from groupd.protocol.messages import TopicId
 
+# Production ---------------------------------------------------------------------------------
+
 # Production is a function of time, not a simulation: the end offset of a partition at any instant
 # can be computed at once, and never falls. A day has a busy and a quiet half.
 
@@ -67,7 +69,7 @@ class GeneratedTopic(Struct, frozen=True):
         return elapsed_s + self.wave * turn * swing
 
     def end(self, partition: int, elapsed_s: float) -> int:
-        """The end offset of a partition."""
+        """The end offset of a partition `elapsed_s` seconds after the beginning."""
         made = self.rates[partition] * self.busy_seconds(elapsed_s)
         return self.bases[partition] + int(made)
 
@@ -117,6 +119,8 @@ def end_offsets(
                 yield EndOffset(topic.name, partition, end, at_ms)
 
 
+# Script -------------------------------------------------------------------------------------
+
 # A script refers to members by number. A member gets an id when it joins, and a new one when it
 # joins again, as consumers do. Times are milliseconds since 1970.
 
@@ -136,7 +140,7 @@ class Act(Enum):
     STICK = "stick"
     """Commits go on, but at the same offset."""
     FREE = "free"
-    """Ends `STICK`."""
+    """Commits move again after `STICK`."""
     REWIND = "rewind"
     """The offset goes back by `amount` records."""
     SKIP = "skip"
@@ -196,7 +200,7 @@ class ScriptStep(NamedTuple):
 
 
 class ScriptTurn(NamedTuple):
-    """One batch of a shard's log, at offset 0 as long as it has no place in the log."""
+    """One batch of a shard's log, at offset 0 until it gets its place in the log."""
 
     at_ms: int
     records: int

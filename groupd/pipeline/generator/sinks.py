@@ -47,7 +47,7 @@ class Sink(Protocol):
     async def begin(
         self, partitions: int, topics: Sequence[GeneratedTopic], producer_ids: int
     ) -> None:
-        """Called first. `producer_ids`: the first one that the log does not use. Raises
+        """Called first. `producer_ids`: the first producer id that the log does not use. Raises
         GeneratorError if the place already has something in it."""
         ...
 
@@ -84,8 +84,8 @@ class StoreSink:
         await self._append(name, batches)
 
     async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
-        """Writes empty batches, as if compaction had removed their records: offsets and times
-        stay."""
+        """Writes empty batches, as if compaction had removed their records: only offsets and times
+        are left."""
         ids = {topic.name: topic.topic_id for topic in topics}
         by_log: dict[str, list[PlacedBatch]] = {}
         for end in ends:

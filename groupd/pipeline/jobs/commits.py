@@ -36,15 +36,18 @@ from groupd.pipeline.schema import OFFSET_COMMIT_TYPES
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
 
-# Such a commit is decided by the next marker of its producer in its log partition; the producer's
-# epoch does not matter. A commit outside of transactions counts where it stands. A source that
-# leaves out markers and aborted records (Kafka, read_committed) sets `transactional` to null or
-# false: what it gives was committed, and counts where it stands.
+# Transactions -------------------------------------------------------------------------------
+
+# A commit in a transaction is decided by the next marker of its producer in the same log partition;
+# the producer's epoch does not matter. A commit outside of transactions counts from its own record
+# on. So does every commit from a source that leaves out markers and aborted records (Kafka,
+# read_committed): there `transactional` is null or false.
 
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 
 _SLICES = 256
-"""Rows outside of transactions need no neighbours, so they are spread over this many keys."""
+"""Rows outside of transactions do not depend on other rows, so they are spread over this many
+keys."""
 
 
 def is_offset() -> Column:
@@ -90,14 +93,17 @@ def resolve(entries: DataFrame) -> DataFrame:
     ).drop("_producer", "_end")
 
 
-# A commit record names no member, so the code follows each group along the log and looks up the
-# owner (`coordinator.history.authors`). Rows come grouped by group and in log order. Only the
-# current state of one group is in memory, never its history. Groups without membership records cost
-# almost nothing.
+# Authors ------------------------------------------------------------------------------------
+
+# A commit record names no member, so the functions below follow each group along the log and look
+# up the owner of the partition (`coordinator.history.authors`). Rows come grouped by group and in
+# log order. Only the current state of one group is in memory, never its history. Groups without
+# membership records cost almost nothing.
 
 MEMBERSHIP_TYPES = (2, 3, 5, 8)
-"""The record types that tell who the members are and what they own. Target assignments and regular
-expressions are left out: a member owns what it has now, not what it is to get."""
+"""The record types that tell which members there are and what they own. Target assignments and
+regular expressions are left out: a member owns the partitions that it has now, not those that it
+will get."""
 
 _PROBE_MS = -1
 
@@ -260,9 +266,11 @@ def _raw_id(topic_id: str | None) -> bytes:
     return NO_TOPIC_ID if topic_id is None else UUID(topic_id).bytes
 
 
-# Words and rules are those of `groupd groups history` (docs/history.md). A commit counts from its
-# record on. In a transaction it counts from the COMMIT marker on, and only if no later record has
-# replaced it by then. A tombstone removes what is committed and what is pending.
+# History ------------------------------------------------------------------------------------
+
+# The words and rules are the same as in `groupd groups history` (docs/history.md). A commit counts
+# from its record on. In a transaction it counts from the COMMIT marker on, and only if no later
+# record has replaced it by then. A tombstone removes what is committed and what is pending.
 
 PLACE = ("log_partition", "group", "topic", "partition")
 """The columns that identify a committed offset."""
@@ -375,8 +383,8 @@ def _kind(retention_ms: int) -> Column:
 
 
 def _is_over(retention_ms: int) -> Column:
-    """Whether the offset's time was up. The log has tombstones but no reasons; if so, it has
-    expired."""
+    """Whether the offset was due to expire when its tombstone was written. The log does not tell
+    why a tombstone was written; if the offset was due, it counts as expired."""
     own = f.col("before.expire_time")
     since = f.coalesce("author.expiry_base", "before.commit_time", f.timestamp_millis(f.lit(0)))
     age_ms = f.unix_millis("timestamp") - f.unix_millis(since)

@@ -92,8 +92,8 @@ def latest(entries: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _state() -> list[Column]:
-    """The last record of each partition among those that count. Where it stands in the log decides,
-    as in Kafka, not when its transaction was committed."""
+    """The last record of each partition among those that count. The last one is the one with the
+    highest log offset, as in Kafka. When its transaction was committed does not matter."""
     offset, counts = f.col("log_offset"), f.col("effective_offset").isNotNull()
     ends_group = f.col("tombstone") & f.col("record_type_id").isin(*_GROUP_TYPES)
     state = f.struct("log_offset", "tombstone", "offset_commit")

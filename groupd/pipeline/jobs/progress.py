@@ -25,8 +25,8 @@ text)."""
 
 
 def with_stuck(rows: DataFrame, place: Sequence[str]) -> DataFrame:
-    """`rows` are windows of partitions, without gaps. Adds `others_moved`, `still_windows` (the
-    number of windows in a row without a move, this one included) and `stuck` (the evidence, or
+    """Adds to `rows`, the windows of partitions without gaps: `others_moved`, `still_windows` (the
+    number of windows in a row without a move, including this one) and `stuck` (the evidence, or
     null).
 
     A window without a move is stuck if the group had lag when the window began. Often that is not

@@ -104,7 +104,7 @@ def _make(
     from groupd.pipeline.report.page import page_parts
     from groupd.pipeline.session import java_version, submitted
 
-    # Otherwise it would be noticed only after all jobs that the page is not built.
+    # Otherwise a page that is not built would be noticed only after all jobs have run.
     page_parts()
     origin = request.origin()
     if not submitted():

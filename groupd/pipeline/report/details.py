@@ -231,7 +231,7 @@ def _life_row(row: Row) -> LifeRow:
 
 
 def _with_spans(lives: list[LifeBar], rows: Iterable[Row]) -> list[LifeBar]:
-    """Adds the spans: each belongs to the life of its member in which it begins."""
+    """Adds each span to the life of its member in which the span begins."""
     by_member: dict[str, list[int]] = {}
     for number, life in enumerate(lives):
         by_member.setdefault(life.member_id, []).append(number)
@@ -248,7 +248,8 @@ def _with_spans(lives: list[LifeBar], rows: Iterable[Row]) -> list[LifeBar]:
 
 
 def _life_at(lives: Sequence[LifeBar], numbers: Sequence[int], at_ms: int) -> int | None:
-    """The last life that had begun at `at_ms`."""
+    """The number of the last life that had begun at `at_ms`; the first life if none had; None if
+    there are no lives."""
     begun = [number for number in numbers if lives[number].joined_ms <= at_ms]
     return begun[-1] if begun else (numbers[0] if numbers else None)
 

@@ -30,8 +30,9 @@ from groupd.pipeline.report.model import DEFAULT_LIMITS, ReportLimits
 from groupd.pipeline.report.page import render
 from groupd.pipeline.run import WatchJob, run_job
 
-# Each of these jobs follows every group along the log. The report needs all three, so here the log
-# is read once. With the default options the tables are those of the jobs.
+# The jobs `members`, `rebalances` and `health` each follow every group along the log. The report
+# needs all three, so here the log is read once for all of them. With the default options the tables
+# are the same as those of the jobs.
 
 
 def build_groups(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:

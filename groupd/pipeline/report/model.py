@@ -60,8 +60,8 @@ class ReportFinding(Struct, frozen=True):
 
 class Series(Struct, frozen=True):
     """Values in even steps from the beginning of the report; None where nothing is known. `lines`:
-    (topic, partition, values) of the partitions that stand out. `others`: how many partitions there
-    are besides."""
+    (topic, partition, values) of the partitions that stand out. `others`: how many other partitions
+    there are."""
 
     total: Sequence[float | None]
     lines: Sequence[tuple[str, int, Sequence[float | None]]] = ()
@@ -170,12 +170,14 @@ class Report(Struct, frozen=True):
     details: Sequence[GroupDetail]
 
 
-# This module works without Spark: `collect` limits the rows, and this module reduces them to what
-# the page can hold.
+# Less data ----------------------------------------------------------------------------------
+
+# `collect` limits the rows in Spark. The functions below reduce them to what the page can hold,
+# without Spark.
 
 LANES_MAX = 40
 _FINEST_PARTS = 1500
-"""A time that is shorter than this part of the whole time is less than a pixel wide."""
+"""An interval shorter than one part in this many of the whole time is less than a pixel wide."""
 
 
 class LifeRow(NamedTuple):

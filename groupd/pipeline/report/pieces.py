@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from groupd.pipeline.report.model import Report, ReportFinding
 
-# Anybody may choose group names, client ids and metadata, and a page that shows them must never run
-# them.
+# Any client may choose group names, client ids and metadata. A page that shows them must never run
+# them as code.
 
 _VOID = frozenset({"meta", "input", "br"})
 _RAW = frozenset({"script", "style"})
