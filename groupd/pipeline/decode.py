@@ -67,7 +67,7 @@ PlainRecord = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes
 
 
 class RecordSource(NamedTuple):
-    """What the header of a batch says about its records; None where the input does not tell."""
+    """What the header of a batch says about its records; None where the input does not have it."""
 
     transactional: bool | None
     producer_id: int | None

@@ -8,7 +8,8 @@ from typing import Any
 
 
 class PipelineError(Exception):
-    """`str()` is one line that says what is wrong and how to correct it."""
+    """An error that the user can correct; `str()` is one line that says what is wrong, and how to
+    correct it."""
 
 
 class JobFailed(Exception):

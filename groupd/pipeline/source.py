@@ -88,8 +88,8 @@ def _limits(one: Filter, wanted: RowFilter) -> dict[str, Any] | None:
 
 
 def _range(one: Filter, field: str, value: int) -> dict[str, int] | None:
-    """The half-open range that a comparison means. Values are whole numbers, so every bound can be
-    half open."""
+    """The half-open range of the values for which a comparison is true. Values are whole numbers,
+    so every range can be half open."""
     match one:
         case EqualTo():
             return {f"from_{field}": value, f"until_{field}": value + 1}

@@ -73,7 +73,8 @@ _TIME_SUFFIX = "timestamp_ms"
 """A field such as `commit_timestamp_ms` is the column `commit_time`."""
 
 _ABSENT_TIMES = {ConsumerGroupTargetMetadataValue: 0}
-"""What stands for no time: records from before the field existed are read as 0."""
+"""The number that stands for no time in these classes: a record from before the field existed is
+read as 0."""
 
 
 @cache

@@ -80,11 +80,11 @@ class HarnessClock(Hinting):
 
 
 class Removable(Hinting, ABC):
-    """A handle that removes what it stands for at the end of a `with` block."""
+    """Base of the handles that remove their faults at the end of a `with` block."""
 
     @abstractmethod
     def remove(self) -> None:
-        """Remove what the handle stands for. A second call does nothing."""
+        """Remove the faults of the handle. A second call does nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,9 +1,9 @@
 """Applies records of classic groups (type 2), each of which shows a whole generation.
 
 A record is written when a generation is assigned, when the group becomes empty, and when a static
-member comes back under another id. What happened in between (when a member left, who took part in a
-rebalance that was not finished) never reaches the log. A rebalance here is the change from one
-written generation to the next.
+member comes back under another id. What happened in between (when a member left, which members took
+part in a rebalance that was not finished) never reaches the log. A rebalance here is the change
+from one written generation to the next.
 """
 
 from __future__ import annotations

@@ -108,7 +108,8 @@ class Tracker:
     def succeed(
         self, group: FoldedGroup, old: Life, entry: FoldEntry, member_id: str, by: str = REPLACED
     ) -> Life:
-        """Begins a life in the place of a departed one; it holds no partitions yet."""
+        """Ends the life `old` and begins the one that takes over from it. The new life holds no
+        partitions yet."""
         words = f"instance {old.instance_id} came back as another member"
         if by != REPLACED:
             words = f"the group speaks the {group.protocol} protocol now"

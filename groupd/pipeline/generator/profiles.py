@@ -34,7 +34,7 @@ GroupIncident = Callable[["IncidentSlot"], Iterator[Op]]
 
 
 class IncidentSlot(Struct, frozen=True):
-    """The time for one incident. `rewind`: the number of records of ten minutes."""
+    """The time for one incident. `rewind`: how many records are produced in ten minutes."""
 
     start_ms: int
     length_ms: int

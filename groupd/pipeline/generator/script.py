@@ -152,7 +152,7 @@ class Act(Enum):
 
 
 class Op(NamedTuple):
-    """One thing that happens. `places`: indexes into the group's places; () stands for all."""
+    """One thing that happens. `places`: indexes into `GroupPlan.places`; () stands for all."""
 
     at_ms: int
     act: Act
@@ -190,8 +190,9 @@ class GroupPlan(Struct, frozen=True):
 
 
 class ScriptStep(NamedTuple):
-    """A write of the coordinator, or only a change of who reads what. `owners`: by place the number
-    of the member, -1 without an owner."""
+    """A write of the coordinator, or only a change of which member reads which partition. `owners`:
+    for each of the group's partitions, the number of the member that reads it, -1 without an
+    owner."""
 
     at_ms: int
     records: tuple[EncodedRecord, ...]

@@ -48,7 +48,7 @@ class Sink(Protocol):
         self, partitions: int, topics: Sequence[GeneratedTopic], producer_ids: int
     ) -> None:
         """Called first. `producer_ids`: the first producer id that the log does not use. Raises
-        GeneratorError if the place already has something in it."""
+        GeneratorError if the store or the directory is not empty."""
         ...
 
     async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:

@@ -190,7 +190,8 @@ class _Follower:
         self._authors = Authors()
         self._current: tuple[int, str] | None = None
         self._group: Group | None = None
-        # Index in `_found` by place, for the group in its present state.
+        # For each partition, the index in `_found` of what is known about its commits. Only for the
+        # group in its present state.
         self._known: dict[tuple[str, int, str | None], int] = {}
         self._found: dict[Who, int] = {}
 
@@ -302,7 +303,7 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def history(entries: DataFrame, retention_ms: int = DEFAULT_RETENTION_MS) -> DataFrame:
-    """One row for each commit record, whatever became of it, and one for each offset that a
+    """One row for each commit record, whether it took effect or not, and one for each offset that a
     tombstone removed. Columns: docs/pipeline-jobs.md."""
     # Filtered by type name, so that the source leaves records of other types undecoded.
     entries = entries.where(f.col("record_type").isin(*_TYPES))
@@ -367,7 +368,7 @@ def _in_order(rows: DataFrame) -> DataFrame:
 
 
 def _kind(retention_ms: int) -> Column:
-    """The kind of change, told apart as in `coordinator.history.ledger`."""
+    """The kind of change, by the same rules as in `coordinator.history.ledger`."""
     before, after = f.col("before.offset"), f.col("offset_commit.offset")
     by_nobody = f.col("author.actor") == Actor.ADMIN.value
     knows_members = f.col("author.protocol_type") != ""

@@ -246,9 +246,9 @@ def finest_ms(start_ms: int, end_ms: int) -> int:
 
 
 def fewer_holdings(holdings: Iterable[HoldingBar], most: int, finest: int) -> list[HoldingBar]:
-    """Holdings sorted by place and time. If there are more than `most`, those shorter than `finest`
-    become part of the one before and gaps shorter than that are closed. The limit grows until they
-    are few enough."""
+    """Holdings sorted by partition and time. If there are more than `most`, those shorter than
+    `finest` become part of the one before and gaps shorter than that are closed. The limit grows
+    until they are few enough."""
     found = sorted(holdings, key=lambda one: (one.place, one.since_ms))
     while len(found) > most:
         found = _coarser(found, finest)
