@@ -4,8 +4,7 @@ Nearly every row is an offset commit, and neighbouring rows are much alike. So e
 in the form that costs least for such rows:
 
 - *dense*: one value for each row (offsets, times, what was committed);
-- *places*: a place is a group, topic, partition and key; it is stored once, and rows refer to it by
-  number;
+- *places*: a place (group, topic, partition, key) is stored once, and rows refer to it by number;
 - *runs*: what a batch says about its records (log partition, producer) is stored once per batch;
 - *sparse*: the column has a default, the value of a usual commit, and only rows that differ are
   stored.

@@ -226,8 +226,7 @@ class EntryRows:
         columns.run((partition, *source[:4]))
 
     def _new_place(self, key: bytes | None) -> int | None:
-        """Stores the place that the key of a commit names, and returns its number. None if it is
-        not the key of a commit."""
+        """Stores the place that a commit's key names; returns its number. None for other keys."""
         if key is None or key[:2] != _COMMIT_KEY:
             return None
         try:

@@ -8,8 +8,7 @@ from typing import Any
 
 
 class PipelineError(Exception):
-    """An error that the user can correct; `str()` is one line that says what is wrong, and how to
-    correct it."""
+    """`str()` is one line that says what is wrong and how the user can correct it."""
 
 
 class JobFailed(Exception):

@@ -29,8 +29,7 @@ from groupd.pipeline.wanted import RowFilter
 
 # Quarantine ---------------------------------------------------------------------------------
 
-# Rows that could not be decoded go to quarantine. A job goes on without them, and reports how many
-# there were.
+# Rows that could not be decoded go to quarantine. A job reports their number and goes on.
 
 QUARANTINE = "quarantine"
 QUARANTINE_COLUMNS = (

@@ -52,6 +52,5 @@ class Job(Struct, frozen=True):
     ends_every: str = ""
 
     def ends_step(self, options: Mapping[str, Any]) -> timedelta | None:
-        """The value of the option that `ends_every` names; None without one. Raises
-        PipelineError."""
+        """The value of the option that `ends_every` names, else None. Raises PipelineError."""
         return length(options[self.ends_every]) if self.ends_every else None

@@ -1,6 +1,6 @@
 """Makes a Spark session with the settings that the pipeline needs, and finds its Java.
 
-A small log gets settings of its own, because Spark would otherwise spend most of its time on
+A small log gets settings of its own, as Spark would otherwise spend most of its time on
 preparation.
 """
 

@@ -109,8 +109,7 @@ FORMAT = "groupd"
 _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module that runs in a worker when Spark pushes filters down. It tells whether Spark does so,
 because a worker has no session with the setting `spark.sql.python.filterPushdown.enabled`. If that
-is off, which is the default, Spark starts no such worker and refuses every reader with
-`pushFilters`."""
+is off (the default), Spark starts no such worker and refuses readers with `pushFilters`."""
 
 
 class GroupdDataSource(DataSource):

@@ -73,8 +73,7 @@ _TIME_SUFFIX = "timestamp_ms"
 """A field such as `commit_timestamp_ms` is the column `commit_time`."""
 
 _ABSENT_TIMES = {ConsumerGroupTargetMetadataValue: 0}
-"""The number that stands for no time in these classes: a record from before the field existed is
-read as 0."""
+"""Stands for no time in these classes: a record older than the field is read as 0."""
 
 
 @cache

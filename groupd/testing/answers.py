@@ -34,8 +34,7 @@ class GroupSummary(TypedDict):
 
 class PendingDeadline(TypedDict):
     """A timer that is running. `member_id` is "" for a timer of the group as a whole, and for a
-    timer of what `of` names, such as a topic and a partition. `in_ms`: in how many milliseconds it
-    fires."""
+    timer of what `of` names, such as a topic and a partition. `in_ms`: the time until it fires."""
 
     kind: str
     member_id: str
@@ -45,10 +44,9 @@ class PendingDeadline(TypedDict):
 
 class Blocked(TypedDict):
     """Something that the group waits for. `why`: the reason, in words. `member_id`: the member that
-    waits or is waited for; "" = the group as a whole. `in_ms`: after how many milliseconds the
-    coordinator stops waiting in any case; None = there is no such limit. If a member waits for a
-    partition, the other entries say which partition, who holds it, and whether the holder was told
-    to revoke it."""
+    waits or is waited for; "" = the group as a whole. `in_ms`: how long the coordinator waits at
+    most; None = there is no limit. If a member waits for a partition, the other entries say which
+    partition, which member holds it, and whether the holder was told to revoke it."""
 
     member_id: str
     why: str

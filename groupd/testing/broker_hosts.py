@@ -85,8 +85,7 @@ class LoopThread:
         self._closed = False
 
     def start(self) -> Future[Any]:
-        """Begin to start the broker. The future has the result None, or the error (such as
-        CannotStart)."""
+        """Begin to start the broker. The future has the result None, or an error."""
         self._thread.start()
         return asyncio.run_coroutine_threadsafe(self._engine.start(), self._loop)
 

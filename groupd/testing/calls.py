@@ -40,8 +40,7 @@ def result_of(future: Future[Any]) -> Any:
 
 
 class Hinting:
-    """Base of the objects that tests use. The error for a misspelt attribute suggests the right
-    one."""
+    """Base of what tests use. The error for a misspelt attribute suggests the right one."""
 
     if not TYPE_CHECKING:  # type checkers must go on to refuse unknown members
 

@@ -36,15 +36,13 @@ __tracebackhide__ = True
 
 AIOKAFKA = "aiokafka"
 MODULES = {"confluent-kafka": "confluent_kafka", AIOKAFKA: "aiokafka"}
-"""The client libraries and their modules. The first one that is installed is used, unless a test
-names one."""
+"""The client libraries and their modules. The first installed one is used by default."""
 
 CLOSE_S = 10.0
 """How many seconds the end of a test waits for a client to close."""
 _POLLS, _POLL_S = 5, 0.02
 """How many times `poll` is called at most, and for how long each time, until a consumer has left
-its group. The number is limited, because a consumer that got its partitions by `assign` keeps
-them."""
+its group. It is limited, because a consumer that got its partitions by `assign` keeps them."""
 
 
 def library_for(wanted: str | None) -> str:

@@ -61,8 +61,7 @@ def _kafka_python(login: Login, token: Token, token_file: Token) -> dict[str, An
 
 
 def _python_login(login: Login, tokens: Callable[[], Any]) -> dict[str, Any]:
-    """The login as kafka-python and aiokafka take it. `tokens()` makes the library's object that
-    gives tokens."""
+    """The login as kafka-python and aiokafka take it. `tokens()`: makes its token provider."""
     if login.mechanism is None:
         return {}
     made: dict[str, Any] = {"sasl_mechanism": login.mechanism}
@@ -159,8 +158,7 @@ def _node(name: str, login: Login) -> dict[str, Any]:
 
 
 def _franz_go(login: Login, token: Token, token_file: Token) -> dict[str, Any]:
-    """The names of franz-go's options, each with the file or the value that the program makes it
-    from."""
+    """franz-go's options by name, each with the file or value that a program makes it from."""
     made: dict[str, Any] = _if_set({"DialTLSConfig.RootCAs": login.ca_file})
     made |= _if_set({"DialTLSConfig.Certificates": login.cert_file})
     made |= _if_set({"DialTLSConfig.PrivateKey": login.key_file})
@@ -217,7 +215,6 @@ def _escaped(value: str) -> str:
 
 
 def _units(character: str) -> str:
-    """The character as Java escapes it, in UTF-16: a character beyond U+FFFF becomes two
-    escapes."""
+    """The character as Java escapes it, in UTF-16: beyond U+FFFF as two escapes."""
     units = character.encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -33,8 +33,7 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class _Seen(Struct):
-    """One connection. `asked`: the API of its last request; `at_ms`: when that came, in monotonic
-    time."""
+    """One connection. `asked`: the API of its last request, which came at `at_ms` (monotonic)."""
 
     client_id: str
     asked: str

@@ -42,8 +42,7 @@ BOUNDS: Mapping[str, Any] = {
     "config": dict[str, Text],
     "at_most": Annotated[Number, Meta(description="records not yet committed; 0 by default")],
 }
-"""The types of arguments that have their own bounds. Any other text is a `Text`, any other whole
-number a `Number`."""
+"""Types of arguments with their own bounds; other str are a `Text`, other int a `Number`."""
 
 
 class Fields(Struct, forbid_unknown_fields=True):
@@ -57,8 +56,7 @@ def fields_of(
     operation: Callable[..., Any], without: Iterable[str] = (), until: str | None = None
 ) -> type[Fields]:
     """The arguments of `operation` as fields, except those in `without`, which are in the path.
-    `until`: the value that the field `until` must have, for a route that chooses between several
-    waits."""
+    `until`: the value that the field `until` must have, if a route has several waits."""
     hints = get_type_hints(operation)
     required: list[Any] = []
     optional: list[Any] = []

@@ -201,6 +201,5 @@ ROUTES: tuple[Endpoint, ...] = (
 
 
 def _numbers(name: str, found: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
-    """The numbers of partitions as an array of objects, each with the topic, the partition and the
-    number under `name`."""
+    """An array of objects, each with a topic, a partition and its number under `name`."""
     return [{"topic": topic, "partition": at, name: n} for (topic, at), n in found.items()]

@@ -287,8 +287,7 @@ class Engine:
                 turns = 0
 
     async def end_transactions(self) -> None:
-        """Wait for the markers of every transaction whose producer already has the reply that it
-        has ended."""
+        """Wait for the markers of the transactions whose producers know that they have ended."""
         while self.daemon.ending_transactions and not self.store.held_appends:
             await asyncio.sleep(0)
 

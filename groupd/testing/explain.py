@@ -69,8 +69,7 @@ def group_meant(engine: Engine, name: str) -> str:
 
 def group_text(group: GroupDescription, topics: Collection[str]) -> str:
     """The group as `/groups/{id}` shows it, in a few lines of text: its state, its members, what
-    they subscribe to, and which member waits for which. `topics`: the names of the topics that
-    exist."""
+    they subscribe to, and which member waits for which. `topics`: the existing topics."""
     if group is None:
         return "there is no such group"
     epoch = group.get("group_epoch", group.get("generation"))

@@ -1,5 +1,4 @@
-"""Operations on faults: add, watch and end them, let appends to the log fail, let the coordinator
-move."""
+"""Operations on faults; appends to the log that fail; a coordinator that moves."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class FaultOperations:
         return [fault.shown() for fault in self._engine.faults.faults.values()]
 
     async def release_fault(self, number: int) -> int:
-        """End the fault and release the requests that it holds. Returns the number of these
-        requests."""
+        """End the fault and release the requests that it holds. Returns their number."""
         return self._engine.release_fault(number)
 
     async def remove_fault(self, number: int) -> None:
@@ -110,8 +108,7 @@ class FaultOperations:
         self._engine.hold_appends()
 
     async def release_appends(self) -> None:
-        """End `hold_appends`: the appends that wait become durable, and their requests are
-        answered.
+        """End `hold_appends`: the appends become durable, and their requests are answered.
 
         >>> groupd.faults.release_appends()
         """

@@ -149,8 +149,7 @@ class FaultHandle(Removable):
         return int(self._call("wait_fault", self.number, hits, timeout))
 
     def release(self) -> int:
-        """End the fault and release the requests that it holds. Returns the number of these
-        requests.
+        """End the fault and release the requests that it holds. Returns their number.
 
         >>> groupd.fault("hold", api="heartbeat").release()
         0
@@ -290,8 +289,7 @@ class Incident(Removable):
         return sum(fault.hits for fault in self.faults)
 
     def release(self) -> int:
-        """End the faults and release the requests that they hold. Returns the number of these
-        requests.
+        """End the faults and release the requests that they hold. Returns their number.
 
         >>> groupd.recipes.slow_rebalance("billing").release()
         0

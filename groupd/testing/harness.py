@@ -116,8 +116,7 @@ class GroupCoordinator(ClientCalls):
     restart = blocking(Operations.restart)
 
     def fault(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
-        """Add a fault, as `faults.add` does. If it is used in a `with` block, the fault is removed
-        at the end.
+        """Add a fault, as `faults.add` does; a `with` block removes it at the end.
 
         >>> with groupd.fault("drop", api="OffsetCommit", group="billing", count=2) as fault:
         ...     fault.hits

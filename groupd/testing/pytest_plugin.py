@@ -235,8 +235,7 @@ def _used_by(item: pytest.Item) -> list[GroupCoordinator]:
 
 
 def _history(broker: GroupCoordinator, said: str) -> str:
-    """The events of the broker's groups as text, without the lines that the error message (`said`)
-    already has."""
+    """The events of the broker's groups as text, without the lines of the error message `said`."""
     if broker.closed:
         return ""
     shown = set(said.splitlines())

@@ -166,8 +166,7 @@ class Recipes:
     ) -> RecipeResult:
         """A heartbeat of the group (or of `member`) is refused with an error from which clients do
         not recover. With `code`, one heartbeat gets that error. Without it, the error is one that
-        is fatal to the present members, and `result["code"]` names it. docs/testing.md#recipes says
-        which.
+        is fatal to the present members, named by `result["code"]` (docs/testing.md#recipes).
 
         - the consumer protocol: GROUP_AUTHORIZATION_FAILED to the next heartbeat;
         - a classic member with a group.instance.id: FENCED_INSTANCE_ID to everything that it sends;

@@ -78,7 +78,7 @@ class Watch:
         explain: Callable[[], str],
     ) -> T:
         """The same as `until`, for a condition that has to read logs. It is checked after the
-        notification, not inside it. `look` gets the event that starts the next check; other code
+        notification, not inside it. `look` gets the event that starts a check; the reader of a log
         may set it too."""
         changed = asyncio.Event()
         self._events.add(changed)

@@ -154,8 +154,7 @@ def _rebalanced(
     before: int,
     had_members: bool,
 ) -> None:
-    """Opens a rebalance if the record shows a new generation. Otherwise the target is a
-    baseline."""
+    """Opens a rebalance if the generation is a new one; otherwise the target is a baseline."""
     first_unknown = before == -1 and not group.complete
     idle = not group.members and not had_members
     converting = before == -1 and group.converted_ms is not None

@@ -89,8 +89,7 @@ class FoldObserver:
         """The row of the rebalance is written."""
 
     def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
-        """An offset record of any kind. `holder`: the member that holds the partition according to
-        the log."""
+        """An offset record of any kind. `holder`: the member that holds its partition."""
 
     def transaction_ended(self, entry: FoldEntry) -> None:
         """The marker of a transaction."""

@@ -115,8 +115,7 @@ class GroupsFold:
                 observer.group_deleted(group.group_id)
 
     def _converted(self, group: FoldedGroup, entry: FoldEntry, protocol: str) -> FoldedGroup:
-        """Handles a conversion. Returns the group that goes on in the other protocol, with the
-        members that come along."""
+        """Handles a conversion; returns the group, with its members, in the other protocol."""
         for member_id in sorted(group.members):
             self._tracker.depart(group, member_id, entry.at_ms)
         rebalances.close(self._tracker, group)

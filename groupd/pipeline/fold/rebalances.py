@@ -260,8 +260,7 @@ def complete_if_stable(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None
 
 
 def _is_late(group: FoldedGroup, life: Life, rebalance: Rebalance) -> bool:
-    """Whether the rebalance waits for the member: it has not reached the epoch, or is giving up
-    partitions."""
+    """Whether the member has not reached the epoch of the rebalance, or is giving up partitions."""
     if life.state == AWAY or life.member_id in group.joined_since:
         return False
     return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch

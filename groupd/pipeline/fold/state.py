@@ -185,10 +185,8 @@ class FoldedGroup(Struct):
     - `complete`: the history is known from the group's creation, or from a time when it was empty.
     - `settled`: members at the group epoch with nothing to revoke or to wait for.
     - `away`: static members that left for a while.
-    - `target`, `target_of`: the target assignment, by partition and by member (classic: the
-      assignment).
-    - `changed`: the partitions whose target changed since the last target epoch, with the former
-      owner.
+    - `target`, `target_of`: the target by partition and by member (classic: the assignment).
+    - `changed`: partitions whose target changed since the last target epoch, with the former owner.
     - `departing`: members removed by the operation that is being read; its other records say why.
     - `released`: the partitions that no member holds, since when, and which member held each last.
     """
@@ -223,8 +221,7 @@ class FoldedGroup(Struct):
     last_ms: int = 0
 
     def subscription_of(self, life: Life) -> frozenset[str]:
-        """The names of the topics that a member subscribes to, including those that match its
-        regular expression."""
+        """The names of a member's topics, including those that match its regular expression."""
         return frozenset(life.topics) | frozenset(self.regexes.get(life.regex, ()))
 
     def is_homogeneous(self) -> bool:

@@ -61,8 +61,7 @@ class Tracker:
     def enter(
         self, group: FoldedGroup, life: Life, entry: FoldEntry, epoch: int, state: str
     ) -> None:
-        """Handles a record that shows the member with this epoch and state, which may be the same
-        as before."""
+        """Handles a record of the member with this epoch and state, which may be unchanged."""
         if (life.epoch, life.state) == (epoch, state):
             return
         if life.epoch is not None:
@@ -108,8 +107,7 @@ class Tracker:
     def succeed(
         self, group: FoldedGroup, old: Life, entry: FoldEntry, member_id: str, by: str = REPLACED
     ) -> Life:
-        """Ends the life `old` and begins the one that takes over from it. The new life holds no
-        partitions yet."""
+        """Ends the life `old` and begins its successor, which holds no partitions yet."""
         words = f"instance {old.instance_id} came back as another member"
         if by != REPLACED:
             words = f"the group speaks the {group.protocol} protocol now"

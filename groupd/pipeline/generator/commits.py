@@ -124,8 +124,7 @@ class Commits:
     def _later(
         steps: Sequence[ScriptStep], ends: Sequence[int], yields: Sequence[float]
     ) -> list[float]:
-        """For each step, how many records the log after it would have with a tick in every
-        millisecond."""
+        """For each step, the number of records after it if there were a tick every millisecond."""
         found = [0.0]
         for step, end_ms, records in zip(steps[:0:-1], ends[:0:-1], yields[:0:-1], strict=True):
             found.append(found[-1] + records * (end_ms - step.at_ms))

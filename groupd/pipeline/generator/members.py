@@ -33,8 +33,7 @@ from groupd.protocol.records.schema import (
 )
 from groupd.protocol.writer import Writer
 
-# A generation of a classic group is one record. The coordinator writes it when the leader has sent
-# the assignments.
+# A generation is one record, which the coordinator writes when the leader has sent the assignments.
 
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
@@ -180,8 +179,7 @@ class Members(Protocol):
     """The members of one group."""
 
     def apply(self, op: Op) -> Iterator[ScriptStep]:
-        """Gives what the coordinator writes at once for an act of a member, or for the deletion of
-        the group."""
+        """Gives what the coordinator writes at once for a member's act or the group's deletion."""
         ...
 
     def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:

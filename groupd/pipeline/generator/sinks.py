@@ -84,8 +84,8 @@ class StoreSink:
         await self._append(name, batches)
 
     async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
-        """Writes empty batches, as if compaction had removed their records: only offsets and times
-        are left."""
+        """Writes empty batches, as if compaction had removed their records: offsets and times
+        stay."""
         ids = {topic.name: topic.topic_id for topic in topics}
         by_log: dict[str, list[PlacedBatch]] = {}
         for end in ends:

@@ -46,8 +46,7 @@ from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType, deco
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 
 _SLICES = 256
-"""Rows outside of transactions do not depend on other rows, so they are spread over this many
-keys."""
+"""Rows outside of transactions are independent, so they are spread over this many keys."""
 
 
 def is_offset() -> Column:
@@ -102,8 +101,7 @@ def resolve(entries: DataFrame) -> DataFrame:
 
 MEMBERSHIP_TYPES = (2, 3, 5, 8)
 """The record types that tell which members there are and what they own. Target assignments and
-regular expressions are left out: a member owns the partitions that it has now, not those that it
-will get."""
+regular expressions are left out: a member owns what it has now, not what it will get."""
 
 _PROBE_MS = -1
 
@@ -190,8 +188,7 @@ class _Follower:
         self._authors = Authors()
         self._current: tuple[int, str] | None = None
         self._group: Group | None = None
-        # For each partition, the index in `_found` of what is known about its commits. Only for the
-        # group in its present state.
+        # The index in `_found` by partition, valid for the present state of the group.
         self._known: dict[tuple[str, int, str | None], int] = {}
         self._found: dict[Who, int] = {}
 

@@ -248,8 +248,7 @@ def _with_spans(lives: list[LifeBar], rows: Iterable[Row]) -> list[LifeBar]:
 
 
 def _life_at(lives: Sequence[LifeBar], numbers: Sequence[int], at_ms: int) -> int | None:
-    """The number of the last life that had begun at `at_ms`; the first life if none had; None if
-    there are no lives."""
+    """The last life that had begun at `at_ms`, else the first one; None without lives."""
     begun = [number for number in numbers if lives[number].joined_ms <= at_ms]
     return begun[-1] if begun else (numbers[0] if numbers else None)
 

@@ -172,8 +172,7 @@ class Report(Struct, frozen=True):
 
 # Less data ----------------------------------------------------------------------------------
 
-# `collect` limits the rows in Spark. The functions below reduce them to what the page can hold,
-# without Spark.
+# `collect` limits the rows in Spark; these functions reduce them to what the page can hold.
 
 LANES_MAX = 40
 _FINEST_PARTS = 1500

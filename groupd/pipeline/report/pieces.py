@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from groupd.pipeline.report.model import Report, ReportFinding
 
-# Any client may choose group names, client ids and metadata. A page that shows them must never run
-# them as code.
+# Any client may choose group names, client ids and metadata, so the page must never run them.
 
 _VOID = frozenset({"meta", "input", "br"})
 _RAW = frozenset({"script", "style"})
